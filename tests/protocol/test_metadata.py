@@ -1,0 +1,66 @@
+from typing import Any
+
+import pytest
+
+from tests.protocol.posts import ABSENT, modern_meta, rejection, route
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        ABSENT,
+        [],
+        5,
+        {},
+        modern_meta(protocolVersion=ABSENT),
+        modern_meta(protocolVersion=20260728),
+        modern_meta(protocolVersion=None),
+        modern_meta(clientCapabilities=ABSENT),
+        modern_meta(clientCapabilities=None),
+        modern_meta(clientCapabilities=[]),
+        modern_meta(clientCapabilities={"sampling": 5}),
+        modern_meta(logLevel="loud"),
+        modern_meta(logLevel=None),
+        modern_meta(logLevel={}),
+        modern_meta(progressToken=None),
+        modern_meta(progressToken=True),
+        modern_meta(progressToken=1.5),
+        modern_meta(progressToken=["t"]),
+        modern_meta(progressToken="x" * 257),
+    ],
+)
+def test_missing_or_mistyped_metadata_is_invalid_params_and_400(meta: Any) -> None:
+    outcome = rejection(meta=meta, request_id="r")
+    assert (outcome.code, outcome.status, outcome.request_id) == (-32602, 400, "r")
+
+
+@pytest.mark.parametrize("token", [0, "", "t", 5, "0"])
+def test_zero_and_the_empty_string_are_progress_tokens(token: str | int) -> None:
+    read = route(meta=modern_meta(progressToken=token)).metadata.progress_token
+    assert read == token
+    assert type(read) is type(token)
+
+
+def test_what_was_not_asked_for_is_none() -> None:
+    metadata = route().metadata
+    assert metadata.progress_token is None
+    assert metadata.log_level is None
+    assert metadata.trace_context == {}
+
+
+def test_what_was_declared_is_kept() -> None:
+    capabilities = {"sampling": {}, "extensions": {"com.example/x": {"a": 1}}, "own": 5}
+    metadata = route(meta=modern_meta(clientCapabilities=capabilities, logLevel="debug")).metadata
+    assert metadata.protocol_version == "2026-07-28"
+    assert metadata.client_capabilities == capabilities
+    assert metadata.client_info == {"name": "test", "version": "1"}
+    assert metadata.log_level == "debug"
+
+
+@pytest.mark.parametrize("client_info", [ABSENT, None, "me", {"name": 5, "version": "1"}, {"name": "n"}])
+def test_client_info_is_optional_and_dropped_when_malformed(client_info: Any) -> None:
+    assert route(meta=modern_meta(clientInfo=client_info)).metadata.client_info is None
+
+
+def test_a_malformed_trace_context_fails_nothing() -> None:
+    assert route(meta=modern_meta(traceparent="bad", baggage="a=1")).metadata.trace_context == {"baggage": "a=1"}

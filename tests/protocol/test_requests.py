@@ -1,0 +1,70 @@
+from typing import Any
+
+import pytest
+
+from mcp_app.protocol.errors import Rejection
+from mcp_app.protocol.requests import CallTool, Listen, ListTools, read_call_tool, read_list_tools, read_listen
+from tests.protocol.posts import ABSENT, route
+
+
+def check_invalid(outcome: object) -> None:
+    """In the method, so 200: a stray 400 sends dual-era clients back to `initialize`."""
+    assert isinstance(outcome, Rejection)
+    assert (outcome.code, outcome.status, outcome.request_id) == (-32602, 200, 7)
+
+
+@pytest.mark.parametrize(("params", "cursor"), [({}, None), ({"cursor": ""}, ""), ({"cursor": "abc"}, "abc")])
+def test_a_cursor_is_optional_and_may_be_empty(params: dict[str, Any], cursor: str | None) -> None:
+    assert read_list_tools(route("tools/list", params)) == ListTools(cursor)
+
+
+@pytest.mark.parametrize("cursor", [None, 5, ["a"]])
+def test_a_cursor_of_another_type_is_invalid(cursor: Any) -> None:
+    check_invalid(read_list_tools(route("tools/list", {"cursor": cursor})))
+
+
+def test_arguments_may_be_absent() -> None:
+    assert read_call_tool(route("tools/call", {"name": "echo"})) == CallTool("echo", {})
+
+
+def test_arguments_keep_their_nulls() -> None:
+    found = read_call_tool(route("tools/call", {"name": "echo", "arguments": {"a": None}}))
+    assert found == CallTool("echo", {"a": None})
+
+
+@pytest.mark.parametrize("params", [{}, {"name": 5}, {"name": None}])
+def test_a_call_without_a_name_is_invalid(params: dict[str, Any]) -> None:
+    check_invalid(read_call_tool(route("tools/call", params)))
+
+
+@pytest.mark.parametrize("arguments", [None, [], "x", 1, True])
+def test_arguments_that_are_no_object_are_invalid(arguments: Any) -> None:
+    check_invalid(read_call_tool(route("tools/call", {"name": "echo", "arguments": arguments})))
+
+
+def test_a_filter_keeps_what_was_chosen_and_ignores_what_is_unknown() -> None:
+    chosen = {"toolsListChanged": True, "promptsListChanged": False, "resourceSubscriptions": ["a:b"], "own": 5}
+    assert read_listen(route("subscriptions/listen", {"notifications": chosen})) == Listen(
+        tools_list_changed=True,
+        prompts_list_changed=False,
+        resources_list_changed=False,
+        resource_subscriptions=("a:b",),
+    )
+
+
+@pytest.mark.parametrize("chosen", [{}, {"tools_list_changed": True}])
+def test_a_filter_without_a_known_wire_name_chooses_nothing(chosen: dict[str, Any]) -> None:
+    found = read_listen(route("subscriptions/listen", {"notifications": chosen}))
+    assert found == Listen(False, False, False, ())
+
+
+@pytest.mark.parametrize("chosen", [ABSENT, None, [], True, {"toolsListChanged": "yes"}, {"toolsListChanged": 1}])
+def test_a_filter_of_another_type_is_invalid(chosen: Any) -> None:
+    params = {} if chosen is ABSENT else {"notifications": chosen}
+    check_invalid(read_listen(route("subscriptions/listen", params)))
+
+
+@pytest.mark.parametrize("uris", ["a:b", [1], {"a": 1}])
+def test_resource_uris_of_another_type_are_invalid(uris: Any) -> None:
+    chosen = {"notifications": {"resourceSubscriptions": uris}}
+    check_invalid(read_listen(route("subscriptions/listen", chosen)))
