@@ -1,0 +1,105 @@
+"""A broker folder, connections to it, and real workers on it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from kombu import Connection
+
+from mcp_app.embedded.broker import register
+
+ROOT = Path(__file__).parents[2]
+
+register()
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Return as soon as the condition holds; fail when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "broker"
+
+
+@pytest.fixture
+def connect(folder: Path) -> Iterator[Callable[[], Connection]]:
+    """Open connections to the folder; all are closed after the test."""
+    opened: list[Connection] = []
+
+    def open_one() -> Connection:
+        opened.append(Connection("mcpfs://", transport_options={"folder": str(folder)}))
+        return opened[-1]
+
+    yield open_one
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def app(folder: Path) -> Iterator[Celery]:
+    """The publishing side's Celery app."""
+    app = Celery("embedded", broker="mcpfs://", set_as_current=False)
+    app.conf.update(broker_transport_options={"folder": str(folder)}, task_ignore_result=True)
+    yield app
+    app.close()
+
+
+class Worker:
+    """A `celery worker` process with two prefork slots."""
+
+    def __init__(self, folder: Path, log: Path, *options: str) -> None:
+        self._log = log.open("ab")
+        self.log = log
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "celery", "-A", "tests.embedded.celery_app", "worker"),
+                *("--concurrency=2", "--loglevel=info", "--hostname=w1@test", *options),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "BROKER_FOLDER": str(folder)},
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def wait_ready(self) -> None:
+        self.wait_logged("ready.")
+
+    def wait_logged(self, text: str) -> None:
+        wait_until(lambda: text in self.log.read_text() or self.process.poll() is not None)
+        assert text in self.log.read_text()
+
+    def stop(self, number: signal.Signals) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(20)
+        finally:
+            self._log.close()
+
+
+@pytest.fixture
+def start_worker(folder: Path, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+    """Start workers on the folder and wait until they consume; what still runs after the test is killed."""
+    workers: list[Worker] = []
+
+    def start(*options: str) -> Worker:
+        worker = Worker(folder, tmp_path / f"worker{len(workers)}.log", *options)
+        workers.append(worker)
+        worker.wait_ready()
+        return worker
+
+    yield start
+    for worker in workers:
+        worker.stop(signal.SIGKILL)
