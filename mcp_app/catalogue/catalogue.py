@@ -1,0 +1,97 @@
+"""What is offered, to whom: the tools of this process joined with their rows and the caller's rights.
+
+Every function blocks on the database for one query at most. A tool that is disabled, or whose row says that its code
+went away, is not offered; one without a row is offered as its code says. Every principal is offered the same.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_app.catalogue import paging
+from mcp_app.catalogue.registry import RegisteredTool, registered_tools
+from mcp_app.catalogue.rows import SUBJECT
+from mcp_app.conf import settings
+from mcp_app.models import Tool
+from mcp_app.states import CancelPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool as it is offered now: the code's word, or its row's where an administrator overrode it."""
+
+    name: str
+    title: str | None
+    description: str
+    registered: RegisteredTool
+    cancel_policy: CancelPolicy
+    cooperative_grace: float
+    """Seconds from a cancellation to the interrupt."""
+    hard_grace: float
+    """Seconds from a cancellation to the kill."""
+    time_limit: float
+    """Seconds that it may run."""
+    queue: str
+
+    def wire(self) -> dict[str, Any]:
+        """Its MCP Tool object (server/tools "Tool"). The schemas inside are shared: do not change them."""
+        title = {} if self.title is None else {"title": self.title}
+        return {"name": self.name, **title, "description": self.description, **self.registered.wire_members}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the list: MCP Tool objects by name, and the cursor of the next page (None at the end)."""
+
+    tools: list[dict[str, Any]]
+    next_cursor: str | None
+
+
+def offered(principal: object) -> list[OfferedTool]:
+    """Everything that `principal` may call, sorted by name."""
+    tools = registered_tools()
+    rows = Tool.objects.in_bulk()
+    return list(_join((tools[name], rows.get(name)) for name in sorted(tools)))
+
+
+def find(name: str, principal: object) -> OfferedTool | None:
+    """The tool that `principal` may call by `name`; None is all that is said of a hidden, disabled or unknown one."""
+    if (tool := registered_tools().get(name)) is None:
+        return None
+    return next(_join([(tool, Tool.objects.filter(pk=name).first())]), None)
+
+
+def page(cursor: str | None, principal: object) -> Page:
+    """A page of `offered`, after `cursor` where there is one. Raises `InvalidCursor`."""
+    after = None if cursor is None else paging.read(SUBJECT, cursor)
+    following = [tool for tool in offered(principal) if after is None or tool.name > after]
+    shown = following[: settings.PAGE_SIZE]
+    more = len(following) > len(shown)
+    return Page([tool.wire() for tool in shown], paging.issue(SUBJECT, shown[-1].name) if more else None)
+
+
+def _join(pairs: Iterable[tuple[RegisteredTool, Tool | None]]) -> Iterator[OfferedTool]:
+    for tool, row in pairs:
+        if row is None:
+            yield _offer(tool, Tool(name=tool.name))
+        elif row.enabled and row.registered:
+            yield _offer(tool, row)
+
+
+def _offer(tool: RegisteredTool, row: Tool) -> OfferedTool:
+    return OfferedTool(
+        name=tool.name,
+        title=row.title or tool.title,
+        description=row.description or tool.description,
+        registered=tool,
+        cancel_policy=CancelPolicy(row.cancel_policy or tool.cancel_policy),
+        cooperative_grace=_first(row.cooperative_grace, tool.cooperative_grace, settings.COOPERATIVE_GRACE),
+        hard_grace=_first(row.hard_grace, tool.hard_grace, settings.HARD_GRACE),
+        time_limit=_first(row.time_limit, tool.time_limit, settings.DEFAULT_TIME_LIMIT),
+        queue=row.queue or tool.queue or settings.QUEUE,
+    )
+
+
+def _first(*seconds: float | None) -> float:
+    """The first that is said; 0 seconds is said."""
+    return next(each for each in seconds if each is not None)

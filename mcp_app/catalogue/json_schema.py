@@ -1,0 +1,243 @@
+"""What a JSON Schema may be here: the checks that every tool's schemas pass when the tool is registered.
+
+Refuses what cannot be resolved without the network, what the declared dialect does not know, and what could cost a
+validator more than its size suggests: references that lead back to themselves or multiply, deep nesting, patterns that
+backtrack. Source: 2026-07-28 basic/index "JSON Schema Usage", server/tools "x-mcp-header".
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import unquote
+
+from jsonschema.exceptions import SchemaError
+
+from mcp_app.catalogue import dialects
+
+MAX_SCHEMA_BYTES: Final = 256 * 1024
+MAX_SCHEMA_DEPTH: Final = 64
+MAX_SUBSCHEMAS: Final = 2_000
+"""Subschemas in one schema, and subschemas that apply to one value once references are followed."""
+
+# Keywords whose value is one schema (or, for `items` of draft-07, an array), an array of schemas, a map of schemas.
+_ONE: Final = frozenset(
+    {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
+    | {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+)
+_ARRAY: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+_MAP: Final = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
+_IN_PLACE: Final = frozenset(
+    {"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"}
+)
+"""Keywords whose subschemas apply to the same value, not to a part of it."""
+
+HEADER_KEYWORD: Final = "x-mcp-header"
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_MIRRORED_TYPES: Final = frozenset({"boolean", "integer", "string"})
+
+Path = tuple[str, ...]
+
+
+class UnusableSchemaError(ValueError):
+    """The schema cannot be used; the message says where and why."""
+
+
+@dataclass(frozen=True)
+class Subschemas:
+    """Every subschema of a document by its path from the root, and what its references lead to."""
+
+    root: Mapping[str, Any]
+    by_path: dict[Path, Any] = field(default_factory=dict)
+
+    @cached_property
+    def anchors(self) -> dict[str, Path]:
+        """Paths by the `$anchor` (or draft-07's `$id: "#name"`) that names them."""
+        found: dict[str, Path] = {}
+        for path, schema in self.by_path.items():
+            if not isinstance(schema, dict):
+                continue
+            identifier = str(schema.get("$id", ""))
+            name = schema.get("$anchor") or (identifier[1:] if identifier.startswith("#") else None)
+            if name is None:
+                continue
+            if name in found:
+                raise UnusableSchemaError(f"{_at(path)}: the anchor {name!r} is used twice")
+            found[name] = path
+        return found
+
+    def target(self, reference: str) -> Path:
+        """The path that a `$ref` leads to; only places inside the document that hold a schema count."""
+        if not reference.startswith("#"):
+            raise UnusableSchemaError(f"$ref {reference!r} leaves the schema; put its target under $defs")
+        pointer = unquote(reference[1:])
+        if pointer and not pointer.startswith("/"):
+            path = self.anchors.get(pointer)
+        else:
+            path = tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+        if path not in self.by_path:
+            raise UnusableSchemaError(f"$ref {reference!r} leads to no schema in this document")
+        return path
+
+
+def check(schema: Any) -> None:
+    """Raise `UnusableSchemaError` unless `schema` (an object, JSON-ready) may describe a tool's input or output."""
+    _check_document(schema)
+    subschemas = Subschemas(schema, dict(_walk(schema, ())))
+    if len(subschemas.by_path) > MAX_SUBSCHEMAS:
+        raise UnusableSchemaError(f"it has more than {MAX_SUBSCHEMAS} subschemas")
+    for path, subschema in subschemas.by_path.items():
+        if isinstance(subschema, dict):
+            _check_subschema(path, subschema, schema)
+    _check_patterns(subschemas)
+    _check_references(subschemas)
+
+
+def check_input(schema: Any) -> None:
+    """As `check`; a tool's input is an object as well."""
+    check(schema)
+    if schema.get("type") != "object":
+        raise UnusableSchemaError('the root must say "type": "object"')
+
+
+def header_params(schema: Mapping[str, Any]) -> dict[str, Path]:
+    """The `x-mcp-header` names of a checked input schema, with the chain of `properties` keys to each parameter."""
+    found: dict[str, Path] = {}
+    for path, subschema in _walk(schema, ()):
+        if isinstance(subschema, dict) and HEADER_KEYWORD in subschema:
+            name = _header_name(path, subschema)
+            if name.lower() in map(str.lower, found):
+                raise UnusableSchemaError(f"{_at(path)}: {HEADER_KEYWORD} {name!r} is used twice")
+            found[name] = path[1::2]
+    return found
+
+
+def _header_name(path: Path, subschema: Mapping[str, Any]) -> str:
+    name = subschema[HEADER_KEYWORD]
+    if not path or any(keyword != "properties" for keyword in path[::2]):
+        raise UnusableSchemaError(f"{_at(path)}: {HEADER_KEYWORD} must be on a property, reached by properties alone")
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        raise UnusableSchemaError(f"{_at(path)}: {HEADER_KEYWORD} must be an HTTP field name token, such as Region")
+    kind = subschema.get("type")
+    if not isinstance(kind, str) or kind not in _MIRRORED_TYPES:
+        raise UnusableSchemaError(
+            f"{_at(path)}: {HEADER_KEYWORD} must be on a string, integer or boolean; "
+            "to make it optional, give it a default instead of null"
+        )
+    return name
+
+
+def _check_document(schema: Any) -> None:
+    if not isinstance(schema, dict):
+        raise UnusableSchemaError("it must be a JSON object")
+    try:
+        size = len(json.dumps(schema, allow_nan=False, ensure_ascii=False).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnusableSchemaError("it is no plain, finite JSON in valid Unicode") from error
+    if size > MAX_SCHEMA_BYTES:
+        raise UnusableSchemaError(f"it has {size} bytes; {MAX_SCHEMA_BYTES} is the limit")
+    if _deeper_than(schema, MAX_SCHEMA_DEPTH):
+        raise UnusableSchemaError(f"it is nested more than {MAX_SCHEMA_DEPTH} levels deep")
+    declared = schema.get("$schema", dialects.DEFAULT_DIALECT)
+    if not isinstance(declared, str) or declared.rstrip("#") not in dialects.DIALECTS:
+        raise UnusableSchemaError(f"$schema {declared!r} is not supported; use {', '.join(dialects.DIALECTS)}")
+    dialect = dialects.DIALECTS[declared.rstrip("#")]
+    try:
+        # Without a format checker: that of "regex" would judge patterns by Python's engine, which is not used.
+        dialect.check_schema(schema, format_checker=None)
+    except SchemaError as error:
+        raise UnusableSchemaError(f"{_at(tuple(map(str, error.absolute_path)))}: {error.message[:300]}") from error
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    parts: list[Any] = [value]
+    while parts and levels:
+        parts = [member for part in parts for member in _members(part)]
+        levels -= 1
+    return bool(parts)
+
+
+def _members(value: Any) -> list[Any]:
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [member for member in members if isinstance(member, dict | list)]
+
+
+def _walk(schema: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Every subschema with its path, the root first."""
+    yield path, schema
+    for keyword, key, subschema in _children(schema):
+        yield from _walk(subschema, (*path, keyword, *key))
+
+
+def _children(schema: Any) -> Iterator[tuple[str, Path, Any]]:
+    """(keyword, key below it, subschema) of the schemas right below `schema`."""
+    if not isinstance(schema, dict):
+        return
+    for keyword, value in schema.items():
+        if keyword in _ARRAY and isinstance(value, list):
+            yield from ((keyword, (str(index),), subschema) for index, subschema in enumerate(value))
+        elif keyword in _MAP and isinstance(value, dict):
+            # Draft-07's `dependencies` also holds arrays of names, which are no schemas.
+            yield from (
+                (keyword, (key,), subschema) for key, subschema in value.items() if isinstance(subschema, dict | bool)
+            )
+        elif keyword in _ONE:
+            yield keyword, (), value
+
+
+def _check_subschema(path: Path, subschema: Mapping[str, Any], root: Mapping[str, Any]) -> None:
+    for keyword in ("$dynamicRef", "$recursiveRef"):
+        if keyword in subschema:
+            raise UnusableSchemaError(f"{_at(path)}: {keyword} is not supported; use $ref")
+    if path and not str(subschema.get("$id", "#")).startswith("#"):
+        raise UnusableSchemaError(f"{_at(path)}: only the root may have an $id")
+    if path and subschema.get("$schema", root.get("$schema")) != root.get("$schema"):
+        raise UnusableSchemaError(f"{_at(path)}: $schema must be the root's")
+
+
+def _check_patterns(subschemas: Subschemas) -> None:
+    objects = [(path, each) for path, each in subschemas.by_path.items() if isinstance(each, dict)]
+    for path, subschema in objects:
+        for pattern in (*filter(None, [subschema.get("pattern")]), *subschema.get("patternProperties", ())):
+            if fault := dialects.pattern_fault(pattern):
+                raise UnusableSchemaError(f"{_at(path)}: {fault}")
+    # The library evaluates this pair with Python's engine, which backtracks.
+    if any("unevaluatedProperties" in each for _, each in objects) and any(
+        "patternProperties" in each for _, each in objects
+    ):
+        raise UnusableSchemaError("patternProperties and unevaluatedProperties cannot be used in one schema")
+
+
+def _check_references(subschemas: Subschemas) -> None:
+    """Every `$ref` leads somewhere, none back to itself on the same value, and together they do not multiply."""
+    costs: dict[Path, int] = {}
+    for path in subschemas.by_path:
+        _cost(path, subschemas, costs, ())
+
+
+def _cost(path: Path, subschemas: Subschemas, costs: dict[Path, int], above: tuple[Path, ...]) -> int:
+    """How many subschemas apply to one value where the one at `path` does."""
+    if path in above:
+        raise UnusableSchemaError(f"{_at(path)}: its $ref leads back to itself without going into the value")
+    if path not in costs:
+        schema, cost = subschemas.by_path[path], 1
+        for next_path in _same_value(path, schema, subschemas):
+            cost += _cost(next_path, subschemas, costs, (*above, path))
+            if cost > MAX_SUBSCHEMAS or len(above) > MAX_SCHEMA_DEPTH:
+                raise UnusableSchemaError(f"{_at(path)}: its references reach further than the limits allow")
+        costs[path] = cost
+    return costs[path]
+
+
+def _same_value(path: Path, schema: Any, subschemas: Subschemas) -> Iterator[Path]:
+    if isinstance(schema, dict) and "$ref" in schema:
+        yield subschemas.target(schema["$ref"])
+    for keyword, key, _ in _children(schema):
+        if keyword in _IN_PLACE:
+            yield (*path, keyword, *key)
+
+
+def _at(path: Path) -> str:
+    return "#" + "".join(f"/{part}" for part in path)

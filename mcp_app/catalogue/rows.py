@@ -1,0 +1,72 @@
+"""The rows of the catalogue: one for each tool that was ever registered, and the version of the whole list.
+
+Every change to what is offered goes through here, or through `Tool.save`, and bumps the version in its own transaction:
+a change that is rolled back notifies nobody.
+"""
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from mcp_app import databases
+from mcp_app.catalogue.registry import RegisteredTool, registered_tools
+from mcp_app.lifecycle import wakeups
+from mcp_app.lifecycle.locks import transactional
+from mcp_app.models import ChangeVersion, Tool
+
+SUBJECT = "tools"
+"""The `ChangeVersion` of the tool list."""
+_MAX_LOCATION_CHARS = 255
+
+
+def version() -> int:
+    """The version of the tool list; it grows with every change, in whatever process it is made."""
+    return ChangeVersion.objects.filter(subject=SUBJECT).values_list("version", flat=True).first() or 0
+
+
+@transactional
+def touch() -> None:
+    """Bump the version of the tool list: whoever listens looks again once this is committed."""
+    ChangeVersion.objects.get_or_create(subject=SUBJECT)
+    ChangeVersion.objects.filter(subject=SUBJECT).update(version=F("version") + 1)
+    databases.on_commit(wakeups.wake_servers)
+
+
+@transactional
+def sync() -> None:
+    """Make the rows say which tools this process has: new ones are added, those whose code went away are marked."""
+    # The version's row is the lock that two processes starting at once take in turn.
+    ChangeVersion.objects.get_or_create(subject=SUBJECT)
+    ChangeVersion.objects.select_for_update().get(subject=SUBJECT)
+    tools, rows = registered_tools(), Tool.objects.in_bulk()
+    added = [Tool(name=name, location=_location(tool)) for name, tool in tools.items() if name not in rows]
+    Tool.objects.bulk_create(added)
+    moved = [row for name, row in rows.items() if name in tools and _refresh(row, tools[name])]
+    gone = [row for name, row in rows.items() if name not in tools and row.registered]
+    for row in gone:
+        row.registered = False
+    for row in [*moved, *gone]:
+        row.updated_at = Now()
+    Tool.objects.bulk_update([*moved, *gone], ["location", "registered", "updated_at"])
+    if added or moved or gone:
+        touch()
+
+
+@transactional
+def set_enabled(name: str, enabled: bool) -> bool:
+    """Offer a tool, or stop offering it; whether that changed anything."""
+    changed = Tool.objects.filter(pk=name, enabled=not enabled).update(enabled=enabled, updated_at=Now())
+    if changed:
+        touch()
+    return bool(changed)
+
+
+def _refresh(row: Tool, tool: RegisteredTool) -> bool:
+    location = _location(tool)
+    if row.registered and row.location == location:
+        return False
+    row.registered, row.location = True, location
+    return True
+
+
+def _location(tool: RegisteredTool) -> str:
+    return tool.location[:_MAX_LOCATION_CHARS]

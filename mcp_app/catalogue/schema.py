@@ -1,0 +1,141 @@
+"""A tool's schema at work: JSON arguments are held against it and turned into the function's keyword arguments.
+
+Strict as JSON Schema is ("5" is no number, 5.0 is the integer 5), with messages that a model can act on: where, and
+what is wrong; never our own names or types. The work is bounded whatever the arguments are.
+Source: 2026-07-28 server/tools "Error Handling".
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from jsonschema.exceptions import ValidationError as SchemaViolation
+from pydantic import BaseModel, ValidationError
+
+from mcp_app.catalogue import dialects
+from mcp_app.catalogue.errors import InvalidArguments
+from mcp_app.catalogue.registry import RegisteredTool
+from mcp_app.catalogue.violations import sentence
+
+MAX_PROBLEMS: Final = 10
+MAX_LINE_CHARS: Final = 300
+MAX_VALUE_CHARS: Final = 40
+MAX_EVALUATIONS: Final = 200_000
+"""Schema keywords evaluated for one call: about a second, on the way to which no honest call comes."""
+
+
+def bind(tool: RegisteredTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments for `tool.function`, its context left out, from the `arguments` of a call.
+
+    Raises `InvalidArguments`, one line for a problem.
+    """
+    if (model := tool.signature.model) is None:
+        return _bind_mapping(tool, arguments)
+    parsed = _parse(model, arguments)
+    parameters = tool.signature.parameters
+    return {parameters[field]: value for field, value in parsed.__dict__.items()}
+
+
+def _parse(model: type[BaseModel], arguments: Mapping[str, Any]) -> BaseModel:
+    # Pydantic is strict in the way of JSON (an array for a tuple, text for a date) only where it parses JSON itself.
+    try:
+        return model.model_validate_json(_encode(arguments), strict=True)
+    except ValidationError as error:
+        problems = error
+    if _wants_integer(problems):
+        try:
+            return model.model_validate_json(_encode(_whole_numbers(arguments)), strict=True)
+        except ValidationError as error:
+            problems = error
+    lines = (_pydantic_line(each, arguments) for each in problems.errors(include_url=False, include_context=False))
+    raise _invalid(lines, problems.error_count()) from None
+
+
+def _encode(arguments: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        raise _invalid(["they hold text that is not valid Unicode, or a number or depth out of range"], 1) from None
+
+
+def _wants_integer(error: ValidationError) -> bool:
+    problems = error.errors(include_url=False, include_context=False)
+    return any(each["type"] == "int_type" and isinstance(each["input"], float) for each in problems)
+
+
+def _whole_numbers(value: Any) -> Any:
+    """`value` with 5.0 as 5: to JSON Schema they are the same integer."""
+    if isinstance(value, dict):
+        return {key: _whole_numbers(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _bind_mapping(tool: RegisteredTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        _encode(arguments)
+        with dialects.bounded(MAX_EVALUATIONS):
+            found = list(islice(tool.signature.input_validator.iter_errors(arguments), MAX_PROBLEMS + 1))
+    except (dialects.TooCostlyError, RecursionError):
+        raise _invalid(["they are too large or too deep to be checked; send less"], 1) from None
+    if found:
+        raise _invalid(map(_schema_line, found), len(found))
+    return {str(tool.signature.mapping_parameter): dict(arguments)}
+
+
+def _pydantic_line(error: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    path, known = _path(error["loc"], arguments, missing=error["type"] == "missing")
+    if error["type"] == "missing":
+        return f"{path}: this argument is required"
+    if error["type"] == "extra_forbidden":
+        return f"{path}: there is no such argument"
+    got = f", not {_shown(error['input'])}" if known else ""
+    return f"{path}: {error['msg']}{got}"
+
+
+def _path(location: Sequence[str | int], arguments: Any, *, missing: bool) -> tuple[str, bool]:
+    """The path of a problem in the arguments, and whether it is a value in them.
+
+    Pydantic puts names of its own (the branch of a union, a validator) between ours: only steps that the arguments
+    have are kept, and the last one where it is what is missing.
+    """
+    steps: list[str | int] = []
+    for step in location:
+        if _leads_on(arguments, step):
+            arguments = arguments[step]
+            steps.append(step)
+    if missing:
+        steps.append(location[-1])
+    return _dotted(steps), not missing
+
+
+def _leads_on(value: Any, step: str | int) -> bool:
+    if isinstance(value, list):
+        return isinstance(step, int) and step < len(value)
+    return isinstance(value, dict) and step in value
+
+
+def _schema_line(error: SchemaViolation) -> str:
+    return f"{_dotted(error.absolute_path)}: {sentence(error)}"
+
+
+def _dotted(steps: Iterable[str | int]) -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    return path.removeprefix(".") or "arguments"
+
+
+def _shown(value: Any) -> str:
+    """A value as JSON where it is short, its JSON type where it is not."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"
+
+
+def _invalid(lines: Iterable[str], count: int) -> InvalidArguments:
+    unique = list(dict.fromkeys(line.replace("\n", " ")[:MAX_LINE_CHARS] for line in islice(lines, MAX_PROBLEMS)))
+    if count > MAX_PROBLEMS:
+        unique.append("and further problems")
+    return InvalidArguments("\n".join(["The arguments do not fit this tool:", *(f"- {line}" for line in unique)]))

@@ -1,0 +1,13 @@
+"""Every test of the catalogue starts with an empty registry."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from mcp_app.catalogue.registry import isolated_registry
+
+
+@pytest.fixture(autouse=True)
+def _empty_registry() -> Iterator[None]:
+    with isolated_registry():
+        yield

@@ -1,0 +1,143 @@
+"""Arguments are held against the schema strictly, and what is wrong with them is said so that a model can mend it."""
+
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field, field_validator
+
+from mcp_app.catalogue.errors import InvalidArguments
+from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
+from mcp_app.catalogue.schema import bind
+
+
+class Address(BaseModel):
+    city: str
+    lines: list[int] = []
+
+
+class Even(BaseModel):
+    value: int
+
+    @field_validator("value")
+    @classmethod
+    def check(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError("must be even")
+        return value
+
+
+def register(function: Any, **options: Any) -> RegisteredTool:
+    tool(**options)(function)
+    return next(reversed(registered_tools().values()))
+
+
+def problems(registered: RegisteredTool, arguments: dict[str, Any]) -> list[str]:
+    with pytest.raises(InvalidArguments) as caught:
+        bind(registered, arguments)
+    first, *lines = str(caught.value).split("\n")
+    assert first == "The arguments do not fit this tool:"
+    return [line.removeprefix("- ") for line in lines]
+
+
+def deliver(
+    count: int,
+    address: Address,
+    speed: float = 1.0,
+    urgent: bool = False,
+    target: int | Address | None = None,
+    name: Annotated[str, Field(max_length=5)] = "",
+) -> None: ...
+
+
+def test_every_problem_has_a_line_with_its_path() -> None:
+    found = problems(
+        register(deliver),
+        {"count": "5", "address": {"lines": [1, "x"]}, "speed": True, "urgent": 1, "name": "too long", "extra": 1},
+    )
+    assert found == [
+        'count: Input should be a valid integer, not "5"',
+        "address.city: this argument is required",
+        'address.lines[1]: Input should be a valid integer, not "x"',
+        "speed: Input should be a valid number, not true",
+        "urgent: Input should be a valid boolean, not 1",
+        'name: String should have at most 5 characters, not "too long"',
+        "extra: there is no such argument",
+    ]
+
+
+def test_union_problems_are_told_without_names_of_our_types() -> None:
+    found = problems(register(deliver), {"count": 1, "address": {"city": ""}, "target": {"city": 1}})
+
+    assert found == [
+        "target: Input should be a valid integer, not an object",
+        "target.city: Input should be a valid string, not 1",
+    ]
+
+
+def test_words_of_a_tools_own_validator_are_told() -> None:
+    def halve(even: Even) -> None: ...
+
+    assert problems(register(halve), {"even": {"value": 3}}) == ["even.value: Value error, must be even, not 3"]
+
+
+def test_whole_numbers_are_integers_however_they_are_written() -> None:
+    bound = bind(register(deliver), {"count": 5.0, "address": {"city": "x", "lines": [1.0]}, "speed": 2})
+
+    assert bound["count"] == 5
+    assert type(bound["count"]) is int
+    assert bound["address"].lines == [1]
+    assert type(bound["speed"]) is float
+
+
+def test_fractions_and_infinities_are_no_integers() -> None:
+    registered = register(deliver)
+
+    assert problems(registered, {"count": 5.5, "address": {"city": ""}}) == [
+        "count: Input should be a valid integer, not 5.5"
+    ]
+    assert "out of range" in problems(registered, {"count": float("inf"), "address": {"city": ""}})[0]
+
+
+def test_text_that_is_not_unicode_is_a_problem_of_the_caller() -> None:
+    assert "not valid Unicode" in problems(register(deliver), {"count": 1, "address": {"city": "\ud800"}})[0]
+
+
+def test_problems_are_bounded_in_number_and_length() -> None:
+    registered = register(deliver)
+    many = problems(registered, {"count": 1, "address": {"city": "", "lines": ["x"] * 5_000}})
+    long = problems(registered, {"count": "9" * 100_000, "address": {"city": ""}, "k" * 100_000: 1})
+
+    assert len(many) == 11
+    assert many[-1] == "and further problems"
+    assert all(len(line) <= 300 for line in long)
+
+
+def test_explicit_schema_problems_quote_the_schema_and_not_the_value() -> None:
+    def take(arguments: dict[str, Any]) -> None: ...
+
+    registered = register(
+        take,
+        input_schema={
+            "type": "object",
+            "properties": {
+                "a": {"enum": ["x", None]},
+                "b": {"minimum": 3, "multipleOf": 2},
+                "c": {"const": 1},
+                "d": {"oneOf": [{"type": "integer"}, {"minimum": 5}]},
+                "e": {"not": {"type": "string"}},
+                "f": False,
+                "g": {"maxLength": 2},
+            },
+        },
+    )
+    secret = "s3cret" * 10
+    assert problems(registered, {"a": secret, "b": 1, "c": 2, "d": 7, "e": secret, "f": secret, "g": secret}) == [
+        'a: must be one of ["x", null]',
+        "b: must be at least 3",
+        "b: must be a multiple of 2",
+        "c: must be 1",
+        "d: must fit exactly one of its alternatives",
+        'e: violates not {"type": "string"}',
+        "f: is not allowed",
+        "g: must have at most 2 characters",
+    ]
