@@ -1,0 +1,13 @@
+"""Offer a Django site's functions as tools to AI clients over the Model Context Protocol.
+
+The rooms, imports going down only:
+
+    apps routing management         the doors
+    transport execution admin       the edges: bytes and frames, the Celery worker, people
+    catalogue                       what can be called
+    lifecycle auth                  the life of one request; who is asking
+    models states conf databases    the hall
+    protocol embedded               pure MCP; the engines that pip installs
+
+`docs/architecture.md` has the map, the two flows and the reasons.
+"""

@@ -1,0 +1,112 @@
+"""The app's settings: one dictionary `MCP` in the site's settings module, its defaults and their units.
+
+Read through `settings.NAME`; nothing is read at import. Refuses unknown names, so that a typo is an error.
+"""
+
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Defaults:
+    """Every setting with its default. Durations are seconds, sizes bytes, unless a name says otherwise."""
+
+    DATABASE: str = "default"
+    """Alias of the database that holds this app's rows (see `databases.MCPRouter`)."""
+    SERVER_NAME: str = "django-mcp-app"
+    SERVER_TITLE: str | None = None
+    SERVER_VERSION: str = "0.1.0"
+    INSTRUCTIONS: str | None = None
+    """What `server/discover` tells a model about this server."""
+
+    ALLOWED_HOSTS: list[str] | None = None
+    """Host headers served; None follows Django's ALLOWED_HOSTS (and loopback names under DEBUG)."""
+    ALLOWED_ORIGINS: list[str] = []
+    """Exact browser origins served, as `https://example.com`; loopback origins are added under DEBUG."""
+    ALLOW_ANONYMOUS: bool = False
+    """Serve calls that carry no principal."""
+
+    MAX_BODY_BYTES: int = 4 * MIB
+    MAX_DEPTH: int = 64
+    MAX_RESULT_BYTES: int = 4 * MIB
+    """A larger result becomes an `isError` that says so."""
+    MAX_OPEN_REQUESTS_PER_PRINCIPAL: int = 100
+    MAX_LISTEN_STREAMS: int = 1024
+    MAX_LISTEN_STREAMS_PER_PRINCIPAL: int = 10
+    MAX_UNSENT_BYTES: int = 1 * MIB
+    """What may wait for a slow reader of one stream before the stream is ended."""
+    PAGE_SIZE: int = 100
+    LIST_TTL_MS: int = 5_000
+
+    SSE_AFTER: float = 2.0
+    """A call still running after this is answered as an event stream."""
+    KEEP_ALIVE: float = 15.0
+    """Silence on an open stream after which a comment is sent."""
+    POLL_INTERVAL: float = 1.0
+    """How often a waiting server process looks again without being woken."""
+    POLL_INTERVAL_WITHOUT_WAKE_UP: float = 0.05
+    """The same while calls wait and no wake-up can reach this process."""
+
+    DEFAULT_TIME_LIMIT: float = 3600.0
+    """How long a tool may run unless it says otherwise."""
+    MAX_QUEUE_SECONDS: float = 600.0
+    """How long a request may wait for a worker before it is cancelled, cause deadline."""
+    REPUBLISH_AFTER: float = 10.0
+    """A queued row that nobody claimed for this long is published again."""
+    COOPERATIVE_GRACE: float = 0.1
+    """From a cancellation to the interrupt."""
+    HARD_GRACE: float = 5.0
+    """From a cancellation to the kill."""
+    QUEUE: str = "mcp"
+    """The Celery queue for tools that name none."""
+    PUBLISH_TIMEOUT: float = 2.0
+
+    HEARTBEAT_INTERVAL: float = 2.0
+    LOST_AFTER: float = 10.0
+    """Silence of a process after which its work is declared lost."""
+    SUPERVISION_INTERVAL: float = 2.0
+    DRAIN_SECONDS: float = 5.0
+    """What running calls are given at shutdown before they are cancelled."""
+
+    EVENT_BURST: int = 50
+    EVENT_RATE: float = 100.0
+    """Token bucket per request for progress and log events: burst, then events a second."""
+    MAX_REASON_CHARS: int = 1024
+
+
+class Settings:
+    """`settings.NAME`: the site's value, or the default."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Defaults, name):
+            raise AttributeError(f"there is no setting MCP[{name!r}]")
+        value = self._site().get(name, getattr(Defaults, name))
+        self.__dict__[name] = value
+        return value
+
+    def reload(self) -> None:
+        self.__dict__.clear()
+
+    @staticmethod
+    def _site() -> dict[str, Any]:
+        values: dict[str, Any] = getattr(django_settings, "MCP", {})
+        unknown = sorted(name for name in values if not hasattr(Defaults, name))
+        if unknown:
+            raise ImproperlyConfigured(f"MCP has no setting {', '.join(unknown)}; mcp_app/conf.py lists the names.")
+        return values
+
+
+settings = Settings()
+
+
+def _reload(*, setting: str, **kwargs: Any) -> None:
+    if setting == "MCP":
+        settings.reload()
+
+
+setting_changed.connect(_reload)

@@ -1,0 +1,34 @@
+"""A newcomer's first tools: small, pure, and one that takes its time."""
+
+from typing import Annotated
+
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from mcp_app.tools import CancelPolicy, ToolContext, tool
+
+PURE = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_NUMERALS = (
+    (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"),
+    (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
+)  # fmt: skip
+
+
+@tool(title="Roman numeral", annotations=PURE)
+def roman(number: Annotated[int, Field(ge=1, le=3999, description="from 1 to 3999")]) -> str:
+    """Write a number as a Roman numeral."""
+    numeral = ""
+    for value, letters in _NUMERALS:
+        count, number = divmod(number, value)
+        numeral += letters * count
+    return numeral
+
+
+@tool(title="Count down", cancel=CancelPolicy.INTERRUPT, annotations=PURE)
+def countdown(seconds: Annotated[int, Field(ge=1, le=600, description="how long to count")], ctx: ToolContext) -> str:
+    """Count down a number of seconds, reporting each: for watching progress, and for cancelling."""
+    for second in range(seconds):
+        ctx.progress(second, seconds, f"{seconds - second} s left")
+        ctx.sleep(1)
+    ctx.progress(seconds, seconds, "done")
+    return f"Counted down {seconds} s."

@@ -1,0 +1,138 @@
+"""Settings of the example site: embedded parts by default, real engines by environment variables.
+
+MCPSITE_DATA         folder of the databases, the broker's files and the generated secret
+MCPSITE_DATABASE     a PostgreSQL host:port/name/user instead of SQLite
+MCPSITE_BROKER       a broker URL instead of the embedded one
+MCPSITE_CHANNELS     a Redis URL for the channel layer; needed from the second host on
+"""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("MCPSITE_DATA", BASE_DIR / ".mcpsite-data")).resolve()
+DATA.mkdir(parents=True, exist_ok=True)
+
+
+def _secret_key() -> str:
+    """The site's secret: from the environment, or made once and kept in the data folder."""
+    if key := os.environ.get("MCPSITE_SECRET_KEY"):
+        return key
+    path = DATA / "secret-key"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key := secrets.token_urlsafe(50))
+    return key
+
+
+def _sqlite(name: str) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": DATA / name,
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 10,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=10000;",
+        },
+    }
+
+
+def _postgresql(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": parts.username or "",
+        "PASSWORD": parts.password or "",
+        "HOST": parts.hostname or "",
+        "PORT": parts.port or "",
+        "CONN_MAX_AGE": None,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+SECRET_KEY = _secret_key()
+DEBUG = os.environ.get("MCPSITE_DEBUG", "1") == "1"
+ALLOWED_HOSTS: list[str] = os.environ.get("MCPSITE_HOSTS", "").split()
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_celery_results",
+    "mcp_app",
+    "mcpsite",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "mcpsite.urls"
+ASGI_APPLICATION = "mcpsite.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+STATIC_URL = "static/"
+USE_TZ = True
+TIME_ZONE = "UTC"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+if database_url := os.environ.get("MCPSITE_DATABASE"):
+    DATABASES = {"default": _postgresql(database_url)}
+    MCP_DATABASE = "default"
+else:
+    DATABASES = {"default": _sqlite("site.sqlite3"), "mcp": _sqlite("mcp.sqlite3")}
+    DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]
+    MCP_DATABASE = "mcp"
+
+if channels_url := os.environ.get("MCPSITE_CHANNELS"):
+    CHANNEL_LAYERS = {
+        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [channels_url]}}
+    }
+
+CELERY_BROKER_URL = os.environ.get("MCPSITE_BROKER", "mcpfs://")
+if CELERY_BROKER_URL.startswith("mcpfs:"):
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": str(DATA / "broker")}
+CELERY_RESULT_BACKEND = "django-db"
+CELERY_RESULT_EXTENDED = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_TIMEOUT = 2.0
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TASK_ACKS_LATE = False
+CELERY_DB_REUSE_MAX = 1000
+
+MCP = {
+    "DATABASE": MCP_DATABASE,
+    "SERVER_NAME": "mcpsite",
+    "SERVER_TITLE": "mcp_app example site",
+    "ALLOW_ANONYMOUS": DEBUG,
+}

@@ -1,0 +1,12 @@
+"""Settings of the basic tests: the example site's, with its data in a folder that the run throws away."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+if "MCPSITE_DATA" not in os.environ:
+    os.environ["MCPSITE_DATA"] = tempfile.mkdtemp(prefix="mcp-tests-")
+    atexit.register(shutil.rmtree, os.environ["MCPSITE_DATA"], ignore_errors=True)
+
+from mcpsite.settings import *  # noqa: F403
