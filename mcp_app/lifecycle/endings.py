@@ -1,0 +1,49 @@
+"""The words in which an ended request is told to its client, the same on every wire.
+
+A model can act on an `isError` result, so that is what admin cancellations, deadlines, shutdowns and lost workers
+become. A client's own cancellation or disconnect is told nothing; its words here are for others who ask.
+"""
+
+from typing import Any
+
+from mcp_app.models import Request
+from mcp_app.states import Cause, Status
+
+_CANCELLED = {
+    Cause.DISCONNECT: "The call was cancelled because its client disconnected.",
+    Cause.CLIENT: "The call was cancelled by its client.",
+    Cause.ADMIN: "The call was cancelled by an administrator.",
+    Cause.DEADLINE: "The call was stopped because its time limit passed.",
+    Cause.SHUTDOWN: "The call was stopped because the server is shutting down; it may be tried again.",
+    Cause.ABANDONED: "The call was cancelled because nobody came back for its result.",
+    Cause.LOST_SERVER: "The call was cancelled because the server process that served its client was lost.",
+}
+_LOST = (
+    "The worker process that ran this call was lost, and the call was not run again: "
+    "it may have been carried out in part. Check before you repeat it."
+)
+_FAILED = "The call failed inside the server. Its operator can find the details in the log."
+_BROKER = "The call was not run because the task queue was not reachable; try again in a moment."
+
+
+def final_result(row: Request) -> dict[str, Any]:
+    """The CallToolResult of an ended request (spec: server/tools, Error Handling)."""
+    if row.result is not None:
+        result: dict[str, Any] = row.result
+        return result
+    return _error(_words(row))
+
+
+def _words(row: Request) -> str:
+    if row.status == Status.CANCELLED:
+        words = _CANCELLED[Cause(row.cancel_cause)]
+        return f"{words} Reason: {row.cancel_reason}" if row.cancel_reason else words
+    if row.status == Status.LOST:
+        return _LOST
+    if row.error and row.error.get("cause") == "broker":
+        return _BROKER
+    return _FAILED
+
+
+def _error(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": True}

@@ -1,0 +1,45 @@
+"""Transactions that outlast a lock: "database is locked", deadlocks and serialisation failures are tried again."""
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from django.db import OperationalError
+
+from mcp_app import databases
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ATTEMPTS = 8
+FIRST_DELAY = 0.02
+
+
+def transactional(function: Callable[P, R]) -> Callable[P, R]:
+    """Run `function` in a transaction of its own on this app's database; a lost lock runs it again, with jitter.
+
+    Inside an outer transaction it runs once: only the outermost block can be repeated.
+    """
+
+    @wraps(function)
+    def attempt(*args: P.args, **kwargs: P.kwargs) -> R:
+        delay = FIRST_DELAY
+        for remaining in reversed(range(ATTEMPTS)):
+            outermost = not databases.connection().in_atomic_block
+            try:
+                with databases.atomic():
+                    return function(*args, **kwargs)
+            except OperationalError as error:
+                if not remaining or not outermost:
+                    raise
+                logger.info("%s waits for a lock: %s", function.__name__, error)
+            time.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
+            delay *= 2
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    return attempt

@@ -1,0 +1,83 @@
+"""What a waiting server process reads: which watched requests moved, and what to tell their clients.
+
+Reading only. One query finds what moved; more are made only for what did.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models.functions import Now
+
+from mcp_app.lifecycle.endings import final_result
+from mcp_app.models import ChangeVersion, Request, RequestEvent
+from mcp_app.states import TERMINAL, EventKind, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a waiter knows of one request and whether it wants its progress and log lines."""
+
+    event_seq: int = 0
+    wants_events: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One request that moved. `events` are (kind, data) in order; `result` is a CallToolResult once it ended."""
+
+    request_id: UUID
+    event_seq: int
+    status: Status
+    events: list[tuple[EventKind, dict[str, Any]]] = field(default_factory=list)
+    result: dict[str, Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in TERMINAL
+
+
+def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
+    """The watched requests whose newest event is newer than what their watchers know."""
+    newest = Request.objects.filter(pk__in=watched).values_list("pk", "event_seq")
+    moved = [pk for pk, event_seq in newest if event_seq > watched[pk].event_seq]
+    if not moved:
+        return []
+    told = _events({pk: watched[pk].event_seq for pk in moved if watched[pk].wants_events})
+    return [
+        Observed(
+            request_id=row.pk,
+            event_seq=row.event_seq,
+            status=Status(row.status),
+            events=[
+                (EventKind(event.kind), event.data) for event in told.get(row.pk, ()) if event.seq <= row.event_seq
+            ],
+            result=final_result(row) if row.status in TERMINAL else None,
+        )
+        for row in Request.objects.filter(pk__in=moved)
+    ]
+
+
+def versions(subjects: Iterable[str]) -> dict[str, int]:
+    """The current change versions; a subject never changed has none."""
+    rows = ChangeVersion.objects.filter(pk__in=subjects).values_list("subject", "version")
+    return dict(rows)
+
+
+def mark_delivered(request_ids: Iterable[UUID]) -> None:
+    """Note that the final response of these requests was handed to the connection."""
+    Request.objects.filter(pk__in=list(request_ids), delivered_at__isnull=True).update(delivered_at=Now())
+
+
+def _events(known: Mapping[UUID, int]) -> dict[UUID, list[RequestEvent]]:
+    if not known:
+        return {}
+    told: dict[UUID, list[RequestEvent]] = {}
+    rows = RequestEvent.objects.filter(
+        request__in=known, seq__gt=min(known.values()), kind__in=(EventKind.PROGRESS, EventKind.LOG)
+    ).order_by("request", "seq")
+    for row in rows:
+        if row.seq > known[row.request_id]:
+            told.setdefault(row.request_id, []).append(row)
+    return told

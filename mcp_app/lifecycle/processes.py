@@ -1,0 +1,42 @@
+"""Liveness of server and worker processes: one row each, a heartbeat in database time.
+
+A running request names its worker's boot id, so one write every few seconds vouches for all the work of a process.
+"""
+
+import os
+import socket
+import uuid
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db.models.functions import Now
+
+from mcp_app.lifecycle.locks import transactional
+from mcp_app.models import Process
+from mcp_app.states import ProcessRole
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """This process start: never reused, unlike process ids and host names."""
+
+    role: ProcessRole
+    boot_id: UUID = field(default_factory=uuid.uuid4)
+    hostname: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+
+
+@transactional
+def beat(identity: Identity) -> None:
+    """Say that this process lives; the first beat registers it, and one declared lost by mistake is back."""
+    Process.objects.update_or_create(
+        boot_id=identity.boot_id,
+        defaults={"heartbeat_at": Now(), "stopped_at": None},
+        create_defaults={"role": identity.role, "hostname": identity.hostname, "pid": identity.pid},
+    )
+
+
+@transactional
+def stop(identity: Identity) -> None:
+    """Say that this process ends by itself."""
+    Process.objects.filter(boot_id=identity.boot_id).update(stopped_at=Now())

@@ -1,0 +1,101 @@
+"""Wake-ups: hints to look at the rows again. They carry no data, may be lost, and are never waited for.
+
+A server process listens on a datagram socket named by its boot id, so a worker on the same host reaches it without a
+broker; from another host the Channels layer carries the hint, where one is configured that crosses processes.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable
+from functools import cache
+from uuid import UUID
+
+from channels.layers import get_channel_layer
+
+from mcp_app.models import Process
+from mcp_app.states import ProcessRole
+
+logger = logging.getLogger(__name__)
+
+LAYER_MESSAGE = {"type": "mcp.look"}
+_HINT = b"!"
+
+
+def address(name: str) -> str:
+    """The datagram address for `name`: abstract on Linux (nothing to clean up), a socket file elsewhere."""
+    if sys.platform == "linux":
+        return f"\0mcp_app/{name}"
+    return os.path.join(tempfile.gettempdir(), f"mcp-app-{name}")
+
+
+def listening_socket(name: str) -> socket.socket:
+    """A non-blocking datagram socket that receives the hints sent to `name`; not inherited by child processes."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.setblocking(False)
+    listener.bind(address(name))
+    return listener
+
+
+def hint(name: str, payload: bytes = _HINT) -> bool:
+    """Send one datagram to `name` on this host; whether somebody listens there. A full buffer counts as heard."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        try:
+            sender.sendto(payload, address(name))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return True
+
+
+def group(server: UUID) -> str:
+    """The Channels group of one server process."""
+    return f"mcp.server.{server.hex}"
+
+
+def wake_server(server: UUID | None) -> None:
+    """Hint to one server process that a row it waits for has changed."""
+    if server is not None and not hint(server.hex):
+        _send_through_layer(group(server))
+
+
+def wake_servers(servers: Iterable[UUID] | None = None) -> None:
+    """Hint to every live server process: something that all of them watch has changed."""
+    if servers is None:
+        servers = Process.objects.filter(role=ProcessRole.SERVER, stopped_at__isnull=True).values_list(
+            "boot_id", flat=True
+        )
+    for server in servers:
+        wake_server(server)
+
+
+def layer_crosses_processes() -> bool:
+    layer = get_channel_layer()
+    return layer is not None and type(layer).__name__ != "InMemoryChannelLayer"
+
+
+def _send_through_layer(name: str) -> None:
+    if layer_crosses_processes():
+        asyncio.run_coroutine_threadsafe(_group_send(name), _layer_loop(os.getpid()))
+
+
+async def _group_send(name: str) -> None:
+    layer = get_channel_layer()
+    try:
+        await asyncio.wait_for(layer.group_send(name, LAYER_MESSAGE), timeout=2)
+    except Exception:
+        logger.warning("the channel layer lost a wake-up; waiters look again by themselves", exc_info=True)
+
+
+@cache
+def _layer_loop(pid: int) -> asyncio.AbstractEventLoop:
+    """One event loop per process for the layer, so that its connections are kept; `pid` keys it across a fork."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name=f"mcp-layer-{pid}", daemon=True).start()
+    return loop
