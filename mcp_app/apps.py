@@ -1,0 +1,18 @@
+"""The app as Django sees it: loads the tools and the Celery side once every app is ready."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+
+class MCPAppConfig(AppConfig):
+    name = "mcp_app"
+    label = "mcp_app"
+    verbose_name = "Model Context Protocol"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        import_module("mcp_app.checks")
+        import_module("mcp_app.execution.tasks")
+        import_module("mcp_app.execution.worker")
+        import_module("mcp_app.catalogue.registry").autodiscover()

@@ -1,0 +1,187 @@
+"""What a tool is given: its request, its progress and log, and how it learns that it is to stop.
+
+Owns the author's side of cancellation. Refuses the database: everything is handed to the recorder.
+"""
+
+import logging
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, get_args
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser
+from mcp_types import LoggingLevel
+
+from mcp_app.catalogue.context_marker import Context
+from mcp_app.execution import subprocesses
+from mcp_app.execution.interrupt import Interrupter, ToolCancelled
+from mcp_app.execution.recorder import Recorder
+from mcp_app.execution.subprocesses import Completed
+from mcp_app.lifecycle.events import Event, finite
+from mcp_app.models import Request
+from mcp_app.states import EventKind
+
+LEVELS: tuple[str, ...] = get_args(LoggingLevel)
+MAX_MESSAGE_CHARS = 1024
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """What a tool may know of the request that called it. `client` is unverified: for display only."""
+
+    id: UUID
+    tool: str
+    arguments: Mapping[str, Any]
+    principal: str
+    client: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ToolContext(Context):
+    """One call of one tool. Ask for it with a parameter annotated `ToolContext`, or by `current_context()`."""
+
+    def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:
+        self.request = RequestInfo(row.pk, row.tool, row.arguments, row.principal_label, row.client_info)
+        self._user_id = row.user_id
+        self._recorder = recorder
+        self._interrupter = interrupter
+        self._cancelled = threading.Event()
+        self._progress = -math.inf
+        self.partial_result: Any = None
+        """Kept for the administrators if the call is cancelled: set it to what is done so far."""
+        self.observed = False
+        """Whether the tool has been told of its cancellation."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call has been cancelled: stop soon, and return what there is."""
+        if self._cancelled.is_set():
+            self.observed = True
+        return self.observed
+
+    def check(self) -> None:
+        """Raise `ToolCancelled` if the call has been cancelled; not inside `shield()`."""
+        if self._cancelled.is_set() and not self._interrupter.shielded:
+            self.observed = True
+            raise ToolCancelled
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress, as `done` of `total` in any unit. Raises `ToolCancelled` once the call is cancelled.
+
+        Only finite values greater than the one before are passed on (spec: basic/patterns/progress), others dropped.
+        """
+        self.check()
+        value = finite(done)
+        if value is None or value <= self._progress:
+            return
+        self._progress = value
+        data: dict[str, Any] = {"progress": done}
+        if finite(total) is not None:
+            data["total"] = total
+        if message is not None:
+            data["message"] = str(message)[:MAX_MESSAGE_CHARS]
+        self._post(Event(EventKind.PROGRESS, data))
+
+    def log(self, level: LoggingLevel, message: str, *, logger_name: str | None = None) -> None:
+        """Say something to the client that asked for it and to the request's timeline (spec: utilities/logging)."""
+        if level not in LEVELS:
+            raise ValueError(f"level must be one of {', '.join(LEVELS)}")
+        name = logger_name or self.request.tool
+        self._post(Event(EventKind.LOG, {"level": level, "logger": name, "data": str(message)}))
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, but wake and raise `ToolCancelled` as soon as the call is cancelled."""
+        self._cancelled.wait(seconds)
+        self.check()
+
+    @contextmanager
+    def shield(self) -> Iterator[None]:
+        """Finish the block before anything is raised in it. A kill, where the policy allows one, is not put off."""
+        with self._interrupter.shield():
+            yield
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        on_line: Callable[[str], None] | None = None,
+        progress: bool = False,
+    ) -> Completed:
+        """Run a subprocess that dies with this call; its status and output.
+
+        `env` is added to the environment. `progress` reports each line of output as progress. When the call is
+        cancelled, the process and all it started are killed and what it printed becomes `partial_result`.
+        """
+        return subprocesses.run(
+            argv,
+            cwd=cwd,
+            env=env,
+            check=self.check,
+            on_line=self._line_reporter(on_line, progress=progress),
+            on_partial=self._keep_partial,
+        )
+
+    @property
+    def user(self) -> AbstractBaseUser | None:
+        """The Django user who called, read now; None for an anonymous caller or a user who is gone."""
+        if not self._user_id:
+            return None
+        return get_user_model()._default_manager.filter(pk=self._user_id).first()
+
+    def cancel(self) -> None:
+        """Tell the tool, from the watcher's thread."""
+        self._cancelled.set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the call has been cancelled, asked by others than the tool."""
+        return self._cancelled.is_set()
+
+    def _line_reporter(self, on_line: Callable[[str], None] | None, *, progress: bool) -> Callable[[str], None] | None:
+        if not progress:
+            return on_line
+        count = 0
+
+        def report(line: str) -> None:
+            nonlocal count
+            count += 1
+            self.progress(count, message=line.rstrip("\n"))
+            if on_line is not None:
+                on_line(line)
+
+        return report
+
+    def _keep_partial(self, output: str) -> None:
+        if self.partial_result is None:
+            self.partial_result = output
+
+    def _post(self, event: Event) -> None:
+        # An interrupt between the acquisition of the recorder's lock and its release would leave it held for good.
+        with self._interrupter.shield():
+            self._recorder.post(event)
+
+
+_current: ContextVar[ToolContext] = ContextVar("mcp_app_context")
+
+
+def current_context() -> ToolContext:
+    """The context of the call that this code runs in, for helpers deep inside. Raises LookupError outside a call."""
+    return _current.get()
+
+
+@contextmanager
+def entered(context: ToolContext) -> Iterator[None]:
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,0 +1,194 @@
+"""The recorder: a thread of the worker's child that writes the row on a connection the tool cannot touch.
+
+Progress made inside the tool's transaction is visible at once and survives its rollback, and an interrupt cannot break
+a write. A flood is thinned here, before anything is stored: a token bucket, the newest of the excess, first and last
+kept.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import InterfaceError, OperationalError, connections
+
+from mcp_app.conf import settings
+from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle.events import Event
+from mcp_app.states import EventKind
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+RETRY_SECONDS = 30.0
+
+
+class EventBuffer:
+    """The token bucket of one request. Pure: told the time in seconds; not safe for threads by itself."""
+
+    def __init__(self, now: float) -> None:
+        self._tokens = float(settings.EVENT_BURST)
+        self._refilled_at = now
+        self._ready: list[Event] = []
+        self._held: dict[EventKind, Event] = {}
+
+    def offer(self, event: Event, now: float) -> None:
+        """Take in an event: for the next write while there are tokens, else in place of the last one held back."""
+        self._refill(now)
+        if self._tokens >= 1 and event.kind not in self._held:
+            self._tokens -= 1
+            self._ready.append(event)
+        else:
+            self._held[event.kind] = event
+
+    def take(self, now: float, *, final: bool = False) -> list[Event]:
+        """What is to be written now; with `final` all that is left."""
+        self._refill(now)
+        taken, self._ready = self._ready, []
+        for kind in list(self._held):
+            if final or self._tokens >= 1:
+                self._tokens -= 1
+                taken.append(self._held.pop(kind))
+        return taken
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until something is to be written; None when nothing is."""
+        if self._ready:
+            return 0.0
+        if not self._held:
+            return None
+        self._refill(now)
+        return max(0.0, (1 - self._tokens) / float(settings.EVENT_RATE))
+
+    def _refill(self, now: float) -> None:
+        earned = (now - self._refilled_at) * settings.EVENT_RATE
+        self._tokens = min(float(settings.EVENT_BURST), self._tokens + earned)
+        self._refilled_at = now
+
+
+class Recorder:
+    """Runs writes in order on its own thread. One request is open at a time."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._request_id: UUID | None = None
+        self._buffer = EventBuffer(time.monotonic())
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="mcp-recorder", daemon=True).start()
+
+    def call(self, function: Callable[[], R]) -> R:
+        """Run `function` on the recorder's thread and wait for it; a database that is away is tried again."""
+        future: Future[R] = Future()
+
+        def job() -> None:
+            try:
+                future.set_result(_insist(function))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._enqueue(job)
+        return future.result()
+
+    def cast(self, function: Callable[[], object]) -> None:
+        """Run `function` on the recorder's thread sometime; a failure is logged."""
+
+        def job() -> None:
+            try:
+                function()
+            except Exception:
+                logger.exception("a write that nobody waits for failed")
+
+        self._enqueue(job)
+
+    def open(self, request_id: UUID) -> None:
+        with self._condition:
+            self._request_id = request_id
+            self._buffer = EventBuffer(time.monotonic())
+
+    def post(self, event: Event) -> None:
+        """Have an event of the open request stored soon. Never blocks on the database."""
+        with self._condition:
+            self._buffer.offer(event, time.monotonic())
+            self._condition.notify()
+
+    def close(self, ending: Callable[[], R]) -> R:
+        """Write what is left of the open request's events, then `ending`; nothing posted later is kept."""
+
+        def last() -> R:
+            self._flush(final=True)
+            with self._condition:
+                self._request_id = None
+            return ending()
+
+        return self.call(last)
+
+    def _enqueue(self, job: Callable[[], None]) -> None:
+        with self._condition:
+            self._jobs.append(job)
+            self._condition.notify()
+
+    def _run(self) -> None:
+        while True:
+            job = self._next()
+            if job is not None:
+                job()
+            else:
+                with suppress(Exception):
+                    self._flush()
+
+    def _next(self) -> Callable[[], None] | None:
+        """The next job, or None when events are due."""
+        with self._condition:
+            while True:
+                if self._jobs:
+                    return self._jobs.popleft()
+                wait = self._buffer.wait(time.monotonic())
+                if wait == 0.0:
+                    return None
+                self._condition.wait(wait)
+
+    def _flush(self, *, final: bool = False) -> None:
+        with self._condition:
+            request_id = self._request_id
+            taken = self._buffer.take(time.monotonic(), final=final)
+        if request_id is not None and taken:
+            try:
+                transitions.record(request_id, taken, **_newest_progress(taken))
+            except Exception:
+                logger.exception("%d events of request %s were not stored", len(taken), request_id)
+                connections.close_all()
+
+
+def _newest_progress(taken: list[Event]) -> dict[str, Any]:
+    for event in reversed(taken):
+        if event.kind == EventKind.PROGRESS:
+            return {
+                "progress": event.data["progress"],
+                "progress_total": event.data.get("total"),
+                "progress_message": event.data.get("message", "")[:1024],
+            }
+    return {}
+
+
+def _insist(function: Callable[[], R]) -> R:
+    """Call `function` until the database answers, for at most RETRY_SECONDS, on a fresh connection each time."""
+    give_up_at = time.monotonic() + RETRY_SECONDS
+    delay = 0.05
+    while True:
+        try:
+            return function()
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() > give_up_at:
+                raise
+            logger.warning("the database is away, trying again: %s", error)
+            connections.close_all()
+        time.sleep(delay)
+        delay = min(delay * 2, 2.0)

@@ -1,0 +1,15 @@
+"""The Celery tasks: thin shells around the runner."""
+
+from typing import Any
+from uuid import UUID
+
+from celery import Task, shared_task
+
+from mcp_app.execution import runner
+from mcp_app.lifecycle.publishing import RUN_TASK
+
+
+@shared_task(bind=True, name=RUN_TASK, acks_late=False, max_retries=0)
+def run(self: Task, request_id: str) -> Any:
+    """Run the tool of one request. The message carries the row's id only; the row has everything else."""
+    return runner.run(self, UUID(request_id))

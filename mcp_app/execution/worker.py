@@ -1,0 +1,88 @@
+"""Celery's worker and ours: the control command, the pool as the ladder sees it, and when the ladder starts and ends.
+
+The only module that speaks of Celery's worker internals. Refuses pools that are not prefork.
+"""
+
+import logging
+import os
+from typing import Any
+from uuid import UUID
+
+from celery import signals
+from celery.concurrency.prefork import TaskPool
+from celery.exceptions import WorkerLostError
+from celery.worker import state as worker_state
+from celery.worker.control import control_command
+
+from mcp_app.execution.child import UnsupportedPoolError
+from mcp_app.execution.identity import worker_identity
+from mcp_app.execution.ladder import Ladder
+from mcp_app.execution.main_database import guard_forks
+from mcp_app.lifecycle.publishing import CANCEL_COMMAND, RUN_TASK
+
+logger = logging.getLogger(__name__)
+
+
+class PreforkPool:
+    """Celery's prefork pool, as the ladder sees it."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+
+    def pids(self) -> set[int]:
+        pool = getattr(self._worker.pool, "_pool", None)
+        return {child.pid for child in list(pool._pool)} if pool is not None else set()
+
+    def terminate(self, request_id: UUID, pid: int) -> None:
+        for child in list(self._worker.pool._pool._pool):
+            if child.pid == pid:
+                # Set before the kill: the main thread may see the death first and would call it an accident.
+                child._controlled_termination = child._job_terminated = True
+        request = next((r for r in list(worker_state.active_requests) if r.id == str(request_id)), None)
+        if request is not None:
+            request.terminate(self._worker.pool, signal="KILL")
+
+
+_ladders: dict[int, Ladder] = {}
+
+
+def _ladder() -> Ladder | None:
+    return _ladders.get(os.getpid())
+
+
+@control_command(name=CANCEL_COMMAND, args=[("request_id", str)], signature="<request id>")
+def cancel_requested(state: Any, request_id: str, **kwargs: Any) -> dict[str, str]:
+    """A request of this site was asked to stop: look at its row."""
+    ladder = _ladder()
+    if ladder is not None:
+        ladder.cancel_requested(UUID(request_id))
+    return {"ok": "looking"}
+
+
+@signals.worker_init.connect
+def _prepare(sender: Any, **kwargs: Any) -> None:
+    worker_identity()
+    guard_forks()
+
+
+@signals.worker_ready.connect
+def _start(sender: Any, **kwargs: Any) -> None:
+    worker = sender.controller
+    if not isinstance(worker.pool, TaskPool):
+        raise UnsupportedPoolError(UnsupportedPoolError.__doc__)
+    ladder = _ladders[os.getpid()] = Ladder(worker_identity(), PreforkPool(worker))
+    ladder.start()
+
+
+@signals.worker_shutdown.connect
+def _stop(sender: Any, **kwargs: Any) -> None:
+    ladder = _ladders.pop(os.getpid(), None)
+    if ladder is not None:
+        ladder.stop()
+
+
+@signals.task_failure.connect
+def _failed(sender: Any, task_id: str, exception: BaseException, **kwargs: Any) -> None:
+    ladder = _ladder()
+    if ladder is not None and sender.name == RUN_TASK and isinstance(exception, WorkerLostError):
+        ladder.child_lost(UUID(task_id))

@@ -1,0 +1,136 @@
+"""The interrupt strikes the armed body of the targeted request, once, and nothing else."""
+
+import threading
+import time
+import uuid
+
+import pytest
+
+from mcp_app.execution.interrupt import Interrupter, Raised, Returned, ToolCancelled
+
+
+@pytest.fixture
+def interrupter():
+    made = Interrupter()
+    made.install()
+    return made
+
+
+def interrupt_from_another_thread(interrupter, request_id, *, when: threading.Event) -> threading.Thread:
+    def strike():
+        when.wait(5)
+        interrupter.interrupt(request_id)
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    return thread
+
+
+def test_a_sleeping_body_is_interrupted_and_its_finally_runs(interrupter):
+    request_id, armed, cleaned = uuid.uuid4(), threading.Event(), []
+
+    def body():
+        try:
+            armed.set()
+            time.sleep(30)
+        finally:
+            cleaned.append(True)
+
+    thread = interrupt_from_another_thread(interrupter, request_id, when=armed)
+    outcome = interrupter.run(request_id, body)
+    thread.join()
+    assert isinstance(outcome, Raised)
+    assert isinstance(outcome.error, ToolCancelled)
+    assert cleaned
+    assert interrupter.raised
+
+
+def test_except_exception_does_not_swallow_the_interrupt(interrupter):
+    request_id = uuid.uuid4()
+
+    def body():
+        try:
+            interrupter.interrupt(request_id)
+        except Exception:
+            return "swallowed"
+
+    assert isinstance(interrupter.run(request_id, body), Raised)
+
+
+def test_an_interrupt_for_another_request_does_nothing(interrupter):
+    def body():
+        interrupter.interrupt(uuid.uuid4())
+        return "untouched"
+
+    assert interrupter.run(uuid.uuid4(), body) == Returned("untouched")
+
+
+def test_an_interrupt_after_the_end_does_nothing(interrupter):
+    request_id = uuid.uuid4()
+    assert interrupter.run(request_id, lambda: "done") == Returned("done")
+    interrupter.interrupt(request_id)
+
+
+def test_an_interrupt_that_was_swallowed_is_not_raised_again(interrupter):
+    request_id = uuid.uuid4()
+
+    def body():
+        try:
+            interrupter.interrupt(request_id)
+        except BaseException:
+            interrupter.interrupt(request_id)
+            return "stubborn"
+
+    assert interrupter.run(request_id, body) == Returned("stubborn")
+
+
+def test_a_shield_puts_the_interrupt_off_to_its_end(interrupter):
+    request_id, steps = uuid.uuid4(), []
+
+    def body():
+        with interrupter.shield():
+            interrupter.interrupt(request_id)
+            steps.append("inside")
+            with interrupter.shield():
+                steps.append("nested")
+        steps.append("after")
+
+    assert isinstance(interrupter.run(request_id, body), Raised)
+    assert steps == ["inside", "nested"]
+
+
+def test_a_shielded_block_that_raises_still_ends_in_the_interrupt(interrupter):
+    request_id = uuid.uuid4()
+
+    def body():
+        with interrupter.shield():
+            interrupter.interrupt(request_id)
+            raise ValueError("the block's own")
+
+    outcome = interrupter.run(request_id, body)
+    assert isinstance(outcome, Raised)
+    assert isinstance(outcome.error, ToolCancelled)
+
+
+def test_many_late_interrupts_hit_no_innocent_body(interrupter):
+    """Interrupts aimed at bodies that are ending while others begin: only the targeted one may be struck."""
+    stop, targets = threading.Event(), [uuid.uuid4()]
+
+    def strike():
+        while not stop.is_set():
+            interrupter.interrupt(targets[-1])
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    struck_innocent = 0
+    try:
+        for _ in range(2_000):
+            targeted, innocent = uuid.uuid4(), uuid.uuid4()
+            targets.append(targeted)
+            interrupter.run(targeted, lambda: sum(range(50)))
+            outcome = interrupter.run(innocent, lambda: sum(range(50)))
+            struck_innocent += isinstance(outcome, Raised)
+    finally:
+        stop.set()
+        thread.join()
+    assert struck_innocent == 0
