@@ -11,7 +11,11 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app import databases
 from mcp_app.states import OPEN, CancelPolicy, Cause, EventKind, Outcome, ProcessRole, Stage, Status
+
+TOOL_LIST = "tools"
+"""The `ChangeVersion` of the list of tools."""
 
 
 class Tool(models.Model):
@@ -38,6 +42,16 @@ class Tool(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        with databases.atomic():
+            super().save(*args, **kwargs)
+            ChangeVersion.bump(TOOL_LIST)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        with databases.atomic():
+            ChangeVersion.bump(TOOL_LIST)
+            return super().delete(*args, **kwargs)
 
 
 class Request(models.Model):
@@ -228,3 +242,9 @@ class ChangeVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject} {self.version}"
+
+    @classmethod
+    def bump(cls, subject: str) -> None:
+        """Count one change, inside the transaction that makes it."""
+        cls.objects.get_or_create(subject=subject)
+        cls.objects.filter(subject=subject).update(version=models.F("version") + 1)

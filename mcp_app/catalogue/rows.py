@@ -4,17 +4,15 @@ Every change to what is offered goes through here, or through `Tool.save`, and b
 a change that is rolled back notifies nobody.
 """
 
-from django.db.models import F
 from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.lifecycle import wakeups
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.models import ChangeVersion, Tool
+from mcp_app.models import TOOL_LIST, ChangeVersion, Tool
 
-SUBJECT = "tools"
-"""The `ChangeVersion` of the tool list."""
+SUBJECT = TOOL_LIST
 _MAX_LOCATION_CHARS = 255
 
 
@@ -26,8 +24,7 @@ def version() -> int:
 @transactional
 def touch() -> None:
     """Bump the version of the tool list: whoever listens looks again once this is committed."""
-    ChangeVersion.objects.get_or_create(subject=SUBJECT)
-    ChangeVersion.objects.filter(subject=SUBJECT).update(version=F("version") + 1)
+    ChangeVersion.bump(SUBJECT)
     databases.on_commit(wakeups.wake_servers)
 
 
