@@ -59,19 +59,19 @@ class Worker:
     """A `celery worker` process with two prefork slots."""
 
     def __init__(self, folder: Path, log: Path, *options: str) -> None:
-        self._log = log.open("ab")
         self.log = log
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "celery", "-A", "tests.embedded.celery_app", "worker"),
-                *("--concurrency=2", "--loglevel=info", "--hostname=w1@test", *options),
-            ],
-            cwd=ROOT,
-            env={**os.environ, "BROKER_FOLDER": str(folder)},
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "celery", "-A", "tests.embedded.celery_app", "worker"),
+                    *("--concurrency=2", "--loglevel=info", "--hostname=w1@test", *options),
+                ],
+                cwd=ROOT,
+                env={**os.environ, "BROKER_FOLDER": str(folder)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def wait_ready(self) -> None:
         self.wait_logged("ready.")
@@ -81,12 +81,14 @@ class Worker:
         assert text in self.log.read_text()
 
     def stop(self, number: signal.Signals) -> int:
-        if self.process.poll() is None:
+        """Signal the worker, wait for its end and return its exit code."""
+        if self.process.returncode is None:
             self.process.send_signal(number)
-        try:
-            return self.process.wait(20)
-        finally:
-            self._log.close()
+            # not yet reaped, it keeps its group's number: a pool process that was only just forked when the
+            # worker was killed has not asked to die with it, and would stay
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A real prefork worker on the embedded broker."""
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,11 @@ CONTROL_QUEUE = "w1@test.celery.pidbox"
 
 def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
+
+
+def pool_processes(app: Celery) -> list[int]:
+    stats = app.control.inspect(timeout=10, limit=1).stats()
+    return list(stats["w1@test"]["pool"]["processes"])
 
 
 def test_tasks_run_and_a_clean_stop_leaves_no_control_queue(
@@ -103,9 +109,11 @@ def test_a_worker_outlives_files_that_are_no_messages_and_the_loss_of_its_queues
 def test_pool_processes_share_neither_the_watch_nor_the_reader_lock(
     app: Celery, tmp_path: Path, start_worker: StartWorker
 ) -> None:
-    start_worker("--concurrency=1", "--max-tasks-per-child=1")
-    app.send_task("note", (str(tmp_path / "notes"), "one"))
-    # the first child is gone after one task: what runs this was forked while the worker was consuming
+    start_worker("--concurrency=1")
+    (first,) = pool_processes(app)
+    os.kill(first, signal.SIGKILL)
+    # the successor is forked while the worker is consuming
+    wait_until(lambda: set(pool_processes(app)) - {first})
     app.send_task("descriptors", (str(tmp_path / "open"),))
     wait_until((tmp_path / "open").exists)
     opened = (tmp_path / "open").read_text()
