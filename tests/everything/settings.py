@@ -1,0 +1,18 @@
+"""The example site with this app in it, anonymous callers served, and its limits wide enough to be measured.
+
+Engines come from the MCPSITE_* environment variables, as in `mcpsite.settings`.
+"""
+
+from mcpsite.settings import *  # noqa: F403
+from mcpsite.settings import INSTALLED_APPS, MCP
+
+DEBUG = True
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.everything"]
+MCP = {
+    **MCP,
+    "SERVER_NAME": "everything",
+    "SERVER_TITLE": "mcp_app fixture site",
+    "ALLOW_ANONYMOUS": True,
+    "MAX_OPEN_REQUESTS_PER_PRINCIPAL": 10_000,
+    "MAX_LISTEN_STREAMS_PER_PRINCIPAL": 1_024,
+}
