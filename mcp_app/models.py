@@ -7,6 +7,7 @@ requests by value, not by foreign key, so that they may live in a database of th
 import uuid
 from typing import Any, ClassVar
 
+from django.apps import apps
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
@@ -133,6 +134,13 @@ class Request(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} {self.id}"
+
+    @property
+    def celery_result(self) -> models.Model | None:
+        """Celery's own view of the run (django-celery-results): state, traceback, worker. Never the truth."""
+        stored = apps.get_model("django_celery_results", "TaskResult")._default_manager
+        result: models.Model | None = stored.filter(task_id=str(self.pk)).first()
+        return result
 
 
 class RequestEvent(models.Model):

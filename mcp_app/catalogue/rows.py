@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
+from mcp_app.conf import settings
 from mcp_app.lifecycle import wakeups
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import TOOL_LIST, ChangeVersion, Tool
@@ -55,6 +56,13 @@ def set_enabled(name: str, enabled: bool) -> bool:
     if changed:
         touch()
     return bool(changed)
+
+
+def queues() -> set[str]:
+    """Every Celery queue that a tool may be sent to: the default, the code's and the administrators'."""
+    declared = {tool.queue for tool in registered_tools().values()}
+    overrides = Tool.objects.exclude(queue=None).values_list("queue", flat=True)
+    return {queue for queue in {settings.QUEUE, *declared, *overrides} if queue}
 
 
 def _refresh(row: Tool, tool: RegisteredTool) -> bool:

@@ -41,6 +41,6 @@ def _made(pid: int) -> Child:
     interrupter.install()
     recorder = Recorder()
     recorder.start()
-    watcher = Watcher(worker_identity().boot_id, pid, interrupter, recorder)
+    watcher = Watcher(worker_identity(), pid, interrupter, recorder)
     watcher.start()
     return Child(pid, interrupter, recorder, watcher)

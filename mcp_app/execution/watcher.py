@@ -7,7 +7,9 @@ passed. Refuses to kill: a tool that holds the interpreter stops this thread too
 
 import asyncio
 import logging
+import os
 import select
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -17,12 +19,13 @@ from uuid import UUID
 from django.db import connections as django_connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_app.execution import connections
+from mcp_app.execution import connections, processes
 from mcp_app.execution.context import ToolContext
 from mcp_app.execution.interrupt import Interrupter
 from mcp_app.execution.recorder import Recorder
 from mcp_app.lifecycle import cancellation, transitions
 from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle.processes import Identity
 from mcp_app.lifecycle.wakeups import listening_socket
 from mcp_app.models import Request
 from mcp_app.states import CancelPolicy, Cause, Stage
@@ -61,8 +64,9 @@ class Running:
 class Watcher:
     """Watches one running call at a time. `begin` and `end` bracket the armed body."""
 
-    def __init__(self, worker: UUID, pid: int, interrupter: Interrupter, recorder: Recorder) -> None:
-        self._socket = listening_socket(child_address(worker, pid))
+    def __init__(self, worker: Identity, pid: int, interrupter: Interrupter, recorder: Recorder) -> None:
+        self._socket = listening_socket(child_address(worker.boot_id, pid))
+        self._main_pid = worker.pid
         self._interrupter = interrupter
         self._recorder = recorder
         self._lock = threading.Lock()
@@ -89,6 +93,7 @@ class Watcher:
         while True:
             try:
                 self._wait()
+                self._end_with_main()
                 self._look()
             except Exception:
                 logger.exception("the watcher stumbled and goes on")
@@ -107,6 +112,15 @@ class Watcher:
                     self._socket.recv(64)
             except BlockingIOError:
                 pass
+
+    def _end_with_main(self) -> None:
+        """A child whose main process died is to die too; the kernel's own signal for that can miss a young child."""
+        if os.getppid() == self._main_pid:
+            return
+        running = self._running
+        if running is not None:
+            processes.kill_leftovers(running.row.pk)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def _look(self) -> None:
         running = self._running

@@ -1,6 +1,7 @@
 """Celery's worker and ours: the control command, the pool as the ladder sees it, and when the ladder starts and ends.
 
-The only module that speaks of Celery's worker internals. Refuses pools that are not prefork.
+The only module that speaks of Celery's worker internals. Refuses to run tools in a pool that is not prefork, and leaves
+alone the site's workers that consume none of the tools' queues.
 """
 
 import logging
@@ -10,14 +11,15 @@ from uuid import UUID
 
 from celery import signals
 from celery.concurrency.prefork import TaskPool
-from celery.exceptions import WorkerLostError
+from celery.exceptions import WorkerLostError, WorkerTerminate
 from celery.worker import state as worker_state
 from celery.worker.control import control_command
 
+from mcp_app.catalogue import rows
 from mcp_app.execution.child import UnsupportedPoolError
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.ladder import Ladder
-from mcp_app.execution.main_database import guard_forks
+from mcp_app.execution.main_database import guard_forks, visit
 from mcp_app.lifecycle.publishing import CANCEL_COMMAND, RUN_TASK
 
 logger = logging.getLogger(__name__)
@@ -68,8 +70,14 @@ def _prepare(sender: Any, **kwargs: Any) -> None:
 @signals.worker_ready.connect
 def _start(sender: Any, **kwargs: Any) -> None:
     worker = sender.controller
+    consumed = set(worker.app.amqp.queues.consume_from)
+    with visit():
+        tool_queues = rows.queues()
+    if not consumed & tool_queues:
+        return
     if not isinstance(worker.pool, TaskPool):
-        raise UnsupportedPoolError(UnsupportedPoolError.__doc__)
+        logger.critical(UnsupportedPoolError.__doc__)
+        raise WorkerTerminate(os.EX_USAGE)
     ladder = _ladders[os.getpid()] = Ladder(worker_identity(), PreforkPool(worker))
     ladder.start()
 
