@@ -247,6 +247,11 @@ class Transport(virtual.Transport):
         self.starved = False
         _transports.add(self)
 
+    @property
+    def default_connection_params(self) -> dict[str, Any]:
+        """None: a folder has no host, and kombu warns of every default it falls back to."""
+        return {}
+
     @_refusals_are_operational
     def establish_connection(self) -> Any:
         self.folder.prepare()

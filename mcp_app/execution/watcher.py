@@ -115,7 +115,7 @@ class Watcher:
 
     def _end_with_main(self) -> None:
         """A child whose main process died is to die too; the kernel's own signal for that can miss a young child."""
-        if os.getppid() == self._main_pid:
+        if self._main_pid in (os.getpid(), os.getppid()):
             return
         running = self._running
         if running is not None:
