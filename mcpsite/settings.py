@@ -112,8 +112,10 @@ else:
     MCP_DATABASE = "mcp"
 
 if channels_url := os.environ.get("MCPSITE_CHANNELS"):
+    # redis-py ends a read after 5 s, which is as long as the layer blocks in one: an idle layer would always fail.
+    channels_host = {"address": channels_url, "socket_timeout": 15}
     CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [channels_url]}}
+        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [channels_host]}}
     }
 
 CELERY_BROKER_URL = os.environ.get("MCPSITE_BROKER", "mcpfs://")
