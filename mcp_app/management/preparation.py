@@ -1,0 +1,63 @@
+"""What must be so before a site serves: its tables, its tools' rows, and on a developer's first start an administrator.
+
+Changes the schema of embedded databases only; elsewhere that is the site owner's own step.
+"""
+
+import secrets
+
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import Error, connections
+from django.db.migrations.executor import MigrationExecutor
+
+ADMIN_NAME = "admin"
+
+
+class NotPreparedError(Exception):
+    """The site cannot serve yet; the text says what to do."""
+
+
+def pending_migrations(alias: str) -> int:
+    """How many migrations the database behind `alias` has not seen. Raises NotPreparedError if it is not reachable."""
+    try:
+        executor = MigrationExecutor(connections[alias])
+    except Error as error:
+        raise NotPreparedError(f"The database {alias!r} cannot be used: {error}".strip()) from error
+    return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def require_tables() -> None:
+    """Raise NotPreparedError, with the line to run, unless every database has its tables."""
+    missing = [alias for alias in connections if pending_migrations(alias)]
+    if missing:
+        commands = " and ".join(f"`python manage.py migrate --database {alias}`" for alias in missing)
+        raise NotPreparedError(f"Tables are missing; run {commands} first.")
+
+
+def prepare_databases() -> int:
+    """Apply the migrations of embedded databases; how many. Raises NotPreparedError for those missing elsewhere."""
+    applied = 0
+    for alias in connections:
+        if connections[alias].vendor == "sqlite" and (pending := pending_migrations(alias)):
+            call_command("migrate", database=alias, interactive=False, verbosity=0)
+            applied += pending
+    require_tables()
+    return applied
+
+
+def create_demo_admin() -> str | None:
+    """The password of a superuser `admin` made now: under DEBUG, where there is no superuser at all; else None."""
+    if not (django_settings.DEBUG and apps.is_installed("django.contrib.admin")):
+        return None
+    model = get_user_model()
+    users = model._default_manager
+    required = {model.USERNAME_FIELD, *model.REQUIRED_FIELDS}
+    if not required <= {"username", "email"}:  # a user model of the site's own: only the site knows how to fill it
+        return None
+    if users.filter(is_superuser=True).exists() or users.filter(username=ADMIN_NAME).exists():
+        return None
+    password = secrets.token_urlsafe(12)
+    users.create_superuser(username=ADMIN_NAME, email="", password=password)
+    return password

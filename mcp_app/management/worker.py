@@ -1,0 +1,86 @@
+"""This site's Celery worker in this process: its queues, its options, and that it ends with the process it belongs to.
+
+Refuses pools other than prefork: a tool must have a process of its own to be stopped for certain.
+"""
+
+import ctypes
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+
+from celery import current_app
+from celery.platforms import SecurityWarning
+from celery.utils.nodenames import default_nodename, host_format
+from django.db import connections
+
+from mcp_app.catalogue.registry import registered_tools
+from mcp_app.conf import settings
+from mcp_app.management import process_tree
+from mcp_app.models import Tool
+
+PR_SET_PDEATHSIG = 1
+PARENT_POLL_SECONDS = 0.5
+
+
+def default_concurrency() -> int:
+    """One tool a core, and some for tools that wait rather than compute."""
+    return max(4, os.cpu_count() or 1)
+
+
+def known_queues() -> list[str]:
+    """Every queue that a tool of this site may be sent to: the code's, the administrators', and the default."""
+    overrides = Tool.objects.exclude(queue=None).values_list("queue", flat=True)
+    queues = {tool.queue for tool in registered_tools().values()} | set(overrides) | {settings.QUEUE}
+    return sorted(queue for queue in queues if queue)
+
+
+def run(*, concurrency: int, queues: Sequence[str], parent_pid: int | None = None) -> int:
+    """Run the worker until it is told to stop; its exit status. With `parent_pid` it ends with that process."""
+    if parent_pid is not None:
+        end_with(parent_pid)
+    # About pickled messages run by root: with them accepted Celery refuses to start, and ours are JSON.
+    warnings.simplefilter("ignore", SecurityWarning)
+    connections.close_all()  # the pool is forked: no child may hold a connection of this process
+    worker = current_app.Worker(
+        hostname=host_format(default_nodename(f"mcp-{secrets.token_hex(4)}@%h")),
+        pool_cls="prefork",
+        concurrency=concurrency,
+        queues=list(queues),
+        loglevel="WARNING",
+        quiet=True,
+        # They let workers know of each other, which nobody here needs, and cost broadcasts at every start.
+        without_gossip=True,
+        without_mingle=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+def stop_seconds() -> float:
+    """What a worker is given from SIGTERM to its end: what its running calls are given, then the ladder's time."""
+    return float(settings.DRAIN_SECONDS + settings.HARD_GRACE + 2.0)
+
+
+def end_with(parent_pid: int) -> None:
+    """Stop this process when its parent is gone, killed included: at once on Linux, within a moment elsewhere."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent_pid:
+        raise SystemExit(f"The process {parent_pid} that this worker belongs to is gone.")
+    threading.Thread(target=_follow, args=(parent_pid,), name="mcp-parent", daemon=True).start()
+
+
+def _follow(parent_pid: int) -> None:
+    while os.getppid() == parent_pid:
+        time.sleep(PARENT_POLL_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+    # The thread ends with the process, unless a tool keeps it past its time.
+    time.sleep(stop_seconds())
+    token = os.environ.get(process_tree.MARKER, "")
+    process_tree.kill(token, root=os.getpid(), spare=frozenset({os.getpid()}))
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,64 @@
+"""`manage.py mcp cancel`, `tools` and `worker`."""
+
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from mcp_app.models import Cancellation, Tool
+from tests.management.conftest import Served, manage, read
+
+
+def test_cancel_stops_a_running_call_and_a_second_one_comes_too_late(data: Path, serve: Callable[..., Served]) -> None:
+    served = serve(data)
+    served.begin_call("countdown", seconds=600)
+    request_id = str(UUID(read(data, "SELECT id FROM ?request")[0][0]))
+
+    done = manage(data, "mcp", "cancel", request_id, "--reason", "enough of it", "--wait")
+    assert done.returncode == 0, done.stderr
+    requested, ended = done.stdout.splitlines()
+    assert requested == f"{request_id}: cancel requested"
+    assert ended.startswith(f"{request_id}: cancelled, stage cooperative, ")
+    [(cause, actor, reason)] = read(data, "SELECT cancel_cause, cancel_actor, cancel_reason FROM ?request")
+    assert (cause, actor.split(":")[0], reason) == ("admin", "command line", "enough of it")
+
+    late = manage(data, "mcp", "cancel", request_id)
+    assert (late.returncode, late.stderr) == (1, f"CommandError: {request_id}: had already finished\n")
+
+
+@pytest.mark.django_db(databases="__all__")
+@pytest.mark.parametrize("request_id", [str(uuid4()), "no id at all"])
+def test_cancel_of_an_unknown_request_says_so_and_is_audited(request_id: str) -> None:
+    with pytest.raises(CommandError, match=f"{request_id}: unknown request"):
+        call_command("mcp", "cancel", request_id, "--reason", "a mistake")
+
+    row = Cancellation.objects.get()
+    assert (row.cause, row.outcome, row.requested_id, row.reason) == ("admin", "unknown", request_id, "a mistake")
+
+
+@pytest.mark.parametrize("command", [["cancel", str(uuid4())], ["worker"]])
+def test_command_says_what_to_run_where_tables_are_missing(tmp_path: Path, command: list[str]) -> None:
+    done = manage(tmp_path / "data", "mcp", *command)
+    assert done.returncode == 1
+    assert "python manage.py migrate --database mcp" in done.stderr
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_tools_lists_every_tool_with_its_state() -> None:
+    Tool.objects.create(name="roman", location="x", enabled=False)
+    Tool.objects.create(name="former", location="x", registered=False)
+    call_command("mcp", "tools", stdout=(output := StringIO()))
+
+    assert [line.split(maxsplit=1) for line in output.getvalue().splitlines()] == [
+        ["countdown", "new: enabled at the next start"],
+        ["former", "code went away"],
+        ["roman", "disabled"],
+    ]
+
+
+def test_worker_without_its_parent_does_not_begin(data: Path) -> None:
+    done = manage(data, "mcp", "worker", "--parent-pid", "1")
+    assert (done.returncode, done.stderr) == (1, "The process 1 that this worker belongs to is gone.\n")

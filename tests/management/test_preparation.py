@@ -1,0 +1,86 @@
+"""What is made ready before a site serves, and what is told about it."""
+
+import json
+import shlex
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth import authenticate, get_user_model
+from pytest_django import Settings
+
+from mcp_app.management import addresses, preparation, welcome, worker
+from mcp_app.models import Tool
+
+
+@pytest.mark.django_db
+def test_demo_administrator_can_log_in_and_is_made_once(settings: Settings) -> None:
+    settings.DEBUG = True
+    password = preparation.create_demo_admin()
+
+    user = authenticate(username="admin", password=password)
+    assert user is not None
+    assert user.is_superuser
+    assert preparation.create_demo_admin() is None
+
+
+@pytest.mark.django_db
+def test_demo_administrator_is_not_made_outside_debug(settings: Settings) -> None:
+    settings.DEBUG = False
+    assert preparation.create_demo_admin() is None
+    assert not get_user_model().objects.exists()
+
+
+@pytest.mark.django_db
+def test_demo_administrator_is_not_made_beside_another_superuser(settings: Settings) -> None:
+    settings.DEBUG = True
+    get_user_model().objects.create_superuser("somebody")
+    assert preparation.create_demo_admin() is None
+
+
+@pytest.mark.django_db
+def test_demo_administrator_takes_nobodys_name(settings: Settings) -> None:
+    settings.DEBUG = True
+    get_user_model().objects.create_user("admin")
+    assert preparation.create_demo_admin() is None
+    assert not get_user_model().objects.get().is_superuser
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_worker_consumes_the_default_queue_and_every_tools_own() -> None:
+    Tool.objects.create(name="roman", location="x", queue="slow")
+    assert worker.known_queues() == ["mcp", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("127.0.0.1", True), ("127.8.9.10", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],
+)
+def test_loopback_is_told_from_the_rest(host: str, local: bool) -> None:
+    assert addresses.is_loopback(host) is local
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("::1", "http://[::1]:80"),
+        ("0.0.0.0", "http://localhost:80"),
+        ("::", "http://localhost:80"),
+    ],
+)
+def test_address_shown_is_one_that_a_client_can_use(host: str, url: str) -> None:
+    assert addresses.base_url(host, 80) == url
+
+
+def test_curl_line_survives_a_shell_whatever_the_arguments() -> None:
+    arguments = {"text": 'it\'s "quoted" $HOME `id` \\ é'}
+    words = shlex.split(welcome.curl("http://x/mcp", "tools/call", {"name": "echo", "arguments": arguments}))
+    body = json.loads(words[words.index("-d") + 1])
+    assert body["params"]["arguments"] == arguments
+    assert "Mcp-Name: echo" in words
+
+
+def test_settings_are_those_of_an_embedded_site() -> None:
+    assert {django_settings.DATABASES[alias]["ENGINE"] for alias in django_settings.DATABASES} == {
+        "django.db.backends.sqlite3"
+    }
