@@ -4,8 +4,10 @@ On SQLite the rows live in a file of their own, or a tool inside a write transac
 and progress.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import connections, transaction
@@ -13,6 +15,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 
 from mcp_app.conf import settings
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: SQLite waits as it does
+    fcntl = None  # type: ignore[assignment]
+
+TURN_SECONDS = 5.0
+TURN_LOOK_SECONDS = 0.0005
 
 ROUTED_APPS = frozenset({"mcp_app", "django_celery_results"})
 
@@ -31,10 +41,11 @@ class MCPRouter:
         return False if db == settings.DATABASE != "default" else None
 
 
-def atomic() -> AbstractContextManager[None]:
+@contextmanager
+def atomic() -> Iterator[None]:
     """A transaction on this app's database."""
-    block: AbstractContextManager[None] = transaction.atomic(using=settings.DATABASE)
-    return block
+    with _turn(connection()), transaction.atomic(using=settings.DATABASE):
+        yield
 
 
 def on_commit(function: Callable[[], object]) -> None:
@@ -45,3 +56,34 @@ def on_commit(function: Callable[[], object]) -> None:
 def connection() -> BaseDatabaseWrapper:
     """This thread's connection to this app's database."""
     return connections[settings.DATABASE]
+
+
+@contextmanager
+def _turn(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
+    """On SQLite, a turn to write: its own waiting sleeps ever longer between looks, up to 100 ms.
+
+    An advisory lock beside the database file. Whoever has waited too long for it goes on to SQLite's own lock, so that
+    a process that was stopped while it wrote costs the others what it costs without turns: an error, tried again.
+    """
+    name = str(wrapper.settings_dict["NAME"])
+    if wrapper.vendor != "sqlite" or wrapper.in_atomic_block or "memory" in name or fcntl is None:
+        yield
+        return
+    descriptor = os.open(f"{name}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _await_turn(descriptor)
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # not by closing: a process forked meanwhile has it open, too
+        os.close(descriptor)
+
+
+def _await_turn(descriptor: int) -> None:
+    give_up_at = time.monotonic() + TURN_SECONDS
+    while time.monotonic() < give_up_at:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(TURN_LOOK_SECONDS)
+        else:
+            return

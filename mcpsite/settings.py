@@ -34,6 +34,7 @@ def _secret_key() -> str:
 def _sqlite(name: str) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.sqlite3",
+        "CONN_MAX_AGE": None,
         "NAME": DATA / name,
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
