@@ -1,0 +1,13 @@
+"""Channels: bytes in, frames out. Everything that speaks HTTP and everything that is asynchronous lives here.
+
+    consumers                   one POST: its body, its disconnect, the task that serves it
+    http                        the only writer of HTTP responses
+    methods                     which MCP methods are served, and the short ones
+    call_stream listen_stream   the two that wait: a `tools/call`, a `subscriptions/listen`
+    tail                        one per server process: the reader of rows for all who wait in it
+    hints upkeep threads        what wakes it; its liveness and supervision; where its database work runs
+    admission                   how much is let in, and nothing while draining
+    server shutdown             all of that for one event loop; how it ends
+
+Refuses to write request rows (`lifecycle` does) and to run tools (`execution` does).
+"""

@@ -1,0 +1,191 @@
+"""`tools/call`: from its checks through its row to its answer, as plain JSON or as an event stream.
+
+Plain JSON while the call is quick and has nothing to tell; an event stream from its first notification or after
+`SSE_AFTER` on. A client that leaves cancels its call; one whose call was cancelled by others is told so. Refuses to
+leave a row behind for what is refused, or an open row behind when it ends early.
+Source: 2026-07-28 server/tools, basic/patterns/progress, streamable-http "Cancellation".
+"""
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import Any
+
+from mcp_app.conf import settings
+from mcp_app.lifecycle import cancellation, publishing, transitions
+from mcp_app.lifecycle.audit import SYSTEM, Actor
+from mcp_app.lifecycle.observation import Observed
+from mcp_app.models import Request
+from mcp_app.protocol import results
+from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, fail
+from mcp_app.protocol.requests import CallTool, read_call_tool
+from mcp_app.states import Cause, Status
+from mcp_app.transport import call_admission
+from mcp_app.transport.call_notifications import CallNotifications
+from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.http import PeerGoneError
+from mcp_app.transport.tail import Watcher
+
+logger = logging.getLogger(__name__)
+
+BROKER_UNREACHABLE = "The task queue is not reachable; try again in a moment."
+
+
+class CallStream:
+    """One call and the client that waits for it."""
+
+    def __init__(self, exchange: Exchange, call: CallTool) -> None:
+        self._exchange = exchange
+        self._call = call
+        self._began_at = time.monotonic()
+        self._storing: asyncio.Future[Request | Rejection | dict[str, Any]] | None = None
+        self._ended = False
+
+    async def run(self) -> None:
+        """Serve the call. However this ends, its work has ended or is asked to."""
+        try:
+            await self._serve()
+        except BaseException as error:
+            await self._give_up(error)
+            raise
+
+    async def cancel_for_shutdown(self) -> None:
+        request = await self._stored()
+        if request is not None and not self._ended:
+            await self._cancel(request, Cause.SHUTDOWN, SYSTEM, "the server process is shutting down")
+
+    async def _serve(self) -> None:
+        server = self._exchange.server
+        await server.upkeep.vouch()
+        self._storing = server.rows.start(call_admission.admit, self._call, self._exchange)
+        admitted = await asyncio.shield(self._storing)
+        if isinstance(admitted, Rejection):
+            await self._exchange.reject(admitted)
+        elif isinstance(admitted, dict):
+            await self._exchange.complete(results.call_tool(admitted, server_info()))
+        else:
+            await self._wait_for(admitted)
+
+    async def _wait_for(self, request: Request) -> None:
+        told = CallNotifications(self._exchange.route)
+        # Watched before it is published: the answer may come at once.
+        watcher = self._exchange.server.tail.watch(request.pk, event_seq=request.event_seq, wants_events=told.wanted)
+        try:
+            if await self._publish(request):
+                await self._follow(watcher, told)
+            else:
+                self._ended = True
+                await self._exchange.reject(fail(INTERNAL_ERROR, BROKER_UNREACHABLE, self._exchange.route.request_id))
+        finally:
+            watcher.close()
+
+    async def _publish(self, request: Request) -> bool:
+        """Hand the row to the broker; False when the broker did not take it in time and the row is closed."""
+        try:
+            async with asyncio.timeout(settings.PUBLISH_TIMEOUT):
+                await self._exchange.server.broker.run(publishing.publish, request)
+        except publishing.BrokerUnavailableError:
+            return False
+        except TimeoutError:
+            error = {"cause": "broker", "message": "the broker did not answer in time"}
+            close = partial(transitions.finish, request.pk, Status.FAILED, error=error)
+            # A row that cannot be closed any more was claimed: the message did arrive.
+            return await self._exchange.server.rows.run(close) is None
+        return True
+
+    async def _follow(self, watcher: Watcher, told: CallNotifications) -> None:
+        while True:
+            observed = await self._next(watcher)
+            if observed is None:
+                await self._break_silence()
+                continue
+            for message in told.messages(observed.events):
+                await self._stream()
+                await self._exchange.response.event(message)
+            if observed.result is not None:
+                await self._answer(observed)
+                return
+
+    async def _next(self, watcher: Watcher) -> Observed | None:
+        """What moved; None when the client must hear something first."""
+        try:
+            async with asyncio.timeout(self._patience()):
+                return await watcher.next()
+        except TimeoutError:
+            return None
+
+    def _patience(self) -> float | None:
+        """Seconds until the client must hear something; None for a client that takes no event stream."""
+        patience: float
+        if self._exchange.response.started:
+            patience = settings.KEEP_ALIVE - self._exchange.response.silent_seconds
+        elif self._exchange.route.accept.event_stream:
+            patience = self._began_at + settings.SSE_AFTER - time.monotonic()
+        else:
+            return None
+        return max(0.0, patience)
+
+    async def _break_silence(self) -> None:
+        if self._exchange.response.started:
+            await self._exchange.response.keep_alive()
+        else:
+            await self._stream()
+
+    async def _stream(self) -> None:
+        """Commit to an event stream."""
+        if not self._exchange.response.started:
+            await self._exchange.response.start_events()
+
+    async def _answer(self, observed: Observed) -> None:
+        assert observed.result is not None, "an ended request has a result"
+        await self._exchange.complete(results.call_tool(observed.result, server_info()))
+        self._ended = True
+        self._exchange.server.tail.delivered(observed.request_id)
+
+    async def _stored(self) -> Request | None:
+        """This call's row, if it has one: also when it is only just being stored."""
+        if self._storing is None:
+            return None
+        await asyncio.wait([self._storing])
+        if self._storing.cancelled() or self._storing.exception() is not None:
+            return None
+        admitted = self._storing.result()
+        return admitted if isinstance(admitted, Request) else None
+
+    async def _give_up(self, error: BaseException) -> None:
+        """Nobody waits for this call any more: ask for its work to stop."""
+        request = await self._stored()
+        if request is None or self._ended:
+            return
+        if isinstance(error, PeerGoneError):
+            actor = Actor(self._exchange.principal.label, self._exchange.remote_address)
+            await self._cancel(request, Cause.DISCONNECT, actor, str(error))
+        elif isinstance(error, asyncio.CancelledError):
+            cause, actor = self._exchange.interruption()
+            await self._cancel(request, cause, actor, "")
+        else:
+            await self._cancel(request, Cause.LOST_SERVER, SYSTEM, "the server failed while the client waited")
+
+    async def _cancel(self, request: Request, cause: Cause, actor: Actor, reason: str) -> None:
+        ask = partial(cancellation.cancel, request.pk, cause=cause, actor=actor, reason=reason)
+        try:
+            await self._exchange.server.broker.run(ask)
+        except Exception:
+            logger.exception("request %s could not be cancelled (%s)", request.pk, cause)
+
+
+async def serve(exchange: Exchange) -> None:
+    """Serve one `tools/call`."""
+    call = read_call_tool(exchange.route)
+    if isinstance(call, Rejection):
+        await exchange.reject(call)
+        return
+    admission = exchange.server.admission
+    refusal = admission.refuse_call(exchange.principal, exchange.route.request_id)
+    if refusal is not None:
+        await exchange.reject(refusal)
+        return
+    stream = CallStream(exchange, call)
+    with admission.calls.hold(exchange.principal, stream):
+        await stream.run()

@@ -1,0 +1,198 @@
+"""One POST to the endpoint: its checks, its body, the task that serves it, and its disconnect.
+
+The task is what Channels' own HTTP consumer lacks: while it runs this consumer goes on receiving, so that a disconnect
+is seen within milliseconds and cancels it. Refuses to let an exception out once a response has begun, and to end before
+its task has.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from channels.consumer import AsyncConsumer
+from channels.exceptions import StopConsumer
+from channels.utils import await_many_dispatch
+from django.conf import settings as django_settings
+from django.db import Error as DatabaseError
+
+from mcp_app.auth.authentication import authenticate
+from mcp_app.conf import KIB, settings
+from mcp_app.protocol.connection import check_connection
+from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, body_too_large, refuse
+from mcp_app.protocol.headers import Headers
+from mcp_app.protocol.inbound import Notified, Route, classify
+from mcp_app.protocol.jsonrpc import Limits
+from mcp_app.transport import methods
+from mcp_app.transport.admission import RETRY_AFTER, shutting_down
+from mcp_app.transport.exchange import Exchange
+from mcp_app.transport.http import PeerGoneError, Response, Send
+from mcp_app.transport.server import Server, current
+
+logger = logging.getLogger(__name__)
+
+BODY_SECONDS = 60.0
+"""How long a body may take to arrive."""
+SMALL_BODY_BYTES = 64 * KIB
+"""What is parsed on the event loop; a larger body is parsed in a thread."""
+LOOPBACK_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
+INTERNAL = "The server failed; its operator can find the details in the log."
+DATABASE_AWAY = "The server's database is not reachable; try again in a moment."
+TOO_SLOW = Rejection(408, "The request body took too long to arrive.", 408)
+
+
+class MCPConsumer(AsyncConsumer):
+    """The MCP endpoint, revision 2026-07-28: `MCPConsumer.as_asgi()`.
+
+    Takes no part in channel layers: the tail does, once for all (a receive loop for each request would cost each a
+    connection to the layer). Reads no row on the thread that `sync_to_async` shares: no query delays a disconnect.
+    """
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
+        self.scope = scope
+        self.base_send = send
+        self._headers = Headers(scope["headers"])
+        self._response = Response(send, scope)
+        self._body = bytearray()
+        self._checked = False
+        self._exchange: Exchange | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._working = asyncio.Event()
+        try:
+            await await_many_dispatch([receive, self._finished], self.dispatch)
+        except StopConsumer:
+            pass
+        finally:
+            await self._stop_work()
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """As in Channels, without a visit to the shared database thread."""
+        handlers = {
+            "http.request": self.http_request,
+            "http.disconnect": self.http_disconnect,
+            "mcp.finished": self.mcp_finished,
+        }
+        await handlers[message["type"]](message)
+
+    async def http_request(self, message: dict[str, Any]) -> None:
+        """A part of the body. Returns at once, whatever it starts."""
+        if self._work is not None:
+            return
+        if not self._checked:
+            self._checked = True
+            if (refusal := self._check_connection()) is not None:
+                self._begin(refusal)
+                return
+        self._body += message.get("body", b"")
+        if len(self._body) > settings.MAX_BODY_BYTES:
+            self._body.clear()
+            self._begin(body_too_large(settings.MAX_BODY_BYTES))
+        elif not message.get("more_body", False):
+            self._begin(None)
+
+    async def http_disconnect(self, message: dict[str, Any]) -> None:
+        """The client left; of a request that was answered this says nothing."""
+        if self._exchange is not None:
+            self._exchange.disconnected = True
+        raise StopConsumer
+
+    async def mcp_finished(self, message: dict[str, Any]) -> None:
+        raise StopConsumer
+
+    def _check_connection(self) -> Rejection | None:
+        return check_connection(
+            self.scope["method"],
+            self._headers,
+            allowed_hosts=_allowed_hosts(),
+            allowed_origins=settings.ALLOWED_ORIGINS,
+            max_body_bytes=settings.MAX_BODY_BYTES,
+            allow_loopback_origins=django_settings.DEBUG,
+        )
+
+    def _begin(self, refusal: Rejection | None) -> None:
+        self._work = asyncio.get_running_loop().create_task(self._respond(refusal), name="mcp-request")
+        self._working.set()
+
+    async def _finished(self) -> dict[str, Any]:
+        """Wait for the work; a body that does not come is refused."""
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                await self._working.wait()
+        except TimeoutError:
+            self._begin(TOO_SLOW)
+        assert self._work is not None, "whoever sets the event has begun it"
+        await asyncio.wait([self._work])
+        return {"type": "mcp.finished"}
+
+    async def _stop_work(self) -> None:
+        if self._work is not None and not self._work.done():
+            self._work.cancel()
+            await asyncio.wait([self._work])
+
+    async def _respond(self, refusal: Rejection | None) -> None:
+        """The task: answer, whatever happens."""
+        try:
+            if refusal is not None:
+                await self._response.reject(refusal)
+            else:
+                await self._serve(bytes(self._body))
+        except PeerGoneError as error:
+            logger.info("a response was not delivered: %s", error)
+        except DatabaseError:
+            logger.exception("the database failed a request")
+            await self._fail(Rejection(INTERNAL_ERROR, DATABASE_AWAY, 503, self._request_id, None, RETRY_AFTER))
+        except Exception:
+            logger.exception("a request failed inside the server")
+            await self._fail(refuse(INTERNAL_ERROR, INTERNAL, self._request_id))
+
+    async def _serve(self, body: bytes) -> None:
+        server = current()
+        if server.stopped:
+            await self._response.reject(shutting_down())
+            return
+        principal = authenticate(self._headers)
+        if isinstance(principal, Rejection):
+            await self._response.reject(principal)
+            return
+        message = await self._read(server, body)
+        if isinstance(message, Rejection):
+            await self._response.reject(message)
+        elif isinstance(message, Notified):
+            await self._response.accepted()
+        else:
+            client = self.scope.get("client")
+            self._exchange = Exchange(
+                server=server,
+                route=message,
+                headers=self._headers,
+                principal=principal,
+                remote_address=str(client[0]) if client else "",
+                response=self._response,
+            )
+            await methods.dispatch(self._exchange)
+
+    async def _read(self, server: Server, body: bytes) -> Route | Notified | Rejection:
+        limits = Limits(max_depth=settings.MAX_DEPTH)
+        if len(body) <= SMALL_BODY_BYTES:
+            return classify(self._headers, body, limits)
+        return await server.rows.run(classify, self._headers, body, limits)
+
+    async def _fail(self, rejection: Rejection) -> None:
+        """Tell a client whose response has not begun; end the response of one whose has."""
+        try:
+            if self._response.started:
+                await self._response.end()
+            else:
+                await self._response.reject(rejection)
+        except PeerGoneError as error:
+            logger.info("a failure was not delivered: %s", error)
+
+    @property
+    def _request_id(self) -> str | int | None:
+        return self._exchange.route.request_id if self._exchange is not None else None
+
+
+def _allowed_hosts() -> list[str]:
+    """The site's own list where `MCP["ALLOWED_HOSTS"]` is not set; loopback names join it under DEBUG."""
+    if settings.ALLOWED_HOSTS is not None:
+        return list(settings.ALLOWED_HOSTS)
+    return [*django_settings.ALLOWED_HOSTS, *(LOOPBACK_HOSTS if django_settings.DEBUG else ())]

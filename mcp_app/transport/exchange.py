@@ -1,0 +1,58 @@
+"""One request being served: what every method's handler is given, and how results leave it.
+
+Refuses to know any method.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import settings
+from mcp_app.lifecycle.audit import SYSTEM, Actor
+from mcp_app.protocol.errors import Rejection
+from mcp_app.protocol.headers import Headers
+from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.jsonrpc import response as rpc_response
+from mcp_app.states import Cause
+from mcp_app.transport.http import Response
+from mcp_app.transport.server import Server
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request on its way to its response."""
+
+    server: Server
+    route: Route
+    headers: Headers
+    principal: Principal
+    remote_address: str
+    response: Response
+    disconnected: bool = False
+    """Says, to a handler that is being cancelled, whether the client left or the server process ends."""
+
+    async def reject(self, rejection: Rejection) -> None:
+        await self.response.reject(rejection)
+
+    async def complete(self, result: Mapping[str, Any]) -> None:
+        """Send the final response, in the form that was begun or else in the simplest that the client takes."""
+        message = rpc_response(self.route.request_id, result)
+        if not self.response.started and self.route.accept.json:
+            await self.response.json(message)
+            return
+        if not self.response.started:
+            await self.response.start_events()
+        await self.response.event(message, last=True)
+
+    def interruption(self) -> tuple[Cause, Actor]:
+        """Why the handler is being cancelled, and whose doing it is."""
+        if self.disconnected:
+            return Cause.DISCONNECT, Actor(self.principal.label, self.remote_address)
+        return Cause.SHUTDOWN, SYSTEM
+
+
+def server_info() -> dict[str, Any]:
+    """This server's MCP Implementation object, from the settings."""
+    info = {"name": settings.SERVER_NAME, "version": settings.SERVER_VERSION}
+    return info if settings.SERVER_TITLE is None else {**info, "title": settings.SERVER_TITLE}

@@ -1,0 +1,98 @@
+"""What wakes a server process: its datagram socket, and its Channels group where the layer crosses processes.
+
+A hint says "look again" and nothing else; losing one costs a poll interval. Refuses to read rows.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from uuid import UUID
+
+from channels.layers import get_channel_layer
+
+from mcp_app.lifecycle import wakeups
+
+logger = logging.getLogger(__name__)
+
+REJOIN_SECONDS = 3600.0
+"""Layers forget group members (channels-redis after a day; any layer when one of its messages expires unread)."""
+RETRY_SECONDS = 5.0
+DATAGRAM_BYTES = 64
+
+
+class Hints:
+    """Calls `on_hint`, on the event loop, whenever somebody hints to this server process."""
+
+    def __init__(self, boot_id: UUID, on_hint: Callable[[], object]) -> None:
+        self._boot_id = boot_id
+        self._on_hint = on_hint
+        self._socket: socket.socket | None = None
+        self._layer_task: asyncio.Task[None] | None = None
+
+    @property
+    def reachable(self) -> bool:
+        """Whether a hint can arrive at all."""
+        return self._socket is not None or self._layer_task is not None
+
+    def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._socket = self._listen(loop)
+        if wakeups.layer_crosses_processes():
+            self._layer_task = loop.create_task(self._follow_layer(), name="mcp-layer-hints")
+
+    async def close(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+        if self._layer_task is not None:
+            self._layer_task.cancel()
+            await asyncio.wait([self._layer_task])
+            self._layer_task = None
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> socket.socket | None:
+        try:
+            listener = wakeups.listening_socket(self._boot_id.hex)
+        except (OSError, AttributeError) as error:  # AttributeError: a platform without unix sockets
+            logger.warning("no wake-up socket, rows are polled instead: %s", error)
+            return None
+        try:
+            loop.add_reader(listener, self._drain, listener)
+        except NotImplementedError:
+            listener.close()
+            logger.warning("this event loop watches no sockets, rows are polled instead")
+            return None
+        return listener
+
+    def _drain(self, listener: socket.socket) -> None:
+        """A burst of datagrams is one hint."""
+        with suppress(BlockingIOError):
+            while True:
+                listener.recv(DATAGRAM_BYTES)
+        self._on_hint()
+
+    async def _follow_layer(self) -> None:
+        while True:
+            try:
+                await self._receive_from_layer()
+            except Exception as error:
+                logger.warning("the channel layer is away, rows are polled meanwhile: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _receive_from_layer(self) -> None:
+        layer = get_channel_layer()
+        name = wakeups.group(self._boot_id)
+        channel = await layer.new_channel()
+        try:
+            while True:
+                await layer.group_add(name, channel)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(REJOIN_SECONDS):
+                        while True:
+                            await layer.receive(channel)
+                            self._on_hint()
+        finally:
+            with suppress(Exception):
+                await layer.group_discard(name, channel)

@@ -1,0 +1,103 @@
+"""The only writer of HTTP responses: JSON, event streams, refusals, 202. Every write tolerates a peer that is gone.
+
+Refuses to buffer without limit: a peer that does not read is treated as one that left.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp_app.conf import settings
+from mcp_app.protocol import sse
+from mcp_app.protocol.errors import HTTPFields, Rejection
+from mcp_app.protocol.jsonrpc import encode, error_response
+
+STALL_SECONDS = 30.0
+"""How long one write may wait for a peer that does not read."""
+UNSENT_BYTES = "mcp_app.unsent_bytes"
+"""ASGI scope extension of servers whose `send` never waits (Daphne): a function without arguments that returns how many
+bytes of this response wait for the peer."""
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class PeerGoneError(Exception):
+    """The peer left, or does not read: nothing more can be sent to it."""
+
+
+class Response:
+    """The response to one request: exactly one of `json`, `reject`, `accepted` or an event stream."""
+
+    def __init__(self, send: Send, scope: Mapping[str, Any]) -> None:
+        self._send_to_server = send
+        self._unsent: Callable[[], int] | None = (scope.get("extensions") or {}).get(UNSENT_BYTES)
+        self._written_at = time.monotonic()
+        self.started = False
+        self.finished = False
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the last write, or since the request."""
+        return time.monotonic() - self._written_at
+
+    async def json(self, message: Mapping[str, Any], status: int = 200, fields: HTTPFields = ()) -> None:
+        """A JSON-RPC message as the whole response."""
+        body = encode(message)
+        length = (b"content-length", str(len(body)).encode())
+        await self._start(status, ((b"content-type", b"application/json"), length, *fields))
+        await self._write(body, last=True)
+
+    async def reject(self, rejection: Rejection) -> None:
+        if rejection.bodiless:
+            await self._empty(rejection.status, rejection.headers)
+        else:
+            await self.json(error_response(rejection), rejection.status, rejection.headers)
+
+    async def accepted(self) -> None:
+        """202 without a body: what a notification gets."""
+        await self._empty(202, ())
+
+    async def start_events(self) -> None:
+        await self._start(200, sse.RESPONSE_HEADERS)
+        # Some servers hold the head back until there is a body: the client is to see at once that its stream is open.
+        await self.keep_alive()
+
+    async def event(self, message: Mapping[str, Any], *, last: bool = False) -> None:
+        await self._write(sse.event(message), last=last)
+
+    async def keep_alive(self) -> None:
+        await self._write(sse.KEEP_ALIVE)
+
+    async def end(self) -> None:
+        """End a started response that will get no answer; nothing when it has ended."""
+        if self.started and not self.finished:
+            await self._write(b"", last=True)
+
+    async def _empty(self, status: int, fields: HTTPFields) -> None:
+        await self._start(status, ((b"content-length", b"0"), *fields))
+        await self._write(b"", last=True)
+
+    async def _start(self, status: int, fields: HTTPFields) -> None:
+        self.started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": list(fields)})
+
+    async def _write(self, body: bytes, *, last: bool = False) -> None:
+        if self._unsent is not None and self._unsent() > settings.MAX_UNSENT_BYTES:
+            self.finished = True
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            raise PeerGoneError("the client does not read what it is sent")
+        await self._send({"type": "http.response.body", "body": body, "more_body": not last})
+        self._written_at = time.monotonic()
+        self.finished = last
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                await self._send_to_server(message)
+        except TimeoutError as error:
+            self.finished = True
+            raise PeerGoneError("the client does not read what it is sent") from error
+        except OSError as error:
+            self.finished = True
+            raise PeerGoneError("the client is gone") from error

@@ -1,0 +1,74 @@
+"""Which MCP methods are served, and those that answer at once: `server/discover` and `tools/list`.
+
+Everything else is -32601, 404: also the methods behind capabilities that are not advertised.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mcp_app.catalogue import catalogue
+from mcp_app.catalogue.errors import InvalidCursor
+from mcp_app.conf import settings
+from mcp_app.protocol import results
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail, method_not_found
+from mcp_app.protocol.requests import read_list_tools
+from mcp_app.transport import call_stream, listen_stream
+from mcp_app.transport.exchange import Exchange, server_info
+
+CAPABILITIES: Final = MappingProxyType({"tools": {"listChanged": True}, "logging": {}})
+"""Only what is delivered. Log lines are: on the stream of a call that asks for them with `logLevel`."""
+
+
+async def discover(exchange: Exchange) -> None:
+    """`server/discover`. Nothing in it depends on the caller, so that it may be shared."""
+    await exchange.complete(
+        results.discover(
+            capabilities=CAPABILITIES,
+            instructions=settings.INSTRUCTIONS,
+            server_info=server_info(),
+            ttl_ms=settings.LIST_TTL_MS,
+            cache_scope="public",
+        )
+    )
+
+
+async def list_tools(exchange: Exchange) -> None:
+    """`tools/list`. Private, whoever asks: `public` may be shared among callers, who may see different lists."""
+    asked = read_list_tools(exchange.route)
+    if isinstance(asked, Rejection):
+        await exchange.reject(asked)
+        return
+    try:
+        page = await exchange.server.rows.run(catalogue.page, asked.cursor, exchange.principal)
+    except InvalidCursor as error:
+        await exchange.reject(fail(INVALID_PARAMS, str(error), exchange.route.request_id))
+        return
+    await exchange.complete(
+        results.tools_list(
+            page.tools,
+            next_cursor=page.next_cursor,
+            server_info=server_info(),
+            ttl_ms=settings.LIST_TTL_MS,
+            cache_scope="private",
+        )
+    )
+
+
+HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingProxyType(
+    {
+        "server/discover": discover,
+        "tools/list": list_tools,
+        "tools/call": call_stream.serve,
+        "subscriptions/listen": listen_stream.serve,
+    }
+)
+
+
+async def dispatch(exchange: Exchange) -> None:
+    """Serve one request by its method."""
+    handler = HANDLERS.get(exchange.route.method)
+    if handler is None:
+        await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
+    else:
+        await handler(exchange)

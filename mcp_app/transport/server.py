@@ -1,0 +1,83 @@
+"""A server process as the transport sees it: one `Server` for each event loop, made when the first request arrives.
+
+Owns how its parts are put together and taken down. Refuses work once it is stopped.
+"""
+
+import asyncio
+import logging
+from weakref import WeakKeyDictionary
+
+from mcp_app.lifecycle import processes
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.states import ProcessRole
+from mcp_app.transport import draining, signals
+from mcp_app.transport.admission import Admission
+from mcp_app.transport.hints import Hints
+from mcp_app.transport.tail import Tail
+from mcp_app.transport.threads import Threads
+from mcp_app.transport.upkeep import Upkeep
+
+logger = logging.getLogger(__name__)
+
+THREADS = 4
+"""In each of the two pools."""
+
+
+class Server:
+    """The parts that requests in one process share."""
+
+    def __init__(self) -> None:
+        self.identity = Identity(ProcessRole.SERVER)
+        self.rows = Threads("rows", THREADS)
+        """For the database alone."""
+        self.broker = Threads("broker", THREADS)
+        """For what may wait for the broker as well, so that a broker that hangs holds up nobody's result."""
+        self.admission = Admission()
+        self.upkeep = Upkeep(self.identity, self.rows, self.broker)
+        self.hints = Hints(self.identity.boot_id, self._hinted)
+        self.tail = Tail(self.rows, self.hints, self.upkeep)
+        self.stopped = False
+        self._stopping: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self.hints.open()
+
+    async def stop(self) -> None:
+        """Drain, then take everything down; called again, wait for the same end."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop(), name="mcp-stop")
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        await draining.drain(self.admission)
+        self.stopped = True
+        await self.tail.close()
+        await self.hints.close()
+        try:
+            await self.rows.run(processes.stop, self.identity)
+        except Exception as error:
+            logger.error("the end of this process could not be noted, supervision will see it: %s", error)
+        await self.rows.close()
+        await self.broker.close()
+
+    def _hinted(self) -> None:
+        self.tail.look()
+
+
+_servers: WeakKeyDictionary[asyncio.AbstractEventLoop, Server] = WeakKeyDictionary()
+
+
+def current() -> Server:
+    """The server of the running event loop."""
+    loop = asyncio.get_running_loop()
+    server = _servers.get(loop)
+    if server is None:
+        server = _servers[loop] = Server()
+        server.open()
+        signals.chain(loop, server.stop)
+    return server
+
+
+def existing() -> Server | None:
+    """As `current`, where one was made."""
+    return _servers.get(asyncio.get_running_loop())

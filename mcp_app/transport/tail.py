@@ -1,0 +1,216 @@
+"""The tail: the one reader of rows for every client that waits in this server process.
+
+Woken → one query for all watched requests; not woken → the same on a timer; nobody waits → nothing. A burst of hints is
+one query in flight and at most one more. Refuses to write rows, except the note that a response was handed over.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from mcp_app.conf import settings
+from mcp_app.lifecycle import observation
+from mcp_app.lifecycle.observation import Observed, Watch
+from mcp_app.transport.hints import Hints
+from mcp_app.transport.threads import Threads
+from mcp_app.transport.upkeep import Upkeep
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+"""After a failed look, so that a database that is away is not pressed."""
+
+
+class Watcher:
+    """One client's wait for one request. Holds at most one observation: the rows are the buffer of a slow client."""
+
+    def __init__(self, tail: "Tail", request_id: UUID, watch: Watch) -> None:
+        self.request_id = request_id
+        self.watch = watch
+        self.overtaken = False
+        self._tail = tail
+        self._observed: Observed | None = None
+        self._moved = asyncio.Event()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can take an observation."""
+        return self._observed is None
+
+    def give(self, observed: Observed) -> None:
+        self.watch = replace(self.watch, event_seq=observed.event_seq)
+        self._observed = observed
+        self._moved.set()
+
+    async def next(self) -> Observed:
+        """What has moved since the last time, once something has. Safe to cancel: nothing is lost."""
+        await self._moved.wait()
+        observed, self._observed = self._observed, None
+        self._moved.clear()
+        if self.overtaken:
+            self.overtaken = False
+            self._tail.look()
+        assert observed is not None, "only `give` sets the event"
+        return observed
+
+    def close(self) -> None:
+        self._tail.forget(self)
+
+
+class Listener:
+    """One client's wait for changes of some subjects (`ChangeVersion`), from the versions at registration on."""
+
+    def __init__(self, tail: "Tail", known: Mapping[str, int]) -> None:
+        self.known = dict(known)
+        self.ended = False
+        self._tail = tail
+        self._changed: set[str] = set()
+        self._moved = asyncio.Event()
+
+    def compare(self, current: Mapping[str, int]) -> None:
+        changed = {subject for subject, version in self.known.items() if current.get(subject, 0) != version}
+        if changed:
+            self.known.update({subject: current.get(subject, 0) for subject in changed})
+            self._changed |= changed
+            self._moved.set()
+
+    def end(self) -> None:
+        """Have `next` return, now and always."""
+        self.ended = True
+        self._moved.set()
+
+    async def next(self) -> set[str]:
+        """The subjects that changed since the last time, once any has, however often each did; none once it ended."""
+        await self._moved.wait()
+        return self.take()
+
+    def take(self) -> set[str]:
+        """As `next`, without waiting; maybe none."""
+        changed, self._changed = self._changed, set()
+        if not self.ended:
+            self._moved.clear()
+        return changed
+
+    def close(self) -> None:
+        self._tail.forget(self)
+
+
+class Tail:
+    """Belongs to one event loop; all methods are called on it."""
+
+    def __init__(self, rows: Threads, hints: Hints, upkeep: Upkeep) -> None:
+        self._rows = rows
+        self._hints = hints
+        self._upkeep = upkeep
+        self._watchers: dict[UUID, Watcher] = {}
+        self._listeners: set[Listener] = set()
+        self._delivered: set[UUID] = set()
+        self._hinted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._marking: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        """Look at the rows again, soon. What `Hints` calls."""
+        self._hinted.set()
+
+    def watch(self, request_id: UUID, *, event_seq: int, wants_events: bool) -> Watcher:
+        """Wait for a request to move past `event_seq`."""
+        watcher = Watcher(self, request_id, Watch(event_seq, wants_events))
+        self._watchers[request_id] = watcher
+        self._begin()
+        return watcher
+
+    async def listen(self, subjects: tuple[str, ...]) -> Listener:
+        """Wait for changes that are committed from now on. Raises django.db.Error."""
+        known = await self._rows.run(observation.versions, subjects)
+        listener = Listener(self, {subject: known.get(subject, 0) for subject in subjects})
+        self._listeners.add(listener)
+        self._begin()
+        # Another process finds this one by its liveness row when it spreads the word of a change.
+        await self._upkeep.vouch()
+        self.look()
+        return listener
+
+    def forget(self, waiter: Watcher | Listener) -> None:
+        if isinstance(waiter, Listener):
+            self._listeners.discard(waiter)
+        else:
+            self._watchers.pop(waiter.request_id, None)
+        if not self._waited_for:
+            self._end()
+
+    def delivered(self, request_id: UUID) -> None:
+        """Note in the row, sometime, that its final response was handed to the connection."""
+        self._delivered.add(request_id)
+        if self._marking is None or self._marking.done():
+            self._marking = asyncio.get_running_loop().create_task(self._mark(), name="mcp-delivered")
+
+    async def close(self) -> None:
+        self._end()
+        if self._marking is not None:
+            await self._marking
+
+    @property
+    def _waited_for(self) -> bool:
+        return bool(self._watchers or self._listeners)
+
+    def _begin(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="mcp-tail")
+            self._upkeep.begin()
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+            self._upkeep.end()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wait()
+            try:
+                await self._look()
+            except Exception as error:
+                logger.error("the rows cannot be read, trying again: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+                self._hinted.set()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self._interval()):
+                await self._hinted.wait()
+        except TimeoutError:
+            return
+
+    def _interval(self) -> float:
+        if self._watchers and not self._hints.reachable:
+            return float(settings.POLL_INTERVAL_WITHOUT_WAKE_UP)
+        return float(settings.POLL_INTERVAL)
+
+    async def _look(self) -> None:
+        self._hinted.clear()
+        watched = {}
+        for watcher in self._watchers.values():
+            if watcher.ready:
+                watched[watcher.request_id] = watcher.watch
+            else:
+                watcher.overtaken = True
+        if watched:
+            for observed in await self._rows.run(observation.observe, watched):
+                if (moved := self._watchers.get(observed.request_id)) is not None:
+                    moved.give(observed)
+        if self._listeners:
+            subjects = {subject for listener in self._listeners for subject in listener.known}
+            current = await self._rows.run(observation.versions, subjects)
+            for listener in self._listeners:
+                listener.compare(current)
+
+    async def _mark(self) -> None:
+        while self._delivered:
+            batch, self._delivered = self._delivered, set()
+            try:
+                await self._rows.run(observation.mark_delivered, batch)
+            except Exception as error:
+                logger.error("%d delivered responses were not noted in their rows: %s", len(batch), error)

@@ -1,0 +1,82 @@
+"""A real endpoint without an HTTP server in front: rows in real database files, messages in the real embedded broker.
+
+The worker's part is played by the tests themselves, step by step (`Worker`), so that every order of events can be had.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from django.conf import settings as django_settings
+from pydantic import Field
+
+from mcp_app.catalogue.registry import isolated_registry, tool
+from tests.transport.worker import Worker
+
+
+def _keep_test_databases_in_files() -> None:
+    """Several threads write here; SQLite's in-memory databases refuse a second writer instead of letting it wait."""
+    for alias, database in django_settings.DATABASES.items():
+        test = database.setdefault("TEST", {})
+        if database["ENGINE"].endswith("sqlite3") and test.get("NAME") is None:
+            test["NAME"] = str(Path(database["NAME"]).with_name(f"test-{alias}.sqlite3"))
+
+
+_keep_test_databases_in_files()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.django_db(transaction=True, databases="__all__"))
+
+
+@pytest.fixture(autouse=True)
+def _settings(settings: Any) -> None:
+    settings.MCP = {
+        **settings.MCP,
+        "ALLOW_ANONYMOUS": True,
+        "ALLOWED_HOSTS": ["testserver"],
+        "KEEP_ALIVE": 10.0,
+        "SSE_AFTER": 10.0,
+        "DRAIN_SECONDS": 0.1,
+    }
+
+
+@pytest.fixture
+def configure(settings: Any) -> Any:
+    """Change some of `MCP` for one test."""
+
+    def change(**values: Any) -> None:
+        settings.MCP = {**settings.MCP, **values}
+
+    return change
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> Iterator[None]:
+    with isolated_registry():
+
+        @tool
+        def work(text: str = "") -> str:
+            """Work for as long as the test says."""
+            return text
+
+        @tool
+        def regional(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+            """Work in a region."""
+            return region
+
+        @tool(requires={"elicitation": {}})
+        def inquisitive() -> str:
+            """Ask its user."""
+            return ""
+
+        yield
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    with Worker.at_work() as worker:
+        yield worker

@@ -1,0 +1,170 @@
+"""A client that leaves cancels its request, whatever form the answer was to have (streamable-http, Cancellation)."""
+
+import json
+
+import pytest
+
+from mcp_app.lifecycle import audit
+from mcp_app.models import Request
+from mcp_app.states import Cause, Outcome, Status
+from mcp_app.transport import http
+from tests.transport.client import Connection, call, message, post, run
+from tests.transport.worker import Worker, eventually, in_thread, row
+
+JSON = "application/json"
+STREAM = "text/event-stream"
+
+
+def test_disconnect_before_the_body_is_complete_leaves_nothing(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = Connection()
+        await client.send(json.dumps(call()).encode()[:20], more=True)
+        await client.leave()
+        assert await client.silent()
+        assert worker.idle()
+        assert not await in_thread(Request.objects.exists)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("accept", [JSON, STREAM])
+def test_disconnect_while_queued_closes_the_row(worker: Worker, accept: str) -> None:
+    async def scenario() -> None:
+        client = await post(call(), accept=accept)
+        request_id = await worker.receive()
+        await client.leave()
+        closed = await row(request_id)
+        assert closed.status == Status.CANCELLED
+        assert closed.cancel_cause == Cause.DISCONNECT
+        assert await client.silent()
+        [attempt] = await in_thread(audit.attempts, request_id)
+        assert (attempt.cause, attempt.actor, attempt.outcome) == (Cause.DISCONNECT, "anonymous", Outcome.ACCEPTED)
+        assert attempt.actor_address == "192.0.2.1"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("accept", [JSON, STREAM])
+def test_disconnect_while_running_asks_the_work_to_stop(worker: Worker, accept: str) -> None:
+    async def scenario() -> None:
+        client = await post(call(), accept=accept)
+        request_id = await worker.claim()
+        await client.leave()
+        running = await row(request_id)
+        assert running.status == Status.RUNNING
+        assert running.cancel_requested_at is not None
+        assert running.cancel_cause == Cause.DISCONNECT
+        await worker.finish(request_id, Status.CANCELLED)
+        assert await client.silent()
+
+    run(scenario())
+
+
+def test_disconnect_in_mid_stream_ends_it_without_another_word(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await post(call(meta={"progressToken": 1}))
+        request_id = await worker.claim()
+        await worker.report(request_id, 1)
+        await client.head()
+        await client.next_message()
+        await client.leave()
+        await worker.report(request_id, 2)
+        assert (await row(request_id)).cancel_cause == Cause.DISCONNECT
+        assert await client.silent()
+
+    run(scenario())
+
+
+def test_disconnect_at_any_moment_after_the_body_leaves_no_open_row(worker: Worker) -> None:
+    """Before, during and after the insert and the publishing: whichever it hits, nothing is left to run."""
+
+    async def scenario() -> None:
+        for _ in range(20):
+            client = await post(call())
+            await client.leave()
+            assert await client.silent()
+        assert not await in_thread(Request.objects.exclude(status=Status.CANCELLED).exists)
+
+    run(scenario())
+
+
+def test_disconnect_after_the_answer_is_no_cancellation(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await post(call())
+        request_id = await worker.claim()
+        await worker.finish(request_id)
+        await client.json()
+        await client.leave()
+        assert (await row(request_id)).cancel_requested_at is None
+        assert not await in_thread(audit.attempts, request_id)
+
+    run(scenario())
+
+
+def test_disconnect_between_result_and_delivery_is_audited_as_too_late(worker: Worker, monkeypatch, configure) -> None:
+    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda server: None)
+    configure(POLL_INTERVAL=30.0)
+
+    async def scenario() -> None:
+        client = await post(call())
+        request_id = await worker.claim()
+        await worker.finish(request_id)
+        await client.leave()
+        stored = await row(request_id)
+        assert (stored.status, stored.delivered_at) == (Status.COMPLETED, None)
+        [attempt] = await in_thread(audit.attempts, request_id)
+        assert attempt.outcome == Outcome.TOO_LATE
+        assert await client.silent()
+
+    run(scenario())
+
+
+def test_disconnect_of_a_listener_ends_it() -> None:
+    async def scenario() -> None:
+        client = await post(message("subscriptions/listen", notifications={"toolsListChanged": True}))
+        await client.head()
+        await client.next_message()
+        await client.leave()
+        assert await client.silent()
+
+    run(scenario())
+
+
+def test_application_killed_by_its_server_cancels_its_call(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await post(call())
+        request_id = await worker.receive()
+        await client.kill()
+        closed = await row(request_id)
+        assert (closed.status, closed.cancel_cause) == (Status.CANCELLED, Cause.SHUTDOWN)
+
+    run(scenario())
+
+
+def test_client_that_stops_reading_is_a_client_that_left(worker: Worker, monkeypatch) -> None:
+    monkeypatch.setattr(http, "STALL_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        client = await post(call(meta={"progressToken": 1}))
+        request_id = await worker.claim()
+        client.stop_reading()
+        await worker.report(request_id, 1)
+        stopped = await eventually(lambda: Request.objects.filter(pk=request_id, cancel_cause="disconnect").first())
+        assert "does not read" in stopped.cancel_reason
+
+    run(scenario())
+
+
+def test_client_with_too_much_unread_is_a_client_that_left(worker: Worker, configure) -> None:
+    configure(MAX_UNSENT_BYTES=1000)
+
+    async def scenario() -> None:
+        client = await post(call(meta={"progressToken": 1}), unsent=lambda: 1001)
+        request_id = await worker.claim()
+        await worker.report(request_id, 1)
+        stopped = await eventually(lambda: Request.objects.filter(pk=request_id, cancel_cause="disconnect").first())
+        assert "does not read" in stopped.cancel_reason
+        await client.head()
+        assert await client.rest() == []
+
+    run(scenario())

@@ -1,0 +1,49 @@
+"""`server/discover` and `tools/list`: what is advertised is what is delivered."""
+
+from tests.transport.client import META, message, post, run
+
+
+def test_discovery_names_versions_capabilities_and_hints() -> None:
+    async def scenario() -> None:
+        result = (await (await post(message("server/discover"))).json())["result"]
+        assert result["supportedVersions"] == ["2026-07-28"]
+        assert result["capabilities"] == {"tools": {"listChanged": True}, "logging": {}}
+        assert result["cacheScope"] == "public"
+        assert result["ttlMs"] >= 0
+        assert result["_meta"][META + "serverInfo"]["name"] == "mcpsite"
+        assert "instructions" not in result
+
+    run(scenario())
+
+
+def test_instructions_are_the_settings_own(configure) -> None:
+    configure(INSTRUCTIONS="Be kind.")
+
+    async def scenario() -> None:
+        assert (await (await post(message("server/discover"))).json())["result"]["instructions"] == "Be kind."
+
+    run(scenario())
+
+
+def test_list_comes_in_pages_of_one_order(configure) -> None:
+    configure(PAGE_SIZE=2)
+
+    async def scenario() -> None:
+        first = (await (await post(message("tools/list"))).json())["result"]
+        assert [tool["name"] for tool in first["tools"]] == ["inquisitive", "regional"]
+        assert first["cacheScope"] == "private"
+        second = (await (await post(message("tools/list", cursor=first["nextCursor"]))).json())["result"]
+        assert [tool["name"] for tool in second["tools"]] == ["work"]
+        assert "nextCursor" not in second
+
+    run(scenario())
+
+
+def test_client_that_takes_streams_alone_is_answered_by_one() -> None:
+    async def scenario() -> None:
+        client = await post(message("server/discover"), accept="text/event-stream")
+        await client.head()
+        [final] = await client.rest()
+        assert final["result"]["resultType"] == "complete"
+
+    run(scenario())

@@ -1,0 +1,240 @@
+"""Everything that is refused: its status and code, in time, and without leaving a row."""
+
+import json
+from typing import Any
+
+import pytest
+from celery import current_app
+
+from mcp_app.models import Request
+from mcp_app.states import Status
+from mcp_app.transport import consumers
+from tests.transport.client import META, Connection, call, message, post, run
+from tests.transport.worker import Worker, in_thread
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind(request: pytest.FixtureRequest) -> Any:
+    yield
+    if "leaves_row" not in request.fixturenames:
+        assert not Request.objects.exists()
+
+
+async def refused(client: Connection, status: int, code: int) -> dict[str, Any]:
+    answer = await client.json()
+    assert (client.status, answer["error"]["code"]) == (status, code)
+    assert answer["error"]["message"].endswith(".")
+    error: dict[str, Any] = answer
+    return error
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+def test_endpoint_is_served_with_and_without_a_slash(path: str) -> None:
+    async def scenario() -> None:
+        client = Connection("GET", path)
+        await client.send(b"")
+        await refused(client, 405, 405)
+        assert client.headers["allow"] == "POST"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("path", ["/", "/mcpx", "/mcp/x", "/mcp\n"])
+def test_everything_else_is_the_sites(path: str) -> None:
+    async def scenario() -> None:
+        client = Connection("GET", path)
+        await client.send(b"")
+        await client.head()
+        assert client.status == 418
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"host": "evil.test"}, 403, 403),
+        ({"origin": "https://evil.test"}, 403, 403),
+        ({"content-type": "text/plain"}, 415, 415),
+        ({"content-length": "99999999"}, 413, 413),
+    ],
+)
+def test_refused_before_the_body_is_read(headers: dict[str, str], status: int, code: int) -> None:
+    async def scenario() -> None:
+        client = Connection(headers=headers)
+        await client.send(b"{", more=True)
+        await refused(client, status, code)
+
+    run(scenario())
+
+
+def test_body_is_counted_whatever_its_length_header_says(configure) -> None:
+    configure(MAX_BODY_BYTES=100)
+
+    async def scenario() -> None:
+        client = Connection(headers={"content-length": "10"})
+        await client.send(b"x" * 60, more=True)
+        await client.send(b"x" * 60, more=True)
+        await refused(client, 413, 413)
+
+    run(scenario())
+
+
+def test_body_that_does_not_come_is_given_up(monkeypatch) -> None:
+    monkeypatch.setattr(consumers, "BODY_SECONDS", 0.02)
+
+    async def scenario() -> None:
+        client = Connection()
+        await client.send(b"{", more=True)
+        await refused(client, 408, 408)
+
+    run(scenario())
+
+
+def test_nobody_is_anonymous_where_the_settings_do_not_say_so(configure) -> None:
+    configure(ALLOW_ANONYMOUS=False)
+
+    async def scenario() -> None:
+        client = await post(call())
+        await refused(client, 401, 401)
+        assert client.headers["www-authenticate"] == "Bearer"
+
+    run(scenario())
+
+
+def test_large_body_is_read_like_a_small_one() -> None:
+    async def scenario() -> None:
+        client = await post(message("tools/list", padding="x" * (consumers.SMALL_BODY_BYTES + 1)))
+        assert "result" in await client.json()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "code"),
+    [
+        (call(), {"Mcp-Method": "tools/list"}, 400, -32020),
+        (call(), {"Mcp-Name": "other"}, 400, -32020),
+        (call(), {"MCP-Protocol-Version": ""}, 400, -32020),
+        (call(), {"Accept": "text/html"}, 406, 406),
+        (call(meta={META + "clientCapabilities": 1}), {}, 400, -32602),
+        (call("nothing"), {}, 200, -32602),
+        (call("inquisitive"), {}, 400, -32021),
+        (call("regional", region="eu"), {}, 400, -32020),
+        (call("regional", region="eu"), {"Mcp-Param-Region": "us"}, 400, -32020),
+        (message("tools/call", name="work", arguments=[]), {}, 200, -32602),
+        (message("tools/list", cursor="forged"), {}, 200, -32602),
+        (message("tools/list", cursor=""), {}, 200, -32602),
+        (message("subscriptions/listen"), {}, 200, -32602),
+        (message("subscriptions/listen", notifications={}), {"Accept": "application/json"}, 406, 406),
+        (message("prompts/list"), {}, 404, -32601),
+        (message("ping"), {}, 404, -32601),
+        (message("initialize"), {}, 404, -32601),
+    ],
+)
+def test_refused_with_the_specs_status_and_code(
+    body: dict[str, Any], headers: dict[str, str], status: int, code: int
+) -> None:
+    async def scenario() -> None:
+        error = await refused(await post(body, headers=headers), status, code)
+        assert error["id"] == body["id"]
+
+    run(scenario())
+
+
+def test_missing_capability_is_named() -> None:
+    async def scenario() -> None:
+        error = await refused(await post(call("inquisitive")), 400, -32021)
+        assert error["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
+
+    run(scenario())
+
+
+def test_bad_arguments_are_an_error_that_a_model_can_act_on(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await post(call(text=5))
+        result = (await client.json())["result"]
+        assert client.status == 200
+        assert result["isError"] is True
+        assert "text" in result["content"][0]["text"]
+        assert result["resultType"] == "complete"
+        assert worker.idle()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("method", ["notifications/cancelled", "notifications/anything"])
+def test_notification_is_accepted_and_has_no_effect(method: str) -> None:
+    async def scenario() -> None:
+        client = Connection()
+        await client.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": {"requestId": 1}}).encode())
+        await client.head()
+        assert client.status == 202
+        assert await client.body() == b""
+
+    run(scenario())
+
+
+@pytest.fixture
+def leaves_row() -> None:
+    """Marks the refusals that come after the row was stored."""
+
+
+def test_principal_with_too_many_open_calls_is_asked_to_wait(worker: Worker, configure, leaves_row: None) -> None:
+    configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=1)
+
+    async def scenario() -> None:
+        first = await post(call())
+        request_id = await worker.claim()
+        second = await post(call())
+        await refused(second, 429, 429)
+        assert second.headers["retry-after"] == "1"
+        await worker.finish(request_id)
+        await first.json()
+        assert await in_thread(Request.objects.count) == 1
+        third = await post(call())
+        await worker.finish(await worker.claim())
+        assert "result" in await third.json()
+
+    run(scenario())
+
+
+@pytest.fixture
+def _broker_is_away() -> Any:
+    """A port that refuses connections in the place of the broker."""
+    url = current_app.conf.broker_url
+    _use_broker("redis://127.0.0.1:1/0")
+    yield
+    _use_broker(url)
+
+
+def _use_broker(url: str) -> None:
+    current_app.conf.broker_url = url
+    current_app._pool = None
+    current_app.amqp._producer_pool = None
+
+
+@pytest.mark.usefixtures("_broker_is_away", "leaves_row")
+def test_broker_that_is_away_is_an_error_and_closes_the_row() -> None:
+    async def scenario() -> None:
+        client = await post(call())
+        answer = await client.json()
+        assert (client.status, answer["error"]["code"]) == (200, -32603)
+        stored = await in_thread(Request.objects.get)
+        assert (stored.status, stored.error["cause"]) == (Status.FAILED, "broker")
+
+    run(scenario())
+
+
+def test_failure_inside_the_server_is_told_without_details(monkeypatch, caplog) -> None:
+    def broken(*args: object) -> None:
+        raise RuntimeError("secret /path")
+
+    monkeypatch.setattr("mcp_app.catalogue.catalogue.page", broken)
+
+    async def scenario() -> None:
+        error = await refused(await post(message("tools/list")), 500, -32603)
+        assert "secret" not in error["error"]["message"]
+
+    run(scenario())
+    assert "secret" in caplog.text

@@ -1,0 +1,181 @@
+"""The tail: few queries, none when nobody waits, and no giving up when the database does."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import OperationalError
+
+from mcp_app.lifecycle import observation, wakeups
+from mcp_app.models import Process, Request
+from mcp_app.states import ProcessRole
+from mcp_app.transport import server, tail
+from tests.transport.client import call, message, post, run
+from tests.transport.worker import Worker, eventually, in_thread
+
+
+@pytest.fixture
+def looks(monkeypatch) -> list[int]:
+    """How many requests each query asked for."""
+    asked: list[int] = []
+    observe = observation.observe
+
+    def counted(watched: Any) -> Any:
+        asked.append(len(watched))
+        return observe(watched)
+
+    monkeypatch.setattr(observation, "observe", counted)
+    return asked
+
+
+def test_burst_of_hints_is_one_query_and_at_most_one_more(worker: Worker, looks: list[int], configure) -> None:
+    configure(POLL_INTERVAL=30.0)
+
+    async def scenario() -> None:
+        client = await post(call())
+        await worker.claim()
+        name = server.current().identity.boot_id.hex
+        for _ in range(100):
+            assert wakeups.hint(name)
+        await eventually(lambda: looks)
+        assert len(looks) <= 2
+        await client.leave()
+
+    run(scenario())
+
+
+def test_all_watched_requests_are_asked_for_in_one_query(worker: Worker, looks: list[int], configure) -> None:
+    configure(POLL_INTERVAL=30.0)
+
+    async def scenario() -> None:
+        clients = [await post(call()) for _ in range(3)]
+        claimed = [await worker.claim() for _ in clients]
+        await worker.finish(claimed[0])
+        await eventually(lambda: looks)
+        assert looks[0] == 3
+        for client in clients:
+            await client.leave()
+
+    run(scenario())
+
+
+def test_nothing_runs_when_nobody_waits(worker: Worker, configure) -> None:
+    configure(POLL_INTERVAL=0.01, HEARTBEAT_INTERVAL=0.01, SUPERVISION_INTERVAL=0.01)
+
+    async def scenario() -> None:
+        client = await post(call())
+        request_id = await worker.claim()
+        await worker.finish(request_id)
+        await client.json()
+        await eventually(lambda: Request.objects.get(pk=request_id).delivered_at)
+        await client.leave()
+        left = {task.get_name() for task in asyncio.all_tasks()} & {"mcp-tail", "mcp-heartbeat", "mcp-supervision"}
+        assert not left
+
+    run(scenario())
+
+
+def test_result_is_delivered_after_the_database_failed(worker: Worker, monkeypatch, configure) -> None:
+    configure(POLL_INTERVAL=0.01)
+    monkeypatch.setattr(tail, "RETRY_SECONDS", 0.01)
+    failures = iter(range(3))
+    observe = observation.observe
+
+    def failing(watched: Any) -> Any:
+        if next(failures, None) is not None:
+            raise OperationalError("the database is away")
+        return observe(watched)
+
+    monkeypatch.setattr(observation, "observe", failing)
+
+    async def scenario() -> None:
+        client = await post(call())
+        await worker.finish(await worker.claim())
+        assert "result" in await client.json()
+        assert next(failures, None) is None
+
+    run(scenario())
+
+
+def test_rows_are_polled_tightly_where_no_wake_up_can_arrive(worker: Worker, monkeypatch, configure) -> None:
+    configure(POLL_INTERVAL=30.0, POLL_INTERVAL_WITHOUT_WAKE_UP=0.01)
+
+    def impossible(name: str) -> None:
+        raise OSError("no unix sockets here")
+
+    monkeypatch.setattr(wakeups, "listening_socket", impossible)
+
+    async def scenario() -> None:
+        client = await post(call())
+        await worker.finish(await worker.claim())
+        assert "result" in await client.json()
+
+    run(scenario())
+
+
+def test_server_process_is_known_to_live_before_a_row_names_it(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await post(call())
+        request_id = await worker.receive()
+
+        def vouched() -> UUID | None:
+            named = Request.objects.get(pk=request_id).server
+            return Process.objects.get(boot_id=named, role=ProcessRole.SERVER).boot_id
+
+        assert await in_thread(vouched) == server.current().identity.boot_id
+        await client.leave()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("body", [call(), message("subscriptions/listen", notifications={"toolsListChanged": True})])
+def test_heart_beats_while_somebody_waits(worker: Worker, configure, body: Any) -> None:
+    configure(HEARTBEAT_INTERVAL=0.02)
+
+    def heartbeat() -> Any:
+        return Process.objects.filter(role=ProcessRole.SERVER).values_list("heartbeat_at", flat=True).first()
+
+    async def scenario() -> None:
+        client = await post(body)
+        first = await eventually(heartbeat)
+        await eventually(lambda: heartbeat() > first)
+        await client.leave()
+
+    run(scenario())
+
+
+def test_waiting_client_learns_that_its_worker_went_silent(worker: Worker, configure) -> None:
+    configure(LOST_AFTER=0.3, HEARTBEAT_INTERVAL=0.05, SUPERVISION_INTERVAL=0.05)
+
+    async def scenario() -> None:
+        client = await post(call())
+        await worker.claim()
+        result = (await client.json())["result"]
+        assert result["isError"] is True
+        assert "worker process" in result["content"][0]["text"]
+
+    run(scenario())
+
+
+def test_slow_reader_misses_no_event(worker: Worker, configure) -> None:
+    """The rows are the buffer: while an observation waits to be taken, nothing more is read for that watcher."""
+    configure(POLL_INTERVAL=30.0)
+
+    async def scenario() -> None:
+        client = await post(call())
+        request_id = await worker.claim()
+        watcher = server.current().tail.watch(request_id, event_seq=1, wants_events=True)
+        await worker.report(request_id, 1)
+        await eventually(lambda: not watcher.ready)
+        await worker.report(request_id, 2)
+        await worker.report(request_id, 3)
+        await eventually(lambda: watcher.overtaken)
+        seen = [data["progress"] for _, data in (await watcher.next()).events]
+        while seen[-1] < 3:
+            seen += [data["progress"] for _, data in (await watcher.next()).events]
+        assert seen == [1, 2, 3]
+        watcher.close()
+        await client.leave()
+
+    run(scenario())
