@@ -1,13 +1,15 @@
 """A client that leaves cancels its request, whatever form the answer was to have (streamable-http, Cancellation)."""
 
 import json
+from typing import Any
 
 import pytest
+from django.db import OperationalError
 
-from mcp_app.lifecycle import audit
+from mcp_app.lifecycle import audit, cancellation
 from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, Status
-from mcp_app.transport import http
+from mcp_app.transport import call_stream, http
 from tests.transport.client import Connection, call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row
 
@@ -137,6 +139,27 @@ def test_application_killed_by_its_server_cancels_its_call(worker: Worker) -> No
         await client.kill()
         closed = await row(request_id)
         assert (closed.status, closed.cancel_cause) == (Status.CANCELLED, Cause.SHUTDOWN)
+
+    run(scenario())
+
+
+def test_cancellation_is_insisted_on_while_the_database_is_away(worker: Worker, monkeypatch) -> None:
+    monkeypatch.setattr(call_stream, "CANCEL_DELAYS", (0.01, 0.01, 0.01))
+    failures = iter(range(2))
+    cancel = cancellation.cancel
+
+    def failing(*args: Any, **kwargs: Any) -> Outcome:
+        if next(failures, None) is not None:
+            raise OperationalError("the database is away")
+        return cancel(*args, **kwargs)
+
+    monkeypatch.setattr(cancellation, "cancel", failing)
+
+    async def scenario() -> None:
+        client = await post(call())
+        request_id = await worker.receive()
+        await client.leave()
+        assert (await row(request_id)).status == Status.CANCELLED
 
     run(scenario())
 
