@@ -15,8 +15,12 @@ from mcp_app.conf import settings
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import Cause, Outcome, Status
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+_ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?")
+NAME_CHARS = 255
+ADDRESS_CHARS = 64
+REASON_CHARS = 1024
+"""What the columns hold. SQLite does not mind more; PostgreSQL would refuse the row, and the cancellation with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +36,25 @@ SYSTEM = Actor("system")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to cancel, as it was asked for."""
+    """One attempt to cancel, its texts clean."""
 
     cause: Cause
     actor: Actor
     reason: str = ""
 
 
-def clean(text: str) -> str:
-    """`text` on one line without control sequences, as long as a reason may be."""
-    return _CONTROL.sub(" ", _ANSI.sub("", text)).strip()[: settings.MAX_REASON_CHARS]
+def attempt(cause: Cause, actor: Actor, reason: str) -> Attempt:
+    """What was asked, fit for logs, terminals and columns: the texts may be a client's."""
+    return Attempt(
+        cause=cause,
+        actor=Actor(clean(actor.name, NAME_CHARS), clean(actor.address, ADDRESS_CHARS)),
+        reason=clean(reason, min(settings.MAX_REASON_CHARS, REASON_CHARS)),
+    )
+
+
+def clean(text: str, length: int) -> str:
+    """At most `length` characters of `text`, on one line, without control sequences or changes of direction."""
+    return _CONTROL.sub(" ", _ANSI.sub("", text[: 4 * length])).strip()[:length]
 
 
 def record(attempt: Attempt, outcome: Outcome, *, row: Request | None, requested_id: object) -> None:
@@ -49,19 +62,18 @@ def record(attempt: Attempt, outcome: Outcome, *, row: Request | None, requested
     settled = outcome != Outcome.ACCEPTED
     Cancellation.objects.create(
         cause=attempt.cause,
-        actor=clean(attempt.actor.name)[:255],
+        actor=attempt.actor.name,
         actor_address=attempt.actor.address,
         reason=attempt.reason,
         outcome=outcome,
         settled_at=Now() if settled else None,
-        **(_about(row, settled=settled) if row else {"requested_id": clean(str(requested_id))[:255]}),
+        **(_about(row, settled=settled) if row else {"requested_id": clean(str(requested_id), NAME_CHARS)}),
     )
 
 
 def settle(row: Request) -> None:
-    """Complete the accepted attempt, if any, on a request that has just been closed."""
-    if row.cancel_requested_at is None:
-        return
+    """Complete the accepted attempt on a request that has just been closed."""
+    assert row.cancel_requested_at is not None, "only a requested cancellation can be settled"
     Cancellation.objects.filter(request_id=row.pk, outcome=Outcome.ACCEPTED).settle(
         outcome=Outcome.TOO_LATE if row.status == Status.COMPLETED else Outcome.ACCEPTED,
         status_after=row.status,
@@ -85,7 +97,7 @@ def _about(row: Request, *, settled: bool) -> dict[str, Any]:
         "subject": row.subject,
         "client_id": row.client_id,
         "principal_label": row.principal_label,
-        "client_name": clean(str(name))[:255],
+        "client_name": clean(str(name), NAME_CHARS),
         "status_before": row.status,
         "status_after": row.status if settled else "",
         "stage": row.stage,

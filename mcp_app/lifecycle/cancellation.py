@@ -6,12 +6,12 @@ because the compare-and-set proves that it never ran.
 """
 
 import logging
-from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
-from django.db.models import F
 from django.db.models.functions import Now
 
+from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import audit, events, publishing, transitions, wakeups
 from mcp_app.lifecycle.audit import Actor, Attempt
@@ -21,12 +21,6 @@ from mcp_app.models import Request
 from mcp_app.states import OPEN, Cause, EventKind, Outcome, Status
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    outcome: Outcome
-    row: Request | None
 
 
 def cancel(
@@ -42,22 +36,24 @@ def cancel(
     `principal` limits the asker to requests of its own: for another's the outcome is DENIED, which a client must be
     told in the words of UNKNOWN. ACCEPTED means that the intent is stored, not that the work has stopped.
     """
-    attempt = Attempt(cause=cause, actor=actor, reason=audit.clean(reason))
-    recorded = _record(_as_uuid(request_id), request_id, attempt, principal)
-    logger.info("cancel %s: %s, asked by %s (%s)", request_id, recorded.outcome, actor.name, cause)
-    if recorded.outcome == Outcome.ACCEPTED and recorded.row is not None:
-        _pass_on(recorded.row)
-    return recorded.outcome
+    attempt = audit.attempt(cause, actor, reason)
+    known_id = _as_uuid(request_id)
+    outcome = _record(known_id, request_id, attempt, principal)
+    shown = known_id or audit.clean(str(request_id), audit.NAME_CHARS)
+    logger.info("cancel %s: %s, asked by %s (%s)", shown, outcome, attempt.actor.name, cause)
+    return outcome
 
 
 @transactional
-def _record(request_id: UUID | None, requested_id: object, attempt: Attempt, principal: Principal | None) -> _Recorded:
+def _record(request_id: UUID | None, requested_id: object, attempt: Attempt, principal: Principal | None) -> Outcome:
     row = Request.objects.select_for_update().filter(pk=request_id).first() if request_id else None
     outcome = _decide(row, principal)
     audit.record(attempt, outcome, row=row, requested_id=requested_id)
     if outcome == Outcome.ACCEPTED and row is not None:
+        never_ran = row.status != Status.RUNNING
         _accept(row, attempt)
-    return _Recorded(outcome, row)
+        databases.on_commit(partial(_pass_on, row, never_ran=never_ran))
+    return outcome
 
 
 def _decide(row: Request | None, principal: Principal | None) -> Outcome:
@@ -73,27 +69,28 @@ def _decide(row: Request | None, principal: Principal | None) -> Outcome:
 
 
 def _accept(row: Request, attempt: Attempt) -> None:
-    Request.objects.filter(pk=row.pk, status__in=OPEN, cancel_requested_at__isnull=True).update(
+    row.event_seq += 1
+    Request.objects.filter(pk=row.pk).update(
         cancel_requested_at=Now(),
         cancel_cause=attempt.cause,
-        cancel_actor=attempt.actor.name[:255],
+        cancel_actor=attempt.actor.name,
         cancel_reason=attempt.reason,
-        event_seq=F("event_seq") + 1,
+        event_seq=row.event_seq,
     )
-    newest = Request.objects.values_list("event_seq", flat=True).get(pk=row.pk)
     story = {"cause": attempt.cause.value, "actor": attempt.actor.name, "reason": attempt.reason}
-    events.insert(row.pk, [Event(EventKind.CANCEL, story)], newest)
+    events.insert(row.pk, [Event(EventKind.CANCEL, story)], row.event_seq)
     if row.status != Status.RUNNING:
-        transitions.finish(row.pk, Status.CANCELLED)
+        row.refresh_from_db(fields=("cancel_requested_at",))
+        transitions.close(row, Status.CANCELLED)
 
 
-def _pass_on(row: Request) -> None:
-    """After the commit. `row.status` is what it was when the cancellation was accepted."""
-    if row.status == Status.RUNNING:
-        publishing.tell_workers_to_stop(row.pk)
-    else:
-        publishing.revoke(row.pk)
+def _pass_on(row: Request, *, never_ran: bool) -> None:
+    """After the commit, so that whoever looks finds it."""
     wakeups.wake_server(row.server)
+    if never_ran:
+        publishing.revoke(row.pk)
+    else:
+        publishing.tell_workers_to_stop(row.pk)
 
 
 def _as_uuid(request_id: UUID | str) -> UUID | None:

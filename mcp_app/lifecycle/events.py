@@ -1,15 +1,16 @@
-"""Event rows: numbered per request without reuse. Refuses to number outside the transaction that reserved."""
+"""Event rows: numbered per request without reuse. Refuses to choose numbers: the caller's update of the row did."""
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F
-
-from mcp_app.models import Request, RequestEvent
+from mcp_app.models import RequestEvent
 from mcp_app.states import EventKind, Status
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +25,27 @@ def transition(status: Status, **details: Any) -> Event:
     return Event(EventKind.TRANSITION, {"status": status.value, **details})
 
 
-def append(request_id: UUID, events: Sequence[Event], **columns: Any) -> int:
-    """Number and insert `events` for one request, writing `columns` of its row along; returns the newest number.
-
-    Must run inside a transaction: the row's update is the lock that makes this the one writer.
-    """
-    Request.objects.filter(pk=request_id).update(event_seq=F("event_seq") + len(events), **columns)
-    newest = Request.objects.values_list("event_seq", flat=True).get(pk=request_id)
-    insert(request_id, events, newest)
-    return int(newest)
-
-
-def insert(request_id: UUID, events: Iterable[Event], newest: int) -> None:
+def insert(request_id: UUID, events: Sequence[Event], newest: int) -> None:
     """Insert `events` whose numbers end at `newest`, already reserved in the row."""
-    events = list(events)
     first = newest - len(events) + 1
     RequestEvent.objects.bulk_create(
-        RequestEvent(request_id=request_id, seq=seq, kind=event.kind, data=event.data)
+        RequestEvent(request_id=request_id, seq=seq, kind=event.kind, data=storable(event.data))
         for seq, event in enumerate(events, first)
     )
+
+
+def storable(value: Any) -> Any:
+    """A JSON-ready `value` as every database takes it: U+FFFD for NUL and lone surrogates, null for NaN and infinities.
+
+    A row that cannot be closed for the sake of an error message would stay open for ever.
+    """
+    if isinstance(value, str):
+        return _UNSTORABLE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {storable(key): storable(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def finite(value: object) -> float | None:

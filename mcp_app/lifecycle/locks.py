@@ -18,6 +18,8 @@ R = TypeVar("R")
 
 ATTEMPTS = 8
 FIRST_DELAY = 0.02
+GIVE_UP_AFTER = 15.0
+"""Seconds after which no attempt is begun: SQLite may itself wait for its lock in each."""
 
 
 def transactional(function: Callable[P, R]) -> Callable[P, R]:
@@ -29,13 +31,14 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def attempt(*args: P.args, **kwargs: P.kwargs) -> R:
         delay = FIRST_DELAY
+        give_up_at = time.monotonic() + GIVE_UP_AFTER
         for remaining in reversed(range(ATTEMPTS)):
             outermost = not databases.connection().in_atomic_block
             try:
                 with databases.atomic():
                     return function(*args, **kwargs)
             except OperationalError as error:
-                if not remaining or not outermost:
+                if not remaining or not outermost or time.monotonic() > give_up_at:
                     raise
                 logger.info("%s waits for a lock: %s", function.__name__, error)
             time.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - jitter

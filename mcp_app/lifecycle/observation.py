@@ -14,6 +14,8 @@ from mcp_app.lifecycle.endings import final_result
 from mcp_app.models import ChangeVersion, Request, RequestEvent
 from mcp_app.states import TERMINAL, EventKind, Status
 
+_TOLD = ("event_seq", "status", "result", "error", "cancel_cause", "cancel_reason")
+
 
 @dataclass(frozen=True, slots=True)
 class Watch:
@@ -44,19 +46,10 @@ def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
     moved = [pk for pk, event_seq in newest if event_seq > watched[pk].event_seq]
     if not moved:
         return []
+    rows = list(Request.objects.filter(pk__in=moved).only(*_TOLD))
+    # After the rows: what is committed in between waits for the next look, and is not passed over.
     told = _events({pk: watched[pk].event_seq for pk in moved if watched[pk].wants_events})
-    return [
-        Observed(
-            request_id=row.pk,
-            event_seq=row.event_seq,
-            status=Status(row.status),
-            events=[
-                (EventKind(event.kind), event.data) for event in told.get(row.pk, ()) if event.seq <= row.event_seq
-            ],
-            result=final_result(row) if row.status in TERMINAL else None,
-        )
-        for row in Request.objects.filter(pk__in=moved)
-    ]
+    return [_observed(row, told.get(row.pk, ())) for row in rows]
 
 
 def versions(subjects: Iterable[str]) -> dict[str, int]:
@@ -68,6 +61,16 @@ def versions(subjects: Iterable[str]) -> dict[str, int]:
 def mark_delivered(request_ids: Iterable[UUID]) -> None:
     """Note that the final response of these requests was handed to the connection."""
     Request.objects.filter(pk__in=list(request_ids), delivered_at__isnull=True).update(delivered_at=Now())
+
+
+def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
+    return Observed(
+        request_id=row.pk,
+        event_seq=row.event_seq,
+        status=Status(row.status),
+        events=[(EventKind(event.kind), event.data) for event in events if event.seq <= row.event_seq],
+        result=final_result(row) if row.status in TERMINAL else None,
+    )
 
 
 def _events(known: Mapping[UUID, int]) -> dict[UUID, list[RequestEvent]]:

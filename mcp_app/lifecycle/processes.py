@@ -29,11 +29,9 @@ class Identity:
 @transactional
 def beat(identity: Identity) -> None:
     """Say that this process lives; the first beat registers it, and one declared lost by mistake is back."""
-    Process.objects.update_or_create(
-        boot_id=identity.boot_id,
-        defaults={"heartbeat_at": Now(), "stopped_at": None},
-        create_defaults={"role": identity.role, "hostname": identity.hostname, "pid": identity.pid},
-    )
+    if not Process.objects.filter(boot_id=identity.boot_id).update(heartbeat_at=Now(), stopped_at=None):
+        first = Process(boot_id=identity.boot_id, role=identity.role, hostname=identity.hostname, pid=identity.pid)
+        Process.objects.bulk_create([first], ignore_conflicts=True)
 
 
 @transactional

@@ -4,13 +4,11 @@ Refuses to import the tasks: they live in the workers' room.
 """
 
 import logging
+import time
 from uuid import UUID
 
-from celery import current_app
-from kombu.exceptions import OperationalError
-
-from mcp_app.lifecycle import transitions
-from mcp_app.lifecycle.clock import from_now
+from mcp_app.conf import settings
+from mcp_app.lifecycle import broker, transitions
 from mcp_app.models import Request
 from mcp_app.states import Status
 
@@ -19,7 +17,7 @@ logger = logging.getLogger(__name__)
 RUN_TASK = "mcp_app.run"
 CANCEL_COMMAND = "mcp_cancel"
 
-BROKER_ERRORS = (OperationalError, OSError)
+_speechless_until = 0.0
 
 
 class BrokerUnavailableError(Exception):
@@ -27,32 +25,22 @@ class BrokerUnavailableError(Exception):
 
 
 def publish(request: Request) -> None:
-    """Send a committed QUEUED row to its queue. Raises BrokerUnavailableError, with the row FAILED."""
+    """Send a committed QUEUED row to its queue. Raises BrokerUnavailableError, with the row FAILED.
+
+    Returns when the row is not queued any more: the message did arrive, or somebody cancelled meanwhile.
+    """
     try:
         send(request.pk, request.queue)
-    except BROKER_ERRORS as error:
+    except Exception as error:
         logger.error("the broker did not take request %s: %s", request.pk, error)
-        transitions.finish(request.pk, Status.FAILED, error={"cause": "broker", "message": str(error)[:500]})
-        raise BrokerUnavailableError("The task queue is not reachable; try again in a moment.") from error
+        details = {"cause": "broker", "message": str(error)[:500]}
+        if transitions.finish(request.pk, Status.FAILED, error=details) is not None:
+            raise BrokerUnavailableError("The task queue is not reachable; try again in a moment.") from error
 
 
 def send(request_id: UUID, queue: str) -> None:
-    """Put the message for one row into the broker; the task's id is the row's."""
-    current_app.send_task(
-        RUN_TASK,
-        args=(str(request_id),),
-        task_id=str(request_id),
-        queue=queue,
-        retry=False,
-        ignore_result=False,
-    )
-
-
-def republish(request: Request) -> None:
-    """Send a queued row again: the claim lets only one of its messages run."""
-    Request.objects.filter(pk=request.pk, status=Status.QUEUED).update(published_at=from_now(0))
-    send(request.pk, request.queue)
-    logger.warning("request %s was claimed by nobody and is published again", request.pk)
+    """Put the message for one row into the broker; the task's id is the row's. Raises broker.SilentBrokerError."""
+    broker.send_task(RUN_TASK, args=(str(request_id),), task_id=str(request_id), queue=queue, ignore_result=False)
 
 
 def tell_workers_to_stop(request_id: UUID) -> None:
@@ -66,7 +54,15 @@ def revoke(request_id: UUID) -> None:
 
 
 def _control(command: str, arguments: dict[str, str]) -> None:
+    """Never raises: what is to be done is in the row. After a failure the broker is left alone for a while.
+
+    Supervision cancels in bulk on the thread that beats the worker's heart; it must not wait for every row's word.
+    """
+    global _speechless_until
+    if time.monotonic() < _speechless_until:
+        return
     try:
-        current_app.control.broadcast(command, arguments=arguments)
-    except BROKER_ERRORS as error:
+        broker.broadcast(command, arguments)
+    except Exception as error:
+        _speechless_until = time.monotonic() + settings.PUBLISH_TIMEOUT
         logger.error("the broker did not take %s %s: %s", command, arguments, error)

@@ -6,9 +6,10 @@ again: a lost call is an error for its client, never a silent second run.
 
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle import cancellation, publishing, transitions
@@ -37,8 +38,10 @@ def supervise() -> None:
 
 def lose_requests_of_silent_workers() -> None:
     """RUNNING → LOST where the worker has been silent for `LOST_AFTER` seconds or says that it stopped."""
-    for request_id in _running().exclude(Exists(_alive("worker", ProcessRole.WORKER)))[:BATCH]:
-        lose(request_id, "its worker process died or went silent")
+    running = Request.objects.filter(status=Status.RUNNING, worker__isnull=False)
+    silent = running.exclude(Exists(_alive("worker", ProcessRole.WORKER)))
+    for request_id, worker in _oldest(silent).values_list("pk", "worker"):
+        lose(request_id, "its worker process died or went silent", worker=worker)
 
 
 def cancel_requests_of_silent_servers() -> None:
@@ -48,7 +51,7 @@ def cancel_requests_of_silent_servers() -> None:
         .exclude(Exists(_alive("server", ProcessRole.SERVER)))
         .filter(submitted_at__lt=from_now(-settings.LOST_AFTER))
     )
-    for request_id in orphans.values_list("pk", flat=True)[:BATCH]:
+    for request_id in _oldest(orphans).values_list("pk", flat=True):
         cancellation.cancel(
             request_id, cause=Cause.LOST_SERVER, actor=SYSTEM, reason="the server process died or went silent"
         )
@@ -57,41 +60,55 @@ def cancel_requests_of_silent_servers() -> None:
 def cancel_overdue_requests() -> None:
     """Past the deadline: for its claim while queued, for its end while running."""
     overdue = Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=True, deadline_at__lt=from_now(0))
-    for request_id in overdue.values_list("pk", flat=True)[:BATCH]:
+    for request_id in _oldest(overdue).values_list("pk", flat=True):
         cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason="the time limit has passed")
 
 
 def republish_unclaimed_requests() -> None:
-    """Send queued rows again, each time after twice as long: a message may be lost, or merely wait its turn."""
-    waiting = Request.objects.filter(
-        Q(published_at__isnull=True) | Q(published_at__lt=from_now(-settings.REPUBLISH_AFTER)),
+    """Send queued rows again, each time after twice as long: a message may be lost, or merely wait its turn.
+
+    The claim lets only one of a row's messages run. Whoever moves `published_at` sends: of many supervisors, one.
+    """
+    due = Request.objects.filter(
+        Q(published_at__isnull=True) | Q(published_at__lte=from_now(0) - (F("published_at") - F("submitted_at"))),
         status=Status.QUEUED,
         submitted_at__lt=from_now(-settings.REPUBLISH_AFTER),
-    ).annotate(now=from_now(0))
-    for row in waiting[:BATCH]:
-        sent_at = row.published_at or row.submitted_at
-        if row.now - sent_at >= sent_at - row.submitted_at:
-            publishing.republish(row)
+    )
+    for request_id, queue, published_at in _oldest(due).values_list("pk", "queue", "published_at"):
+        if due.filter(pk=request_id).update(published_at=from_now(0)):
+            _republish(request_id, queue, published_at)
 
 
 def forget_old_processes() -> None:
-    """Drop liveness rows that no open request refers to, a day after their last word."""
+    """Drop liveness rows a day after their last word: without one a process counts as dead just the same."""
     Process.objects.filter(heartbeat_at__lt=from_now(-FORGET_AFTER)).delete()
 
 
-def lose(request_id: UUID, why: str) -> bool:
-    """RUNNING → LOST; whether it took. Half-killed rows are closed by the same word."""
+def lose(request_id: UUID, why: str, *, worker: UUID | None = None) -> bool:
+    """RUNNING → LOST, if it is still `worker`'s; whether it took. Half-killed rows are closed by the same word."""
     error = {"cause": "lost", "message": why}
-    lost = transitions.finish(request_id, Status.LOST, error=error) or transitions.finish(
-        request_id, Status.LOST, fenced=True, error=error
+    lost = any(
+        transitions.finish(request_id, Status.LOST, worker=worker, fenced=fenced, error=error)
+        for fenced in (False, True)
     )
     if lost:
         logger.error("request %s is lost: %s", request_id, why)
-    return lost is not None
+    return lost
 
 
-def _running() -> QuerySet[Request, UUID]:
-    return Request.objects.filter(status=Status.RUNNING, worker__isnull=False).values_list("pk", flat=True)
+def _republish(request_id: UUID, queue: str, published_at: datetime | None) -> None:
+    try:
+        publishing.send(request_id, queue)
+    except Exception:
+        # Nothing was sent: it stays due for the next round.
+        Request.objects.filter(pk=request_id, status=Status.QUEUED).update(published_at=published_at)
+        raise
+    logger.warning("request %s was claimed by nobody and is published again", request_id)
+
+
+def _oldest(requests: QuerySet[Request]) -> QuerySet[Request]:
+    """One round's share; the order lets none wait behind newer ones for ever."""
+    return requests.order_by("submitted_at")[:BATCH]
 
 
 def _alive(column: str, role: ProcessRole) -> QuerySet[Process]:

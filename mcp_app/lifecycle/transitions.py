@@ -5,11 +5,13 @@ House rules: no other module writes `Request.status`; every step names the statu
 its return value: losing a race is not an error.
 """
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.db import IntegrityError
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -21,7 +23,10 @@ from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Request
-from mcp_app.states import CancelPolicy, EventKind, Stage, Status, sources
+from mcp_app.states import TERMINAL, CancelPolicy, EventKind, Stage, Status, sources
+
+_OUTCOMES = (Status.COMPLETED, Status.FAILED)
+"""How a run that nobody stopped can come out: what has a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +51,26 @@ class Submission:
     trace_context: dict[str, str] = field(default_factory=dict)
     remote_address: str = ""
     server: UUID | None = None
+    id: UUID = field(default_factory=uuid.uuid4)
+    """The row's, chosen before the first attempt to store it: a repeated attempt makes no second row."""
+
+
+def submit(submission: Submission) -> Request:
+    """Store a QUEUED row, once. It is published by `publishing.publish` once this has committed."""
+    try:
+        return _store(submission)
+    except IntegrityError:
+        # A commit whose answer was lost with its connection was repeated.
+        if (row := Request.objects.filter(pk=submission.id).first()) is None:
+            raise
+        return row
 
 
 @transactional
-def submit(submission: Submission) -> Request:
-    """Store a QUEUED row. It is published by `publishing.publish` once this has committed."""
+def _store(submission: Submission) -> Request:
     principal = submission.principal
     row = Request.objects.create(
+        id=submission.id,
         jsonrpc_id=submission.jsonrpc_id,
         method=submission.method,
         tool=submission.tool,
@@ -87,19 +105,18 @@ def claim(request_id: UUID, *, worker: UUID, pid: int) -> Request | None:
     row = Request.objects.filter(pk=request_id).first()
     if row is None or row.status != Status.QUEUED:
         return None
-    row.event_seq += 1
-    claimed = Request.objects.filter(pk=request_id, status=Status.QUEUED).update(
+    claimed = Request.objects.filter(pk=request_id, status=Status.QUEUED, event_seq=row.event_seq).update(
         status=Status.RUNNING,
         worker=worker,
         worker_pid=pid,
         claimed_at=Now(),
         deadline_at=from_now(row.time_limit),
-        event_seq=row.event_seq,
+        event_seq=row.event_seq + 1,
     )
     if not claimed:
         return None
+    row.status, row.worker, row.worker_pid, row.event_seq = Status.RUNNING, worker, pid, row.event_seq + 1
     events.insert(request_id, [events.transition(Status.RUNNING, pid=pid)], row.event_seq)
-    row.status, row.worker, row.worker_pid = Status.RUNNING, worker, pid
     return row
 
 
@@ -115,45 +132,57 @@ def finish(
     partial_result: dict[str, Any] | None = None,
     error: dict[str, Any] | None = None,
 ) -> Status | None:
-    """Close a request; the status it was given, or None when somebody else closed it or is about to.
+    """Close a request; the status it was given, or None when somebody else closed it, or is to.
 
-    `worker` refuses a result from a worker that does not own the row. `fenced` is the killer's: it closes only rows
-    whose kill it began, everybody else only the others. `stage` is how far the ladder went. A failure after an accepted
-    cancellation is CANCELLED, its error kept.
+    `worker` refuses an end from a worker that does not own the row, and only the owner may say how a run came out
+    (COMPLETED, FAILED). `fenced` is the killer's: it closes only rows whose kill it began, everybody else only the
+    others. CANCELLED needs an accepted cancellation; a failure after one is CANCELLED, its error kept. `stage` is how
+    far the ladder went.
     """
+    if status not in TERMINAL:
+        raise ValueError(f"{status} is not an end")
     row = Request.objects.select_for_update().filter(pk=request_id).first()
-    if row is None or row.status not in sources(status) or row.killing != fenced:
-        return None
-    if worker is not None and row.worker != worker:
+    if row is None or not _may_close(row, status, worker, fenced=fenced):
         return None
     if status == Status.FAILED and row.cancel_requested_at is not None:
-        status, partial_result, result = Status.CANCELLED, result, None
-    fence = Request.objects.filter(pk=request_id, status__in=sources(status), killing=fenced, event_seq=row.event_seq)
-    closed = fence.update(
-        status=status,
-        finished_at=Now(),
-        deadline_at=None,
-        event_seq=row.event_seq + 1,
-        stage=max(row.stage, stage),
-        result=result,
-        partial_result=partial_result,
-        error=error,
-    )
-    if not closed:
-        return None
-    row.refresh_from_db(fields=("finished_at", "event_seq", "stage"))
-    row.status = status
-    details = {"error": error} if error else {}
-    events.insert(request_id, [events.transition(status, **details)], row.event_seq)
-    audit.settle(row)
+        status = Status.CANCELLED
+    if status not in _OUTCOMES and result is not None:
+        result, partial_result = None, result
+    written = close(row, status, stage=max(row.stage, stage), result=result, partial_result=partial_result, error=error)
+    return status if written else None
+
+
+def _may_close(row: Request, status: Status, worker: UUID | None, *, fenced: bool) -> bool:
+    if row.killing != fenced or (worker is not None and row.worker != worker):
+        return False
+    if status == Status.CANCELLED:
+        return row.cancel_requested_at is not None
+    return worker is not None or row.status != Status.RUNNING or status not in _OUTCOMES
+
+
+def close(row: Request, status: Status, **columns: Any) -> bool:
+    """Write the end of a row that this transaction has locked; whether it took."""
+    unmoved = Request.objects.filter(pk=row.pk, status__in=sources(status), event_seq=row.event_seq)
+    row.event_seq += 1
+    columns = {"stage": row.stage, "error": None} | columns
+    columns["error"] = events.storable(columns["error"])
+    if not unmoved.update(status=status, finished_at=Now(), deadline_at=None, event_seq=row.event_seq, **columns):
+        return False
+    row.status, row.stage = status, columns["stage"]
+    details = {"error": columns["error"]} if columns["error"] else {}
+    events.insert(row.pk, [events.transition(status, **details)], row.event_seq)
+    if row.cancel_requested_at is not None:
+        row.refresh_from_db(fields=("cancel_requested_at", "finished_at"))
+        audit.settle(row)
     databases.on_commit(lambda: wakeups.wake_server(row.server))
-    return status
+    return True
 
 
 @transactional
 def record(request_id: UUID, pending: Sequence[Event], **columns: Any) -> bool:
     """Append progress and log events to a running request; False when it is running no more."""
     open_row = Request.objects.filter(pk=request_id, status=Status.RUNNING)
+    columns = {name: events.storable(value) for name, value in columns.items()}
     if not open_row.update(event_seq=F("event_seq") + len(pending), **columns):
         return False
     row = Request.objects.only("event_seq", "server").get(pk=request_id)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import cache
 from uuid import UUID
 
-from channels.layers import get_channel_layer
+from channels.layers import InMemoryChannelLayer, get_channel_layer
 
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
@@ -34,10 +34,17 @@ def address(name: str) -> str:
 
 
 def listening_socket(name: str) -> socket.socket:
-    """A non-blocking datagram socket that receives the hints sent to `name`; not inherited by child processes."""
+    """A non-blocking datagram socket that receives the hints sent to `name`; not inherited by child processes.
+
+    Raises OSError where another has that name.
+    """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    listener.setblocking(False)
-    listener.bind(address(name))
+    try:
+        listener.setblocking(False)
+        listener.bind(address(name))
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 
@@ -77,7 +84,7 @@ def wake_servers(servers: Iterable[UUID] | None = None) -> None:
 
 def layer_crosses_processes() -> bool:
     layer = get_channel_layer()
-    return layer is not None and type(layer).__name__ != "InMemoryChannelLayer"
+    return layer is not None and not isinstance(layer, InMemoryChannelLayer)
 
 
 def _send_through_layer(name: str) -> None:

@@ -1,0 +1,117 @@
+"""The connections on which this app speaks to the broker: each word is said once and within `PUBLISH_TIMEOUT`.
+
+Kept apart from Celery's own pool, whose connections wait without a limit for a broker that is silent (Redis) or gone
+(every control message). Refuses to queue what was not said: the rows are the truth, and supervision says it again.
+"""
+# mypy: allow-untyped-calls
+# kombu types a part of itself
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from celery import Celery, current_app
+from kombu.connection import Connection
+from kombu.exceptions import KombuError
+from kombu.messaging import Producer
+from kombu.pools import PoolGroup, ProducerPool, connections, register_group, use_global_limit
+
+from mcp_app.conf import settings
+
+
+class SilentBrokerError(Exception):
+    """The broker did not take a message in time, or said no."""
+
+
+class _Impatient(Producer):
+    """Publishes once: kombu's mailbox would reconnect for ever."""
+
+    def publish(self, *args: Any, **options: Any) -> Any:
+        return super().publish(*args, **{**options, "retry": False})
+
+
+class _ImpatientProducers(PoolGroup):
+    def create(self, connection: Connection, limit: int | None) -> ProducerPool:
+        return ProducerPool(connections[connection], Producer=_Impatient, limit=limit)
+
+
+_producers = register_group(_ImpatientProducers(limit=use_global_limit))
+
+
+@dataclass(frozen=True, slots=True)
+class _OnlyProducer:
+    """Stands where a mailbox expects a pool."""
+
+    producer: Producer
+
+    def acquire(self) -> AbstractContextManager[Producer]:
+        return nullcontext(self.producer)
+
+
+def send_task(name: str, **options: Any) -> None:
+    """Put a task's message into the broker. Raises SilentBrokerError."""
+    _say(lambda producer: current_app.send_task(name, producer=producer, retry=False, **options))
+
+
+def broadcast(command: str, arguments: dict[str, str]) -> None:
+    """Give all workers a control command, without an answer. Raises SilentBrokerError."""
+
+    def say(producer: Producer) -> None:
+        mailbox = current_app.control.mailbox(producer.connection)
+        mailbox.producer_pool = _OnlyProducer(producer)
+        mailbox.abcast(command, arguments)
+
+    _say(say)
+
+
+def _say(word: Callable[[Producer], object]) -> None:
+    """Have `word` published; once more on a new connection where one kept from before turns out dead."""
+    while True:
+        kept = False
+        try:
+            with _pool().acquire(block=True, timeout=settings.PUBLISH_TIMEOUT / 2) as producer:
+                connection = producer.connection
+                kept = connection.connected
+                _published(word, producer, connection)
+                return
+        except (KombuError, OSError) as error:
+            if not kept:
+                raise SilentBrokerError(str(error)[:500] or type(error).__name__) from error
+
+
+def _published(word: Callable[[Producer], object], producer: Producer, connection: Connection) -> None:
+    """Raises KombuError or OSError, the connection being dropped, whatever the transport's own errors are."""
+    try:
+        word(producer)
+    except (KombuError, OSError):
+        connection.collect()
+        raise
+    except (*connection.connection_errors, *connection.channel_errors) as error:
+        connection.collect()
+        raise KombuError(str(error)) from error
+
+
+def _pool() -> ProducerPool:
+    """The producers of the current Celery app's broker, looked up each time: kombu drops its pools at a fork.
+
+    A dead connection may cost its own wait and that for its successor, so each wait gets half of the time.
+    """
+    app = current_app._get_current_object()
+    pool: ProducerPool = _producers[_connection(app, app.conf.broker_write_url, settings.PUBLISH_TIMEOUT / 2)]
+    return pool
+
+
+@cache
+def _connection(app: Celery, url: str, seconds: float) -> Connection:
+    """What the pool's connections are cloned from; itself never connected."""
+    limits = {
+        "max_retries": 0,
+        "socket_connect_timeout": seconds,  # redis
+        "socket_timeout": seconds,
+        "read_timeout": seconds,  # amqp
+        "write_timeout": seconds,
+        "confirm_publish": True,  # a line that is down takes what is written to it
+    }
+    return app.connection_for_write(url, connect_timeout=seconds, transport_options=limits)

@@ -1,0 +1,93 @@
+"""Brokers that misbehave: one that refuses, one that never answers, and a real one behind a line that can be cut."""
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+
+from celery import Celery, current_app
+from kombu import pools
+
+URLS = {"redis": "redis://127.0.0.1:{port}/9", "amqp": "amqp://guest:guest@127.0.0.1:{port}//"}
+
+
+@contextmanager
+def refusing_port():
+    """A port where nobody listens, held so that nobody else comes to."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@contextmanager
+def silent_port():
+    """A port that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield listener.getsockname()[1]
+
+
+@contextmanager
+def celery_on(url: str):
+    """Celery's current app is one on `url`."""
+    before = current_app._get_current_object()
+    app = Celery("lifecycle-tests", broker=url, set_as_current=False)
+    app.set_current()
+    try:
+        yield app
+    finally:
+        before.set_current()
+        app.close()
+        pools.reset()
+
+
+class Line:
+    """A TCP proxy to `port`. `cut()` ends what is connected, `hang_up()` refuses what would be."""
+
+    def __init__(self, port: int) -> None:
+        self._target = ("127.0.0.1", port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets: set[socket.socket] = set()
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self.port = self._listener.getsockname()[1]
+        self._threads[0].start()
+
+    def cut(self) -> None:
+        for end in list(self._sockets):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def hang_up(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join(10)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._target)
+                self._sockets |= {near, far}
+                for source, target in ((near, far), (far, near)):
+                    self._threads.append(threading.Thread(target=self._carry, args=(source, target), daemon=True))
+                    self._threads[-1].start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+        self._sockets.discard(source)
+        source.close()
+
+
+def waiting(queue: str) -> list[str]:
+    """The request ids of the messages in one queue of the current app's broker, which are taken out."""
+    found = []
+    with current_app.connection_for_read() as connection, connection.channel() as channel:
+        while message := channel.basic_get(queue, no_ack=True):
+            [args, *_] = message.decode() if hasattr(message, "decode") else message.payload
+            found += args
+    return found

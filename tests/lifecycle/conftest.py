@@ -1,0 +1,55 @@
+"""Rows in real database files, messages in the real embedded broker; a fixture for each thing a life needs."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from django.conf import settings as django_settings
+
+from mcp_app.lifecycle import processes
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.states import ProcessRole
+
+
+def _keep_test_databases_in_files():
+    """Several threads write here; SQLite's in-memory databases refuse a second writer instead of letting it wait."""
+    for alias, database in django_settings.DATABASES.items():
+        test = database.setdefault("TEST", {})
+        if database["ENGINE"].endswith("sqlite3") and test.get("NAME") is None:
+            test["NAME"] = str(Path(database["NAME"]).with_name(f"test-{alias}.sqlite3"))
+
+
+_keep_test_databases_in_files()
+
+
+def pytest_collection_modifyitems(items):
+    rows = pytest.mark.django_db(transaction=True, databases="__all__")
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(rows)
+
+
+@pytest.fixture
+def configure(settings):
+    """Change some of `MCP` for one test."""
+
+    def change(**values):
+        settings.MCP = {**settings.MCP, **values}
+
+    return change
+
+
+@pytest.fixture
+def worker() -> UUID:
+    """The boot id of a worker process that lives."""
+    identity = Identity(ProcessRole.WORKER)
+    processes.beat(identity)
+    return identity.boot_id
+
+
+@pytest.fixture
+def server() -> UUID:
+    """The boot id of a server process that lives."""
+    identity = Identity(ProcessRole.SERVER)
+    processes.beat(identity)
+    return identity.boot_id

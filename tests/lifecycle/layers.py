@@ -1,0 +1,22 @@
+"""A channel layer that says it crosses processes and notes what is sent."""
+
+import queue
+
+from channels.layers import BaseChannelLayer
+
+sent: queue.Queue[tuple[str, dict]] = queue.Queue()
+
+
+class NotingLayer(BaseChannelLayer):
+    extensions = ("groups",)
+
+    async def group_send(self, group, message):
+        sent.put((group, message))
+
+
+class BrokenLayer(BaseChannelLayer):
+    extensions = ("groups",)
+
+    async def group_send(self, group, message):
+        sent.put((group, message))
+        raise ConnectionError("the layer is away")

@@ -1,0 +1,81 @@
+"""Requests at a point of their life, made by the lifecycle itself, and what can be read of them."""
+
+from uuid import UUID, uuid4
+
+from mcp_app.auth.principal import Principal
+from mcp_app.lifecycle import cancellation, transitions
+from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.transitions import Submission
+from mcp_app.models import Cancellation, Request, RequestEvent
+from mcp_app.states import CancelPolicy, Cause, EventKind, Outcome
+
+OWNER = Principal(issuer="site", subject="7", client_id="editor", label="Ada", user_id="7")
+STRANGER = Principal(issuer="site", subject="8", client_id="editor", label="Eve", user_id="8")
+ADA = Actor("Ada", "192.0.2.7")
+RESULT = {"content": [{"type": "text", "text": "done"}]}
+
+
+def submission(**changes) -> Submission:
+    return Submission(
+        **{
+            "jsonrpc_id": 0,
+            "tool": "dig",
+            "arguments": {"depth": 3},
+            "protocol_version": "2026-07-28",
+            "principal": OWNER,
+            "cancel_policy": CancelPolicy.KILL,
+            "cooperative_grace": 0.1,
+            "hard_grace": 0.5,
+            "time_limit": 60.0,
+            "queue": f"tests-{uuid4().hex}",
+        }
+        | changes
+    )
+
+
+def queued(**changes) -> Request:
+    return transitions.submit(submission(**changes))
+
+
+def running(worker: UUID, **changes) -> Request:
+    row = transitions.claim(queued(**changes).pk, worker=worker, pid=4711)
+    assert row is not None
+    return row
+
+
+def cancel(row: Request, cause: Cause = Cause.CLIENT, reason: str = "", **options) -> Outcome:
+    return cancellation.cancel(row.pk, cause=cause, actor=options.pop("actor", ADA), reason=reason, **options)
+
+
+def stopping(worker: UUID, cause: Cause = Cause.CLIENT, reason: str = "", **changes) -> Request:
+    """A running request whose cancellation was accepted."""
+    row = running(worker, **changes)
+    assert cancel(row, cause, reason) == Outcome.ACCEPTED
+    return fresh(row)
+
+
+def fresh(row: Request) -> Request:
+    return Request.objects.get(pk=row.pk)
+
+
+def audited(row: Request) -> list[Cancellation]:
+    return list(Cancellation.objects.filter(request_id=row.pk).order_by("pk"))
+
+
+def outcomes(row: Request) -> list[Outcome]:
+    return [Outcome(attempt.outcome) for attempt in audited(row)]
+
+
+def numbers(row: Request) -> list[int]:
+    return list(RequestEvent.objects.filter(request=row.pk).order_by("seq").values_list("seq", flat=True))
+
+
+def story(row: Request, *kinds: EventKind) -> list[tuple[str, dict]]:
+    """The row's events in order: (kind, data); of all kinds when none is named."""
+    events = RequestEvent.objects.filter(request=row.pk).order_by("seq").values_list("kind", "data")
+    return [(kind, data) for kind, data in events if not kinds or kind in kinds]
+
+
+def everything(row: Request) -> tuple:
+    """All that is stored about a request, to see that nothing was touched."""
+    return (Request.objects.filter(pk=row.pk).values().get(), story(row), outcomes(row))

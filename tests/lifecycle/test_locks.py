@@ -1,0 +1,165 @@
+"""A lock that somebody else holds is waited for: no cancellation is lost to it."""
+
+import logging
+import sqlite3
+import threading
+from contextlib import closing, contextmanager
+
+import pytest
+from django.db import OperationalError
+
+from mcp_app import databases
+from mcp_app.lifecycle import locks
+from mcp_app.lifecycle.locks import transactional
+from mcp_app.models import ChangeVersion
+from mcp_app.states import Outcome, Status
+from tests.lifecycle import rows
+from tests.lifecycle.racing import PATIENCE, race
+
+
+def on(vendor):
+    """Skip on another database; asked in the test, where the settings are made."""
+    if databases.connection().vendor != vendor:
+        pytest.skip(f"this is how {vendor} locks")
+
+
+@contextmanager
+def write_lock():
+    """Hold the write lock of the SQLite file; yields what gives it up, from any thread."""
+    name = databases.connection().settings_dict["NAME"]
+    with closing(sqlite3.connect(name, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield lambda: other.execute("ROLLBACK")
+
+
+class OnFirstRecord(logging.Handler):
+    def __init__(self, action):
+        super().__init__()
+        self._action = action
+        self.fired = 0
+
+    def emit(self, record):
+        self.fired += 1
+        if self.fired == 1:
+            self._action()
+
+
+@pytest.fixture
+def on_first_retry(caplog):
+    caplog.set_level("INFO", logger=locks.logger.name)
+    handlers = []
+
+    def call(action):
+        handlers.append(OnFirstRecord(action))
+        locks.logger.addHandler(handlers[-1])
+        return handlers[-1]
+
+    yield call
+    for handler in handlers:
+        locks.logger.removeHandler(handler)
+
+
+def test_a_cancellation_waits_for_a_held_write_lock(worker):
+    on("sqlite")
+    row = rows.running(worker)
+    with write_lock() as give_up:
+        timer = threading.Timer(0.3, give_up)
+        timer.start()
+        assert rows.cancel(row) == Outcome.ACCEPTED
+        timer.join(PATIENCE)
+    assert rows.outcomes(row) == [Outcome.ACCEPTED]
+
+
+def test_a_cancellation_that_was_told_of_a_locked_database_tries_again(worker, on_first_retry):
+    on("sqlite")
+    row = rows.running(worker)
+    with databases.connection().cursor() as cursor, write_lock() as give_up:
+        cursor.execute("PRAGMA busy_timeout=0")
+        waited = on_first_retry(give_up)
+        assert rows.cancel(row) == Outcome.ACCEPTED
+        cursor.execute("PRAGMA busy_timeout=10000")
+    assert waited.fired == 1
+    assert rows.outcomes(row) == [Outcome.ACCEPTED]
+
+
+def test_a_deadlock_is_tried_again(on_first_retry):
+    on("postgresql")
+    waited = on_first_retry(lambda: None)
+    met = threading.Barrier(2)
+    subjects = ("left", "right")
+    for subject in subjects:
+        ChangeVersion.bump(subject)
+
+    def crossing(first, second):
+        attempts = []
+
+        @transactional
+        def bump():
+            attempts.append(None)
+            ChangeVersion.bump(first)
+            if len(attempts) == 1:
+                met.wait(PATIENCE)
+            ChangeVersion.bump(second)
+
+        bump()
+
+    race(lambda: crossing(*subjects), lambda: crossing(*reversed(subjects)))
+    assert waited.fired == 1
+    assert sorted(ChangeVersion.objects.values_list("version", flat=True)) == [3, 3]
+
+
+def test_inside_an_outer_transaction_nothing_is_repeated():
+    attempts = []
+
+    @transactional
+    def fail():
+        attempts.append(None)
+        raise OperationalError("database is locked")
+
+    with pytest.raises(OperationalError), databases.atomic():
+        fail()
+    assert len(attempts) == 1
+
+
+def test_a_lock_that_is_never_given_up_is_an_error_in_the_end(monkeypatch):
+    monkeypatch.setattr(locks, "FIRST_DELAY", 0.0001)
+    attempts = []
+
+    @transactional
+    def fail():
+        attempts.append(None)
+        raise OperationalError("database is locked")
+
+    with pytest.raises(OperationalError):
+        fail()
+    assert len(attempts) == locks.ATTEMPTS
+
+
+def test_a_transaction_that_is_repeated_leaves_one_trace():
+    attempts = []
+
+    @transactional
+    def submit_badly():
+        row = rows.queued()
+        attempts.append(row)
+        if len(attempts) < 3:
+            raise OperationalError("database is locked")
+        return row
+
+    row = submit_badly()
+    assert len(attempts) == 3
+    assert rows.fresh(row).status == Status.QUEUED
+    assert type(row).objects.count() == 1
+
+
+def test_another_error_is_not_repeated():
+    attempts = []
+
+    @transactional
+    def fail():
+        attempts.append(None)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        fail()
+    assert len(attempts) == 1

@@ -1,0 +1,111 @@
+"""A message for every row and none without; a broker that is gone, silent or back costs its time and no more."""
+
+import socket
+from uuid import UUID
+
+import pytest
+from celery import current_app
+
+from mcp_app.lifecycle import publishing, transitions
+from mcp_app.lifecycle.publishing import BrokerUnavailableError
+from mcp_app.states import Outcome, Status
+from tests.lifecycle import brokers, rows
+
+BOUNDED = pytest.mark.timeout(15)
+"""Without its limits a silent Redis is waited for without end."""
+
+BROKEN = [(kind, port) for kind in brokers.URLS for port in (brokers.refusing_port, brokers.silent_port)]
+
+
+@pytest.fixture(params=BROKEN, ids=lambda case: f"{case[0]}-{case[1].__name__}")
+def broken_broker(request, configure):
+    kind, open_port = request.param
+    configure(PUBLISH_TIMEOUT=0.5)
+    with open_port() as port, brokers.celery_on(brokers.URLS[kind].format(port=port)):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _broker_not_left_alone(monkeypatch):
+    monkeypatch.setattr(publishing, "_speechless_until", 0.0)
+
+
+def test_a_message_carries_the_rows_id_and_nothing_else():
+    row = rows.queued(arguments={"secret": "hunter2"})
+    publishing.publish(row)
+    with current_app.connection_for_read() as connection, connection.channel() as channel:
+        message = channel.basic_get(row.queue, no_ack=True)
+    assert message.headers["task"] == publishing.RUN_TASK
+    assert message.headers["id"] == str(row.pk)
+    assert UUID(message.payload[0][0]) == row.pk
+    assert b"hunter2" not in repr(message.__dict__).encode()
+
+
+@BOUNDED
+def test_a_broker_that_does_not_take_the_message_fails_the_row_and_says_so(broken_broker):
+    row = rows.queued()
+    with pytest.raises(BrokerUnavailableError):
+        publishing.publish(row)
+    after = rows.fresh(row)
+    assert (after.status, after.error["cause"]) == (Status.FAILED, "broker")
+    assert after.finished_at is not None
+    assert transitions.claim(row.pk, worker=row.pk, pid=1) is None
+
+
+@BOUNDED
+def test_a_broker_that_does_not_answer_loses_no_cancellation(broken_broker, worker):
+    queued, running = rows.queued(), rows.running(worker)
+    assert rows.cancel(queued) == rows.cancel(running) == Outcome.ACCEPTED
+    assert rows.fresh(queued).status == Status.CANCELLED
+    assert rows.fresh(running).cancel_requested_at is not None
+
+
+@BOUNDED
+def test_many_cancellations_do_not_wait_for_a_silent_broker_each(configure, worker):
+    configure(PUBLISH_TIMEOUT=4.0)
+    with brokers.silent_port() as port, brokers.celery_on(brokers.URLS["redis"].format(port=port)):
+        for _ in range(40):
+            assert rows.cancel(rows.running(worker)) == Outcome.ACCEPTED
+
+
+def test_a_claim_that_came_first_outweighs_a_broker_that_seems_to_have_failed(configure, worker):
+    configure(PUBLISH_TIMEOUT=0.5)
+    row = rows.running(worker)
+    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["redis"].format(port=port)):
+        publishing.publish(row)
+    assert rows.fresh(row).status == Status.RUNNING
+
+
+def test_a_cancellation_that_came_first_outweighs_it_too(configure):
+    configure(PUBLISH_TIMEOUT=0.5)
+    row = rows.queued()
+    rows.cancel(row)
+    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["redis"].format(port=port)):
+        publishing.publish(row)
+    assert rows.fresh(row).status == Status.CANCELLED
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize(("kind", "port"), [("redis", 6379), ("amqp", 5672)])
+def test_a_broker_that_came_back_is_spoken_to_on_a_new_connection(kind, port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError as error:
+        pytest.skip(f"no {kind} broker on port {port}: {error}")
+    line = brokers.Line(port)
+    try:
+        with brokers.celery_on(brokers.URLS[kind].format(port=line.port)) as app:
+            row = rows.queued()
+            publishing.publish(row)
+            line.cut()
+            publishing.publish(row)
+            publishing.tell_workers_to_stop(row.pk)
+            line.cut()
+            publishing.tell_workers_to_stop(row.pk)
+            assert publishing._speechless_until == 0.0, "both words were said"
+            with app.connection_for_read() as connection, connection.channel() as channel:
+                assert channel.basic_get(row.queue, no_ack=True) is not None
+                assert channel.basic_get(row.queue, no_ack=True) is not None
+                channel.queue_delete(row.queue)
+    finally:
+        line.hang_up()

@@ -1,0 +1,102 @@
+"""How many statements the hot steps cost. A number that grows here is paid for by every call."""
+
+from contextlib import contextmanager
+
+import pytest
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.test.utils import CaptureQueriesContext
+
+from mcp_app import databases
+from mcp_app.lifecycle import observation, processes, supervision, transitions
+from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.observation import Watch
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.states import EventKind, ProcessRole, Status
+from tests.lifecycle import rows
+
+FRAME = ("BEGIN", "COMMIT")
+
+
+@contextmanager
+def statements(*verbs):
+    """Expect these statements, in this order, in one transaction or none, and no savepoint."""
+    elsewhere = connections[DEFAULT_DB_ALIAS]
+    with CaptureQueriesContext(databases.connection()) as captured, CaptureQueriesContext(elsewhere) as strays:
+        yield
+    executed = [query["sql"].split()[0] for query in captured.captured_queries]
+    assert [verb for verb in executed if verb not in FRAME] == list(verbs)
+    if elsewhere is not databases.connection():
+        assert strays.captured_queries == []
+
+
+def test_submitting_costs_two():
+    with statements("INSERT", "INSERT"):
+        rows.queued()
+
+
+def test_claiming_costs_three(worker):
+    row = rows.queued()
+    with statements("SELECT", "UPDATE", "INSERT"):
+        transitions.claim(row.pk, worker=worker, pid=1)
+
+
+def test_a_claim_that_comes_too_late_costs_one(worker):
+    row = rows.running(worker)
+    with statements("SELECT"):
+        transitions.claim(row.pk, worker=worker, pid=1)
+
+
+def test_finishing_costs_three(worker):
+    row = rows.running(worker)
+    with statements("SELECT", "UPDATE", "INSERT"):
+        transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+
+
+def test_finishing_what_was_cancelled_costs_the_audit_more(worker):
+    row = rows.stopping(worker)
+    with statements("SELECT", "UPDATE", "INSERT", "SELECT", "UPDATE"):
+        transitions.finish(row.pk, Status.CANCELLED, worker=worker)
+
+
+def test_recording_costs_three_however_many_events(worker):
+    row = rows.running(worker)
+    with statements("UPDATE", "SELECT", "INSERT"):
+        transitions.record(row.pk, [Event(EventKind.LOG, {})] * 50)
+
+
+def test_cancelling_a_running_request_costs_four(worker):
+    row = rows.running(worker)
+    with statements("SELECT", "INSERT", "UPDATE", "INSERT"):
+        rows.cancel(row)
+
+
+def test_cancelling_a_queued_request_costs_nine():
+    row = rows.queued()
+    with statements("SELECT", "INSERT", "UPDATE", "INSERT", "SELECT", "UPDATE", "INSERT", "SELECT", "UPDATE"):
+        rows.cancel(row)
+
+
+@pytest.mark.parametrize("watchers", [1, 30])
+def test_looking_costs_one_when_nothing_moved(worker, watchers):
+    watched = {row.pk: Watch(row.event_seq, True) for row in (rows.running(worker) for _ in range(watchers))}
+    with statements("SELECT"):
+        observation.observe(watched)
+
+
+@pytest.mark.parametrize(("wants_events", "verbs"), [(False, ["SELECT"] * 2), (True, ["SELECT"] * 3)])
+def test_looking_costs_no_more_for_many_that_moved(worker, wants_events, verbs):
+    moved = [rows.running(worker) for _ in range(10)]
+    with statements(*verbs):
+        assert len(observation.observe({row.pk: Watch(1, wants_events) for row in moved})) == 10
+
+
+def test_supervising_when_all_is_well_costs_five(worker, server):
+    for _ in range(10):
+        rows.running(worker, server=server)
+    with statements("SELECT", "SELECT", "SELECT", "SELECT", "DELETE"):
+        supervision.supervise()
+
+
+def test_a_heartbeat_costs_one(worker):
+    with statements("UPDATE"):
+        processes.beat(Identity(ProcessRole.WORKER, boot_id=worker))

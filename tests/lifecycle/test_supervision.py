@@ -1,0 +1,276 @@
+"""What was lost is found, what nobody else finishes is finished, and twice is once."""
+
+from datetime import timedelta
+from functools import partial
+from uuid import uuid4
+
+import pytest
+from django.db.models import F
+from django.db.models.functions import Now
+
+from mcp_app.lifecycle import processes, supervision, transitions
+from mcp_app.lifecycle.endings import final_result
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.models import Process, Request
+from mcp_app.states import Cause, ProcessRole, Status
+from tests.lifecycle import brokers, rows
+from tests.lifecycle.racing import race
+
+
+def later(seconds):
+    """Let time pass for every row."""
+    past = timedelta(seconds=seconds)
+    Process.objects.update(heartbeat_at=F("heartbeat_at") - past)
+    for column in ("submitted_at", "published_at", "claimed_at", "deadline_at"):
+        Request.objects.filter(**{f"{column}__isnull": False}).update(**{column: F(column) - past})
+
+
+def alive(role=ProcessRole.WORKER):
+    identity = Identity(role)
+    processes.beat(identity)
+    return identity
+
+
+def words(row):
+    [block] = final_result(rows.fresh(row))["content"]
+    return block["text"]
+
+
+def test_requests_of_a_silent_worker_are_lost_with_words_for_their_clients(worker):
+    row = rows.running(worker)
+    later(11)
+    supervision.supervise()
+    after = rows.fresh(row)
+    assert (after.status, after.error["cause"]) == (Status.LOST, "lost")
+    assert final_result(after)["isError"] is True
+    assert "not run again" in words(row)
+
+
+def test_requests_of_a_worker_that_stopped_are_lost_at_once():
+    identity = alive()
+    row = rows.running(identity.boot_id)
+    processes.stop(identity)
+    supervision.supervise()
+    assert rows.fresh(row).status == Status.LOST
+
+
+def test_requests_of_a_worker_that_nobody_knows_are_lost():
+    row = rows.running(uuid4())
+    supervision.supervise()
+    assert rows.fresh(row).status == Status.LOST
+
+
+def test_requests_of_a_living_worker_and_server_are_left_alone(worker, server):
+    row = rows.running(worker, server=server)
+    waiting = rows.queued(server=server)
+    later(9)
+    before = rows.everything(row)
+    supervision.supervise()
+    assert rows.everything(row) == before
+    assert rows.fresh(waiting).status == Status.QUEUED
+
+
+def test_a_heartbeat_brings_a_silent_worker_back():
+    identity = alive()
+    row = rows.running(identity.boot_id)
+    later(60)
+    processes.beat(identity)
+    supervision.supervise()
+    assert rows.fresh(row).status == Status.RUNNING
+
+
+def test_a_half_killed_request_of_a_silent_worker_is_lost(worker):
+    row = rows.stopping(worker)
+    assert transitions.begin_kill(row.pk, worker=worker)
+    later(11)
+    supervision.supervise()
+    assert rows.fresh(row).status == Status.LOST
+    [attempt] = rows.audited(row)
+    assert (attempt.status_after, attempt.settled_at is not None) == ("lost", True)
+
+
+def test_a_lost_word_about_one_worker_does_not_lose_anothers_row(worker):
+    row = rows.running(worker)
+    assert supervision.lose(row.pk, "silent", worker=uuid4()) is False
+    assert rows.fresh(row).status == Status.RUNNING
+
+
+def test_a_silent_server_has_no_clients_left(worker):
+    gone, here = alive(ProcessRole.SERVER), alive(ProcessRole.SERVER)
+    orphan = rows.running(worker, server=gone.boot_id)
+    queued = rows.queued(server=gone.boot_id)
+    kept = rows.running(worker, server=here.boot_id)
+    unattended = rows.running(worker)
+    later(11)
+    for identity in (here, Identity(ProcessRole.WORKER, boot_id=worker)):
+        processes.beat(identity)
+    supervision.supervise()
+    assert rows.fresh(orphan).cancel_cause == Cause.LOST_SERVER
+    assert rows.fresh(queued).status == Status.CANCELLED
+    assert rows.fresh(kept).cancel_requested_at is None
+    assert rows.fresh(unattended).cancel_requested_at is None
+
+
+def test_a_request_that_waited_too_long_for_a_worker_is_cancelled(configure):
+    configure(MAX_QUEUE_SECONDS=5.0)
+    row = rows.queued()
+    later(6)
+    supervision.supervise()
+    assert (rows.fresh(row).status, rows.fresh(row).cancel_cause) == (Status.CANCELLED, Cause.DEADLINE)
+    assert "time limit" in words(row)
+
+
+def test_a_request_that_runs_too_long_is_asked_to_stop(worker):
+    row = rows.running(worker, time_limit=5.0)
+    later(6)
+    supervision.supervise()
+    after = rows.fresh(row)
+    assert (after.status, after.cancel_cause) == (Status.RUNNING, Cause.DEADLINE)
+    assert [attempt.actor for attempt in rows.audited(row)] == ["system"]
+
+
+def test_what_was_asked_to_stop_is_not_asked_again(worker):
+    row = rows.stopping(worker, time_limit=5.0)
+    later(6)
+    supervision.supervise()
+    assert rows.fresh(row).cancel_cause == Cause.CLIENT
+    assert len(rows.audited(row)) == 1
+
+
+def test_an_unclaimed_request_is_published_again_after_twice_as_long_each_time(configure):
+    configure(REPUBLISH_AFTER=10.0)
+    row, age, wait = rows.queued(), 0, 10
+    for _ in range(4):
+        later(wait - 1)
+        supervision.supervise()
+        assert brokers.waiting(row.queue) == []
+        later(2)
+        supervision.supervise()
+        assert brokers.waiting(row.queue) == [str(row.pk)]
+        age = wait = age + wait + 1
+
+
+def test_a_claimed_request_is_not_published_again(worker):
+    row = rows.running(worker)
+    later(9)
+    Request.objects.filter(pk=row.pk).update(submitted_at=Now() - timedelta(days=1))
+    supervision.republish_unclaimed_requests()
+    assert brokers.waiting(row.queue) == []
+
+
+def test_a_queued_request_does_not_wait_behind_newer_ones(monkeypatch):
+    monkeypatch.setattr(supervision, "BATCH", 2)
+    oldest = rows.queued()
+    later(5)
+    for _ in range(3):
+        rows.queued()
+    later(20)
+    supervision.republish_unclaimed_requests()
+    assert brokers.waiting(oldest.queue) == [str(oldest.pk)]
+
+
+def test_many_supervisors_publish_a_request_once():
+    row = rows.queued()
+    later(20)
+    race(*[supervision.republish_unclaimed_requests] * 4)
+    assert brokers.waiting(row.queue) == [str(row.pk)]
+
+
+def test_what_a_lost_broker_did_not_take_stays_due(configure, caplog):
+    configure(PUBLISH_TIMEOUT=0.5)
+    row = rows.queued()
+    later(20)
+    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["redis"].format(port=port)):
+        supervision.supervise()
+    assert rows.fresh(row).published_at is None
+    assert "republish_unclaimed_requests failed" in caplog.text
+    supervision.supervise()
+    assert brokers.waiting(row.queue) == [str(row.pk)]
+
+
+def test_every_step_twice_is_once(worker):
+    lost, late = rows.running(uuid4()), rows.running(worker, time_limit=1.0)
+    orphan, queued = rows.running(worker, server=uuid4()), rows.queued()
+    later(12)
+    processes.beat(Identity(ProcessRole.WORKER, boot_id=worker))
+    supervision.supervise()
+    told = [rows.everything(row) for row in (lost, late, orphan, queued)]
+    assert brokers.waiting(queued.queue) == [str(queued.pk)]
+    supervision.supervise()
+    assert [rows.everything(row) for row in (lost, late, orphan, queued)] == told
+    assert brokers.waiting(queued.queue) == []
+
+
+def test_supervisors_at_one_moment_close_a_request_once(worker):
+    lost = [rows.running(uuid4()) for _ in range(10)]
+    race(*[supervision.supervise] * 3)
+    for row in lost:
+        assert rows.fresh(row).status == Status.LOST
+        assert rows.numbers(row) == [1, 2, 3]
+
+
+def test_a_step_that_fails_does_not_keep_the_others_from_their_work(worker, caplog, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("the queue is on fire")
+
+    monkeypatch.setattr(supervision.publishing, "send", fail)
+    waiting, late = rows.queued(), rows.running(worker, time_limit=1.0)
+    later(9)
+    Request.objects.filter(pk=waiting.pk).update(submitted_at=Now() - timedelta(seconds=60))
+    long_gone = Identity(ProcessRole.SERVER)
+    processes.beat(long_gone)
+    Process.objects.filter(boot_id=long_gone.boot_id).update(heartbeat_at=Now() - timedelta(days=2))
+    supervision.supervise()
+    assert "on fire" in caplog.text
+    assert rows.fresh(late).cancel_cause == Cause.DEADLINE
+    assert not Process.objects.filter(boot_id=long_gone.boot_id).exists()
+
+
+def test_processes_are_remembered_for_a_day(worker):
+    later(86_000)
+    supervision.supervise()
+    assert Process.objects.filter(boot_id=worker).exists()
+    later(1_000)
+    supervision.supervise()
+    assert not Process.objects.filter(boot_id=worker).exists()
+
+
+def test_beats_at_one_moment_register_a_process_once():
+    identity = Identity(ProcessRole.WORKER)
+    race(*[partial(processes.beat, identity)] * 4)
+    assert Process.objects.get().boot_id == identity.boot_id
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_every_cause_has_words_for_whoever_asks(cause):
+    row = rows.queued()
+    rows.cancel(row, cause, "enough")
+    result = final_result(rows.fresh(row))
+    assert result["isError"] is True
+    assert words(row).startswith("The call was ")
+    assert words(row).endswith("Reason: enough")
+
+
+def test_words_for_the_causes_differ():
+    told = []
+    for cause in Cause:
+        row = rows.queued()
+        rows.cancel(row, cause)
+        told.append(words(row))
+    assert len(set(told)) == len(Cause)
+
+
+def test_a_failure_without_a_result_tells_its_client_where_the_details_are(worker):
+    failed, unpublished = rows.running(worker), rows.queued()
+    transitions.finish(failed.pk, Status.FAILED, worker=worker, error={"cause": "tool", "message": "/etc/secret"})
+    transitions.finish(unpublished.pk, Status.FAILED, error={"cause": "broker", "message": "redis://:pw@host"})
+    assert "log" in words(failed)
+    assert "task queue" in words(unpublished)
+    assert not {"secret", "pw@host"} & set(words(failed) + words(unpublished))
+
+
+def test_a_result_is_told_as_it_is(worker):
+    row = rows.running(worker)
+    told = {"content": [], "isError": True}
+    transitions.finish(row.pk, Status.FAILED, worker=worker, result=told)
+    assert final_result(rows.fresh(row)) == told
