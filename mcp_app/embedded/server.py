@@ -20,7 +20,8 @@ from twisted.internet import reactor as _reactor
 from twisted.internet.error import CannotListenError
 from twisted.logger import globalLogBeginner
 
-from mcp_app.embedded.server_requests import EmbeddedFactory
+from mcp_app.embedded.extensions import UNSENT_BYTES
+from mcp_app.embedded.server_requests import EmbeddedFactory, EmbeddedRequest
 
 logger = logging.getLogger(__name__)
 access_logger = logging.getLogger(f"{__name__}.access")
@@ -121,6 +122,12 @@ class EmbeddedServer(Server):
             for number, handler in before.items():
                 loop.remove_signal_handler(number)
                 signal.signal(number, handler)
+
+    def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
+        """As Daphne does, and let the application see what a slow reader has not taken yet."""
+        if isinstance(protocol, EmbeddedRequest):
+            scope["extensions"] = {UNSENT_BYTES: protocol.unsent_bytes}
+        return super().create_application(protocol, scope)
 
     def kill_all_applications(self) -> Any:
         """Cancel what still runs, without stumbling over requests that are still arriving, and not for ever."""

@@ -19,8 +19,8 @@ reactor: Any = _reactor
 
 #: Seconds in which a refused client may go on sending, so that it reads the answer and not a reset.
 LINGER_SECONDS = 3.0
-#: JSON-RPC "Invalid Request"; without an id, as the request was not read.
-_INVALID_REQUEST = -32600
+#: As `protocol.errors.CONTENT_TOO_LARGE`; without an id, as the request was not read.
+_CONTENT_TOO_LARGE = 413
 
 
 class EmbeddedRequest(WebRequest):
@@ -77,13 +77,21 @@ class EmbeddedRequest(WebRequest):
             self._linger.cancel()
         super().connectionLost(reason)
 
+    def unsent_bytes(self) -> int:
+        """What was written to this connection and has not left it; 0 once the connection is gone."""
+        transport = None if self.channel is None else self.channel.transport
+        if transport is None:
+            return 0
+        # Twisted keeps two buffers and tells their sum to nobody.
+        return len(transport.dataBuffer) - int(transport.offset) + int(transport._tempDataLen)
+
     def _refuse(self) -> None:
         """Answer 413 at once, and drop what still arrives until the client closes or has had its time."""
         self._refused = True
         self.content.seek(0)
         self.content.truncate()
         message = f"The request's body is larger than {self.server.max_body_bytes} bytes."
-        error = {"jsonrpc": "2.0", "error": {"code": _INVALID_REQUEST, "message": message}}
+        error = {"jsonrpc": "2.0", "error": {"code": _CONTENT_TOO_LARGE, "message": message}}
         body = json.dumps(error).encode()
         self.channel.write(
             b"HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json\r\nConnection: close\r\n"

@@ -9,15 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mcp_app.conf import settings
+from mcp_app.embedded.extensions import UNSENT_BYTES
 from mcp_app.protocol import sse
 from mcp_app.protocol.errors import HTTPFields, Rejection
 from mcp_app.protocol.jsonrpc import encode, error_response
 
 STALL_SECONDS = 30.0
 """How long one write may wait for a peer that does not read."""
-UNSENT_BYTES = "mcp_app.unsent_bytes"
-"""ASGI scope extension of servers whose `send` never waits (Daphne): a function without arguments that returns how many
-bytes of this response wait for the peer."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+from mcp_app.embedded.extensions import UNSENT_BYTES
 from mcp_app.embedded.server import EmbeddedServer, ListenError
 
 
@@ -31,6 +32,13 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     if path == "/raise":
         await reply(send, b"begun", more=True)
         raise RuntimeError("after the headers")
+    if path == "/flood":
+        await reply(send, b"", more=True)
+        for _ in range(64):
+            await send({"type": "http.response.body", "body": bytes(1_000_000), "more_body": True})
+            await asyncio.sleep(0)
+        say("unsent", scope["extensions"][UNSENT_BYTES]())
+        return await send({"type": "http.response.body", "body": b"", "more_body": False})
     if path == "/wait":
         return await wait(receive, send)
     if path == "/inherited":

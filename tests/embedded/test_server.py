@@ -111,7 +111,7 @@ def assert_refused(answer: bytes) -> None:
     assert head.startswith(b"HTTP/1.1 413 ")
     assert b"\r\nConnection: close" in head
     error = json.loads(body)
-    assert error["error"]["code"] == -32600
+    assert error["error"]["code"] == 413
     assert "id" not in error
 
 
@@ -124,6 +124,14 @@ def post(served: Served, headers: bytes) -> socket.socket:
 def test_a_body_that_says_it_is_too_large_is_refused_before_it_arrives(served: Served) -> None:
     with post(served, b"Content-Length: %d" % (LIMIT + 1)) as connection:
         assert_refused(read_all(connection))
+
+
+def test_an_application_sees_what_a_slow_reader_has_not_taken(served: Served) -> None:
+    with served.connect() as connection:
+        connection.sendall(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
+        word, unsent = served.line().split()
+        assert word == "unsent"
+        assert 0 < int(unsent) < 64_000_000
 
 
 def test_a_client_that_waits_for_permission_is_refused_and_not_told_to_continue(served: Served) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from channels.testing import ApplicationCommunicator
 
+from mcp_app.embedded.extensions import UNSENT_BYTES
 from mcp_app.routing import mcp_application
 from mcp_app.transport import shutdown
-from mcp_app.transport.http import UNSENT_BYTES
 
 VERSION = "2026-07-28"
 META = "io.modelcontextprotocol/"
