@@ -1,0 +1,39 @@
+"""How many requests a second, and how long each takes, over a number of keep-alive connections."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from bench.client import Client, Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one load found: each request's duration, and that of the whole, in seconds."""
+
+    latencies: list[float]
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        return len(self.latencies) / self.seconds
+
+
+async def load(client: Client, request: bytes, *, connections: int, requests: int) -> Load:
+    """Send `requests` equal requests, one at a time on each connection. Raises CallFailedError."""
+    opened = [await client.connect() for _ in range(connections)]
+    tickets = iter(range(requests))
+    latencies: list[float] = []
+
+    async def pull(connection: Connection) -> None:
+        for _ in tickets:
+            sent_at = time.perf_counter()
+            await connection.send(request)
+            latencies.append(time.perf_counter() - sent_at)
+            if not connection.open:
+                connection = await client.connect()
+        connection.close()
+
+    began_at = time.perf_counter()
+    await asyncio.gather(*map(pull, opened))
+    return Load(latencies, time.perf_counter() - began_at)

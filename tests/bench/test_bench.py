@@ -1,0 +1,83 @@
+"""The benchmark reads what it measures correctly. Nothing here is timed."""
+
+import pytest
+
+from bench.figures import Figure, Measured, milliseconds, percentile, table
+from bench.http1 import EventReader, ResponseReader
+from bench.stopping import last_step
+
+JSON_RESPONSE = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{"id":1}'
+CHUNKED_EVENTS = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b'a\r\ndata: {"a"\r\n8\r\n: 1}\r\n\r\n\r\n0\r\n\r\n'
+)
+
+
+def read(response: bytes, size: int) -> tuple[ResponseReader, bytes]:
+    reader = ResponseReader()
+    parts = (response[start : start + size] for start in range(0, len(response), size))
+    return reader, b"".join(map(reader.feed, parts))
+
+
+@pytest.mark.parametrize(
+    ("percent", "value"),
+    [(50, 50), (99, 99), (100, 100), (0, 1), (99.5, 100)],
+    ids=["p50", "p99", "max", "min", "p99.5"],
+)
+def test_a_percentile_is_a_value_that_was_measured(percent: float, value: float) -> None:
+    assert percentile(range(100, 0, -1), percent) == value
+
+
+def test_a_percentile_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        percentile([], 50)
+
+
+def test_the_slowest_of_few_values_is_their_99th_percentile() -> None:
+    assert [figure.value for figure in milliseconds([0.001, 0.002, 0.010], 50, 99)] == [2, 10]
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(39.9, "met"), (40, "met"), (40.1, "MISSED")])
+def test_a_goal_says_whether_it_is_met(value: float, verdict: str) -> None:
+    assert Figure("p99", value, "ms", at_most=40).goal == f"p99 ≤ 40 ms: {verdict}"
+
+
+def test_the_table_shows_why_a_measure_failed() -> None:
+    assert "FAILED: the server went away" in table(
+        [Measured("echo", 0, (), failure="long story\nthe server went away")]
+    )
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["final", "after 100"])
+def test_a_response_of_known_length_is_read_from_any_pieces(size: int, interim: bytes) -> None:
+    reader, body = read(interim + JSON_RESPONSE, size)
+    assert (reader.status, reader.complete, reader.is_event_stream, body) == (200, True, False, b'{"id":1}')
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_chunked_event_stream_is_read_from_any_pieces(size: int) -> None:
+    reader, body = read(CHUNKED_EVENTS, size)
+    assert reader.complete
+    assert reader.is_event_stream
+    assert EventReader().feed(body) == [{"a": 1}]
+
+
+def test_a_response_without_a_length_ends_with_its_connection() -> None:
+    reader, body = read(b"HTTP/1.1 200 OK\r\n\r\nhalf", 3)
+    assert (reader.complete, reader.keeps_alive, body) == (False, False, b"half")
+
+
+def test_comments_and_half_events_are_no_messages() -> None:
+    events = EventReader()
+    assert events.feed(b': keep-alive\n\nid: 7\ndata: {"a":1}\n\ndata: {"b"') == [{"a": 1}]
+    assert events.feed(b":2}\r\n\r\n") == [{"b": 2}]
+
+
+def test_the_last_step_is_the_last_whole_line() -> None:
+    assert last_step("10.5 0\n10.6 1\n10.7") == 10.6
+
+
+def test_a_tool_that_took_no_step_has_no_last_one() -> None:
+    with pytest.raises(ValueError, match="no step"):
+        last_step("10.")
