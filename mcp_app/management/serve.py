@@ -9,9 +9,10 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from types import FrameType
+from typing import NoReturn
 
 from channels.routing import get_default_application
 from django.db import connections
@@ -27,7 +28,7 @@ from mcp_app.transport import draining, shutdown
 READY_SECONDS = 60.0
 """How long a worker may take to begin before people are told that something is wrong."""
 QUIT_STATUS = 130
-"""The exit status after a second Ctrl-C: the usual one for that signal."""
+"""The exit status of a server that was not given the time to end: the usual one after Ctrl-C."""
 ENDPOINT_PATH = "/mcp"
 """Where `routing.mcp_application` puts the endpoint."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -55,13 +56,10 @@ def serve(options: Options, say: Say) -> None:
     """
     check_host(options.host)
     site = _Site(options, say)
-    try:
-        with _signals_interrupt():
-            site.listen()
-            site.prepare()
-            site.run()
-    except KeyboardInterrupt:
-        site.quit()
+    with _on_signals(site.quit):
+        site.listen()
+        site.prepare()
+        site.run()
     say("Stopped.")
 
 
@@ -122,17 +120,18 @@ class _Site:
         finally:
             self._readiness.forget()
         if self._hurried:
-            raise KeyboardInterrupt
+            self.quit()
         if self._worker is not None:
             self._worker.stop()
 
-    def quit(self) -> None:
-        """Leave at once, and leave no process."""
+    def quit(self) -> NoReturn:
+        """Leave at once, and leave no process; from a signal handler, too."""
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         if self._worker is not None:
             self._worker.kill()
-        self._say("Stopped at once.")
+        with suppress(RuntimeError):  # the signal came while something was being written
+            self._say("Stopped at once.")
         os._exit(QUIT_STATUS)  # not waiting for threads, which may be what hangs
 
     def _listens(self, host: str, port: int) -> None:
@@ -200,13 +199,16 @@ def _admin_url(base: str) -> str | None:
 
 
 @contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Outside the server's own event loop, SIGINT and SIGTERM raise KeyboardInterrupt."""
+def _on_signals(quit_at_once: Callable[[], NoReturn]) -> Iterator[None]:
+    """Quit on SIGINT and SIGTERM, outside the server's own event loop, which handles them itself.
 
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+    Not by an exception: Python swallows one that happens to be raised in a finalizer.
+    """
 
-    before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+    def handle(number: int, frame: FrameType | None) -> None:
+        quit_at_once()
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
         yield
     finally:

@@ -57,7 +57,7 @@ class WorkerProcess:
         self._on_ready = on_ready
         self._token = secrets.token_hex(16)
         self._stopping = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # `kill` may be called by a signal in the middle of `stop`
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._run, name="mcp-worker-process", daemon=True)
 
@@ -70,17 +70,22 @@ class WorkerProcess:
         with self._lock:
             if self._process is not None:
                 self._process.terminate()
-        self._thread.join(stop_seconds())
+        self._join(stop_seconds())
         self.kill()
 
     def kill(self) -> None:
         """Kill the worker and everything that it started, at once."""
         self._stopping.set()
         with self._lock:
-            root = self._process.pid if self._process is not None else None
+            # The id of a worker that has ended may be another process's by now.
+            root = self._process.pid if self._process is not None and self._process.poll() is None else None
         if not process_tree.kill(self._token, root=root):
             logger.error("processes of the worker could not be killed")
-        self._thread.join(LOOK_SECONDS * 10)
+        self._join(1.0)
+
+    def _join(self, seconds: float) -> None:
+        if self._thread.is_alive():  # it may never have been started
+            self._thread.join(seconds)
 
     def _run(self) -> None:
         back_off = FIRST_BACK_OFF
