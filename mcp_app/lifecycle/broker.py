@@ -114,4 +114,5 @@ def _connection(app: Celery, url: str, seconds: float) -> Connection:
         "write_timeout": seconds,
         "confirm_publish": True,  # a line that is down takes what is written to it
     }
-    return app.connection_for_write(url, connect_timeout=seconds, transport_options=limits)
+    connection: Connection = app.connection_for_write(url, connect_timeout=seconds, transport_options=limits)
+    return connection
