@@ -146,7 +146,7 @@ class Ladder:
     def _kill(self, row: Request) -> None:
         self._kills.discard(row.pk)
         pid = row.worker_pid
-        if pid is None or not transitions.begin_kill(row.pk, worker=self._identity.boot_id):
+        if pid is None or not self._raise_fence(row.pk):
             return
         tree: set[int] = set()
         if pid in self._pool.pids():
@@ -159,6 +159,11 @@ class Ladder:
         transitions.finish(row.pk, Status.CANCELLED, worker=self._identity.boot_id, fenced=True)
         logger.warning("request %s outlived its hard grace and was killed (process %d)", row.pk, pid)
 
+    def _raise_fence(self, request_id: UUID) -> bool:
+        """Whether the kill may go on: it was begun now, or before and did not come to its end."""
+        begun = transitions.begin_kill(request_id, worker=self._identity.boot_id)
+        return begun or self._mine().filter(pk=request_id, killing=True).exists()
+
     def _await_death(self, pid: int) -> None:
         give_up_at = time.monotonic() + DEATH_TIMEOUT
         while pid in self._pool.pids() and processes.is_alive(pid):
@@ -167,9 +172,11 @@ class Ladder:
             time.sleep(0.002)
 
     def _close_rows_of_missing_children(self) -> None:
-        alive = self._pool.pids()
-        for row in self._mine().exclude(worker_pid__in=alive):
-            self._close_lost(row.pk)
+        rows = list(self._mine())
+        alive = self._pool.pids()  # read after the rows: a child forked in between may have claimed one
+        for row in rows:
+            if row.worker_pid not in alive:
+                self._close_lost(row.pk)
 
     def _close_lost(self, request_id: UUID) -> None:
         """The child is dead, so a cancelled request is proved stopped; any other is lost."""

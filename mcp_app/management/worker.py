@@ -18,10 +18,8 @@ from celery.platforms import SecurityWarning
 from celery.utils.nodenames import default_nodename, host_format
 from django.db import connections
 
-from mcp_app.catalogue.registry import registered_tools
 from mcp_app.conf import settings
 from mcp_app.management import process_tree
-from mcp_app.models import Tool
 
 PR_SET_PDEATHSIG = 1
 PARENT_POLL_SECONDS = 0.5
@@ -30,13 +28,6 @@ PARENT_POLL_SECONDS = 0.5
 def default_concurrency() -> int:
     """One tool a core, and some for tools that wait rather than compute."""
     return max(4, os.cpu_count() or 1)
-
-
-def known_queues() -> list[str]:
-    """Every queue that a tool of this site may be sent to: the code's, the administrators', and the default."""
-    overrides = Tool.objects.exclude(queue=None).values_list("queue", flat=True)
-    queues = {tool.queue for tool in registered_tools().values()} | set(overrides) | {settings.QUEUE}
-    return sorted(queue for queue in queues if queue)
 
 
 def run(*, concurrency: int, queues: Sequence[str], parent_pid: int | None = None) -> int:

@@ -8,7 +8,8 @@ from django.conf import settings as django_settings
 from django.contrib.auth import authenticate, get_user_model
 from pytest_django import Settings
 
-from mcp_app.management import addresses, preparation, welcome, worker
+from mcp_app.catalogue import rows
+from mcp_app.management import addresses, preparation, welcome
 from mcp_app.models import Tool
 
 
@@ -48,7 +49,7 @@ def test_demo_administrator_takes_nobodys_name(settings: Settings) -> None:
 @pytest.mark.django_db(databases="__all__")
 def test_worker_consumes_the_default_queue_and_every_tools_own() -> None:
     Tool.objects.create(name="roman", location="x", queue="slow")
-    assert worker.known_queues() == ["mcp", "slow"]
+    assert rows.queues() == {"mcp", "slow"}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from mcp_app.catalogue import rows
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.management import cancel, preparation, worker
 from mcp_app.models import Tool
@@ -64,7 +65,7 @@ class Command(BaseCommand):
         _require_tables()
         status = worker.run(
             concurrency=options["concurrency"],
-            queues=options["queues"] or worker.known_queues(),
+            queues=options["queues"] or sorted(rows.queues()),
             parent_pid=options["parent_pid"],
         )
         raise SystemExit(status)
