@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app import databases
-from mcp_app.states import OPEN, CancelPolicy, Cause, EventKind, Outcome, ProcessRole, Stage, Status
+from mcp_app.states import CancelPolicy, Cause, EventKind, Outcome, ProcessRole, Stage, Status
 
 TOOL_LIST = "tools"
 """The `ChangeVersion` of the list of tools."""
@@ -114,11 +114,8 @@ class Request(models.Model):
         indexes: ClassVar = [
             models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),
             models.Index(fields=("issuer", "subject", "client_id"), name="mcp_request_principal"),
-            models.Index(
-                fields=("status", "submitted_at"),
-                name="mcp_request_open",
-                condition=models.Q(status__in=OPEN),
-            ),
+            # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
+            models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
             models.Index(
                 fields=("-cancel_requested_at",),
                 name="mcp_request_cancelled",
