@@ -1,0 +1,124 @@
+"""Real processes of a site: started on free ports with their output in a file, stopped by signal, and searched for.
+
+A site's processes are known by its data folder, which is in the environment of all of them and of all they start.
+"""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tests.acceptance.inspector import ROOT
+from tests.acceptance.waiting import eventually
+
+STARTING: Final = 30.0
+STOPPING: Final = 25.0
+
+
+class Program:
+    """One process of a site. Its output is in `log`, added to it when there is one already."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def says(self, pattern: str) -> re.Match[str]:
+        """Wait for a line in the output."""
+
+        def found() -> re.Match[str] | None:
+            match = re.search(pattern, self.output())
+            assert match or not self.ended, f"it ended by itself:\n{self.output()}"
+            return match
+
+        match = eventually(found, f"{pattern!r} in {self.log}", within=STARTING)
+        assert match is not None
+        return match
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def wait(self, within: float = STOPPING) -> int:
+        """Its exit status, once it has ended."""
+        return self._process.wait(within)
+
+    def stop(self) -> int:
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+
+def processes_of(data: Path) -> set[int]:
+    """Every living process of the site whose data is there."""
+    return marked(f"MCPSITE_DATA={data}")
+
+
+def marked(variable: str) -> set[int]:
+    """The processes that have `NAME=value` in their environment; zombies have none."""
+    found = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with suppress(OSError):
+                if variable.encode() in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
+                    found.add(int(entry))
+    return found
+
+
+def command_line(pid: int) -> str:
+    with suppress(OSError):
+        return Path("/proc", str(pid), "cmdline").read_text().replace("\0", " ")
+    return ""
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    with suppress(OSError):
+        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def socket_inodes(pid: int) -> set[str]:
+    """The sockets that a process has open."""
+    inodes = set()
+    with suppress(OSError):
+        for descriptor in Path("/proc", str(pid), "fd").iterdir():
+            with suppress(OSError):
+                target = os.readlink(descriptor)
+                if target.startswith("socket:["):
+                    inodes.add(target[len("socket:[") : -1])
+    return inodes
+
+
+def inodes_of_port(port: int) -> set[str]:
+    """The TCP sockets of this host on that local port, listening and connected."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if int(row[1].rpartition(":")[2], 16) == port and row[9] != "0"}
+
+
+def end_all(pids: set[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,15 @@
+"""The fixture site with shorter patience, so that what is lost is found lost in seconds; nothing else is changed."""
+
+from tests.everything.settings import *  # noqa: F403
+from tests.everything.settings import MCP
+
+MCP = {
+    **MCP,
+    "HEARTBEAT_INTERVAL": 0.5,
+    "SUPERVISION_INTERVAL": 0.5,
+    "LOST_AFTER": 3.0,
+    "DRAIN_SECONDS": 1.0,
+    "HARD_GRACE": 1.0,
+    "SSE_AFTER": 0.3,
+    "KEEP_ALIVE": 1.0,
+}

@@ -1,0 +1,205 @@
+"""Two ways to run the fixture site for real: on its embedded parts alone, and on PostgreSQL and Redis.
+
+A `Stack` is one running site: its servers, taken in turn, its workers, its rows. Leaving it stops everything and fails
+when a process is left.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from itertools import cycle
+from pathlib import Path
+from typing import Any, Final
+
+from tests.acceptance import programs, wire
+from tests.acceptance.inspector import Inspector, Row
+from tests.acceptance.programs import STARTING, Program
+from tests.acceptance.waiting import eventually
+from tests.acceptance.wire import BOTH, Connection
+
+SETTINGS: Final = "tests.acceptance.settings"
+SLOTS_OF_A_WORKER: Final = 2
+MANAGE: Final = (sys.executable, "manage.py")
+CONCURRENCY: Final = f"--concurrency={SLOTS_OF_A_WORKER}"
+
+
+class Server:
+    """A server process and the port it chose."""
+
+    def __init__(self, program: Program, address: str) -> None:
+        self.program = program
+        self.port = int(program.says(address)[1])
+
+    def stop(self) -> None:
+        """End it by SIGTERM; uvicorn, once it has stopped, ends by the signal that it was sent."""
+        assert self.program.stop() in (0, -signal.SIGTERM), self.program.output()
+
+
+class Stack:
+    """A running site."""
+
+    def __init__(self, data: Path, engines: Mapping[str, str], *, workers: int) -> None:
+        self.data = data
+        self.environment = {**os.environ, **engines, "MCPSITE_DATA": str(data), "DJANGO_SETTINGS_MODULE": SETTINGS}
+        self.expected_workers = workers
+        self.slots = workers * SLOTS_OF_A_WORKER
+        self.servers: list[Server] = []
+        self.worker_programs: list[Program] = []
+        self._turns: Iterator[Server] = iter(())
+        self._connections: list[Connection] = []
+        self._started = 0
+
+    @cached_property
+    def inspector(self) -> Inspector:
+        return Inspector(self.environment)
+
+    def start(self, *command: str) -> Program:
+        self._started += 1
+        return Program(command, self.environment, self.data / f"{self._started}.log")
+
+    def start_embedded(self, *options: str) -> Server:
+        """`mcp serve`: Daphne, with its worker unless the options say otherwise."""
+        program = self.start(*MANAGE, "mcp", "serve", "--settings", SETTINGS, "--port=0", *options)
+        program.says("READY")
+        return Server(program, r"MCP endpoint +http://127\.0\.0\.1:(\d+)/mcp")
+
+    def start_uvicorn(self) -> Server:
+        program = self.start(sys.executable, "-m", "uvicorn", "mcpsite.asgi:application", "--port=0")
+        return Server(program, r"Uvicorn running on http://127\.0\.0\.1:(\d+)")
+
+    def start_extra_servers(self) -> list[Server]:
+        """One more server of each kind that this stack runs, without a worker, for a test to end."""
+        extra = [self.start_embedded("--no-worker")]
+        if len(self.servers) > 1:
+            extra.append(self.start_uvicorn())
+        return extra
+
+    def start_worker(self) -> None:
+        self.worker_programs.append(self.start(*MANAGE, "mcp", "worker", "--settings", SETTINGS, CONCURRENCY))
+
+    def serve_from(self, *servers: Server) -> None:
+        """Send requests to these servers in turn."""
+        self.servers = list(servers)
+        self._turns = cycle(servers)
+
+    def restore_workers(self) -> None:
+        """Wait until as many workers consume as there should be; start those that nobody else starts."""
+        for dead in [program for program in self.worker_programs if program.ended]:
+            self.worker_programs.remove(dead)
+            self.start_worker()
+        eventually(lambda: len(self.workers()) == self.expected_workers, "all workers consume", within=STARTING)
+
+    def workers(self) -> dict[str, int]:
+        """Boot id → main process of each live worker."""
+        return {boot_id: pid for boot_id, pid in self.ask("workers").items() if programs.is_alive(pid)}
+
+    def connect(self, server: Server | None = None) -> Connection:
+        connection = Connection((server or next(self._turns)).port)
+        self._connections.append(connection)
+        return connection
+
+    def post(
+        self,
+        message: Mapping[str, Any],
+        *,
+        accept: str = BOTH,
+        server: Server | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Connection:
+        connection = self.connect(server)
+        connection.post(message, accept=accept, headers=headers)
+        return connection
+
+    def call(self, tool: str, *, accept: str = BOTH, server: Server | None = None, **arguments: Any) -> Connection:
+        """Call a tool on a connection of its own."""
+        return self.post(wire.call(tool, **arguments), accept=accept, server=server)
+
+    def ask(self, question: str, **details: Any) -> Any:
+        return self.inspector.ask(question, **details)
+
+    def row(self, call: Connection) -> Row:
+        """The row of a call; waited for, as a client does not know when it is stored."""
+        row = eventually(lambda: self.inspector.row(jsonrpc_id=call.request_id), f"a row for {call.request_id}")
+        assert row is not None
+        return row
+
+    def running(self, call: Connection, seconds: float = 0.0) -> Row:
+        """The row of a call that runs, and has for that long."""
+
+        def found() -> Row | None:
+            row = self.row(call)
+            assert not row.ended, f"it ended before: {row}"
+            return row if row.status == "running" and row.running_for >= seconds else None
+
+        row = eventually(found, f"{call.request_id} runs")
+        assert row is not None
+        return row
+
+    def ended(self, call: Connection, within: float = 10.0) -> Row:
+        """The row of a call that has ended, its audit settled."""
+        row = eventually(lambda: found if (found := self.row(call)).ended else None, f"{call.request_id} ends", within)
+        assert row is not None
+        return row
+
+    def settle(self) -> None:
+        """Leave every connection and wait until no request is open."""
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        eventually(lambda: not self.ask("open requests"), lambda: f"no open request, but {self.ask('open requests')}")
+
+    def close(self) -> None:
+        """Stop everything; fails when a server does not end well or any process is left."""
+        for connection in self._connections:
+            connection.close()
+        try:
+            for server in self.servers:
+                server.stop()
+            for worker in self.worker_programs:
+                assert worker.stop() == 0, worker.output()
+            self.inspector.close()
+            self.await_no_process()
+        finally:
+            programs.end_all(programs.processes_of(self.data))
+
+    def await_no_process(self, within: float = 5.0) -> None:
+        def left() -> list[str]:
+            return [f"{pid} {programs.command_line(pid)}" for pid in programs.processes_of(self.data)]
+
+        eventually(lambda: not left(), lambda: f"no process is left, but {left()}", within)
+
+
+@contextmanager
+def closing(stack: Stack) -> Iterator[Stack]:
+    """Close the stack whatever happens; after a failure, without judging how it ends."""
+    try:
+        yield stack
+    except BaseException:
+        programs.end_all(programs.processes_of(stack.data))
+        raise
+    stack.close()
+
+
+@contextmanager
+def embedded(data: Path) -> Iterator[Stack]:
+    """One command: `mcp serve`."""
+    with closing(Stack(data, {}, workers=1)) as stack:
+        stack.serve_from(stack.start_embedded(CONCURRENCY))
+        yield stack
+
+
+@contextmanager
+def engines(data: Path, environment: Mapping[str, str]) -> Iterator[Stack]:
+    """Daphne, uvicorn and two workers on the engines that the environment names."""
+    with ExitStack() as exits:
+        stack = exits.enter_context(closing(Stack(data, environment, workers=2)))
+        migrated = stack.start(*MANAGE, "migrate", "--settings", SETTINGS, "--verbosity=0")
+        assert migrated.wait(STARTING) == 0, migrated.output()
+        stack.serve_from(stack.start_embedded("--no-worker"), stack.start_uvicorn())
+        for _ in range(stack.expected_workers):
+            stack.start_worker()
+        stack.restore_workers()
+        yield stack

@@ -1,0 +1,186 @@
+"""Calls that others end: an administrator, the clock, the death of a worker, a server's end. Their clients are told."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import programs
+from tests.acceptance.inspector import ROOT, Attempt, Row
+from tests.acceptance.situations import COOPERATIVE, INTERRUPT, LONG, STEP
+from tests.acceptance.stack import MANAGE, SETTINGS, SLOTS_OF_A_WORKER, Stack, embedded
+from tests.acceptance.test_disconnect import assert_runs_once, assert_stopped
+from tests.acceptance.waiting import eventually
+from tests.acceptance.wire import BOTH, JSON, Connection, message, text
+
+LOST_IN = 10.0
+"""LOST_AFTER of the settings, and some."""
+
+
+def commence(stack: Stack, steps: Path, tool: str = "sleep_sync", *, accept: str = BOTH) -> Connection:
+    call = stack.call(tool, accept=accept, seconds=LONG, path=str(steps), step=STEP)
+    stack.running(call)
+    eventually(steps.exists, f"{tool} takes a step")
+    return call
+
+
+def error_text(call: Connection) -> str:
+    result = call.result()
+    assert result["isError"] is True
+    return text(result)
+
+
+def accepted(row: Row) -> Attempt:
+    """The one attempt that took: several processes supervise, and each attempt is audited."""
+    [attempt] = [attempt for attempt in row.attempts if attempt.outcome == "accepted"]
+    assert {other.outcome for other in row.attempts} <= {"accepted", "duplicate"}
+    assert attempt.latency_ms is not None
+    assert attempt.latency_ms >= 0
+    return attempt
+
+
+@contextmanager
+def time_limit(stack: Stack, tool: str, seconds: float) -> Iterator[None]:
+    stack.ask("set time limit", tool=tool, seconds=seconds)
+    try:
+        yield
+    finally:
+        stack.ask("set time limit", tool=tool, seconds=None)
+
+
+@pytest.mark.parametrize("accept", [BOTH, JSON], ids=["stream", "json"])
+def test_cancel_from_the_command_line_stops_the_call_and_tells_the_client_why(
+    stack: Stack, accept: str, steps: Path
+) -> None:
+    call = commence(stack, steps, accept=accept)
+    row = stack.row(call)
+    command = [*MANAGE, "mcp", "cancel", row.id, "--reason", "wrong file", "--settings", SETTINGS]
+    done = subprocess.run(command, cwd=ROOT, env=stack.environment, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert error_text(call) == "The call was cancelled by an administrator. Reason: wrong file"
+    row = stack.ended(call)
+    assert (row.status, row.cancel_cause, row.cancel_reason, row.stage) == (
+        *("cancelled", "admin", "wrong file"),
+        INTERRUPT,
+    )
+    assert accepted(row).actor.startswith("command line: ")
+    assert_stopped(row, steps)
+
+
+@pytest.mark.parametrize(("tool", "stage"), [("sleep", COOPERATIVE), ("sleep_sync", INTERRUPT)])
+def test_a_call_past_its_time_limit_is_stopped(stack: Stack, tool: str, stage: int, steps: Path) -> None:
+    with time_limit(stack, tool, 0.5):
+        call = commence(stack, steps, tool)
+        assert error_text(call).startswith("The call was stopped because its time limit passed.")
+    row = stack.ended(call)
+    assert (row.status, row.cancel_cause, row.stage) == ("cancelled", "deadline", stage)
+    assert accepted(row).actor == "system"
+    assert_stopped(row, steps)
+
+
+def test_a_killed_worker_child_loses_its_call_which_is_not_run_again(stack: Stack, steps: Path) -> None:
+    call = commence(stack, steps)
+    child = stack.row(call).worker_pid
+    assert child is not None
+    os.kill(child, signal.SIGKILL)
+    assert "was lost, and the call was not run again" in error_text(call)
+    row = stack.ended(call)
+    assert (row.status, row.cancel_cause, row.attempts) == ("lost", "", [])
+    assert_runs_once(stack, steps.with_name("count"))
+    assert_stopped(row, steps)
+
+
+def test_a_killed_worker_loses_its_calls_and_others_go_on(stack: Stack, steps: Path) -> None:
+    call = commence(stack, steps)
+    spawning = commence(stack, steps.with_name("spawned"), "spawn")
+    row = stack.row(call)
+    workers = {stack.row(each).worker for each in (call, spawning)}
+    for worker in workers:
+        os.kill(stack.workers()[str(worker)], signal.SIGKILL)
+    for each in (call, spawning):
+        assert "was lost, and the call was not run again" in error_text(each)
+        assert stack.ended(each, LOST_IN).status == "lost"
+    stack.restore_workers()
+    assert_runs_once(stack, steps.with_name("count"))
+    assert_stopped(stack.row(call), steps)
+    mark = f"MCP_REQUEST={stack.row(spawning).id}"
+    eventually(lambda: not programs.marked(mark), "what the lost call had started is gone")
+    assert stack.row(call).worker == row.worker
+
+
+def test_calls_of_a_killed_server_are_cancelled(stack: Stack, steps: Path) -> None:
+    for server in stack.start_extra_servers():
+        path = steps.with_name(f"steps{server.port}")
+        call = stack.call("sleep_sync", server=server, seconds=LONG, path=str(path), step=STEP)
+        stack.running(call)
+        eventually(path.exists, "it takes a step")
+        server.program.kill()
+        row = stack.ended(call, LOST_IN)
+        assert (row.status, row.cancel_cause, row.stage) == ("cancelled", "lost_server", INTERRUPT)
+        assert accepted(row).actor == "system"
+        assert_stopped(row, path)
+
+
+def test_a_server_that_is_told_to_stop_ends_its_streams_and_its_calls(stack: Stack, steps: Path) -> None:
+    for server in stack.start_extra_servers():
+        path = steps.with_name(f"steps{server.port}")
+        listening = stack.post(message("subscriptions/listen", notifications={"toolsListChanged": True}), server=server)
+        assert next(listening.messages())["method"] == "notifications/subscriptions/acknowledged"
+        brief = stack.call("progress", server=server, steps=10, delay=0.05)
+        long = stack.call("sleep_sync", server=server, seconds=LONG, path=str(path), step=STEP)
+        stack.running(brief)
+        stack.running(long)
+        eventually(path.exists, "it takes a step")
+        server.program.signal(signal.SIGTERM)
+        assert listening.result()["resultType"] == "complete"
+        assert text(brief.result()) == "10 steps"
+        assert error_text(long).startswith("The call was stopped because the server is shutting down")
+        row = stack.ended(long)
+        assert (row.status, row.cancel_cause, row.stage) == ("cancelled", "shutdown", INTERRUPT)
+        assert stack.ended(brief).status == "completed"
+        assert_stopped(row, path)
+        assert server.program.wait() in (0, -signal.SIGTERM), server.program.output()
+
+
+def test_sigterm_of_the_whole_site_ends_every_call_and_process(tmp_path: Path) -> None:
+    with embedded(tmp_path) as site:
+        path = tmp_path / "steps"
+        running = commence(site, path, "spawn")
+        blockers = [site.call("sleep_sync", seconds=LONG, path="/dev/null") for _ in range(SLOTS_OF_A_WORKER - 1)]
+        for call in blockers:
+            site.running(call)
+        queued = site.call("count", path=str(tmp_path / "count"))
+        site.row(queued)
+        [server] = site.servers
+        server.program.signal(signal.SIGTERM)
+        for call in (running, queued, *blockers):
+            assert error_text(call).startswith("The call was stopped because the server is shutting down")
+            row = site.ended(call)
+            assert (row.status, row.cancel_cause) == ("cancelled", "shutdown")
+        assert server.program.wait() == 0
+        assert "Stopped." in server.program.output()
+        assert not (tmp_path / "count").exists()
+        assert programs.processes_of(tmp_path) == {site.inspector.pid}
+
+
+def test_a_site_that_was_killed_leaves_no_process_and_its_successor_tells_the_truth(tmp_path: Path) -> None:
+    with embedded(tmp_path) as site:
+        path = tmp_path / "steps"
+        calls = [commence(site, path, "spawn"), commence(site, tmp_path / "more", "sleep_sync")]
+        queued = site.call("count", path=str(tmp_path / "count"))
+        site.row(queued)
+        [server] = site.servers
+        server.program.kill()
+        eventually(
+            lambda: programs.processes_of(tmp_path) == {site.inspector.pid}, "no process is left", within=LOST_IN
+        )
+        site.serve_from(site.start_embedded())
+        for call in calls:
+            assert site.ended(call, LOST_IN).status in ("lost", "cancelled")
+        assert site.ended(queued, LOST_IN).status == "cancelled"
+        assert not (tmp_path / "count").exists()
+        assert text(site.call("echo", text="again").result()) == "again"
