@@ -5,6 +5,7 @@ Where the kernel does not tell, it looks every 20 ms. It refuses to know what a 
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -34,6 +35,7 @@ class Watch:
         self._tend = tend
         self._loop: Any = None
         self._inotify: Inotify | None = None
+        self._bell: int | None = None
         self._watches: dict[str, int] = {}
         self._timers: list[Any] = []
         self._look_pending = False
@@ -48,7 +50,9 @@ class Watch:
         except OSError as error:
             self._poll_instead(error)
             return
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         loop.add_reader(self._inotify.fileno(), self._on_files)
+        loop.add_reader(self._bell, self._on_bell)
         for queue in queues:
             self.add(queue)
 
@@ -70,10 +74,16 @@ class Watch:
 
     def look_soon(self) -> None:
         """Look in the loop's next turn."""
-        loop = self._loop
-        if loop is not None and not self._look_pending:
-            self._look_pending = True
+        loop, bell = self._loop, self._bell
+        if loop is None or self._look_pending:
+            return
+        self._look_pending = True
+        if bell is None:
             loop.call_soon(self._on_turn)
+        else:
+            # Not `call_soon`: what that runs must not call anything soon itself, as acknowledging a revoked message
+            # does, or it waits for the loop's next event or timer.
+            os.eventfd_write(bell, 1)
 
     def close(self) -> None:
         """Leave the loop and give the kernel's descriptor back."""
@@ -84,16 +94,23 @@ class Watch:
         self._loop = None
 
     def abandon(self) -> None:
-        """In a forked child: close its copy of the descriptor, leave the parent's loop and watches alone."""
+        """In a forked child: close its copies of the descriptors, leave the parent's loop and watches alone."""
         if self._inotify is not None:
             self._inotify.close()
-        self._inotify = self._loop = None
+        if self._bell is not None:
+            os.close(self._bell)
+        self._inotify = self._bell = self._loop = None
         self._timers.clear()
         self._watches.clear()
 
     def _on_files(self) -> None:
         if self._inotify is not None:
             self._inotify.drain()
+        self._on_turn()
+
+    def _on_bell(self) -> None:
+        if self._bell is not None:
+            os.eventfd_read(self._bell)
         self._on_turn()
 
     def _on_second(self) -> None:
@@ -119,5 +136,9 @@ class Watch:
         if self._inotify is not None:
             self._loop.remove_reader(self._inotify.fileno())
             self._inotify.close()
+        if self._bell is not None:
+            bell, self._bell = self._bell, None
+            self._loop.remove_reader(bell)
+            os.close(bell)
         self._inotify = None
         self._watches.clear()
