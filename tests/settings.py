@@ -10,3 +10,9 @@ if "MCPSITE_DATA" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["MCPSITE_DATA"], ignore_errors=True)
 
 from mcpsite.settings import *  # noqa: F403
+from mcpsite.settings import DATA, DATABASES
+
+for alias, database in DATABASES.items():
+    if database["ENGINE"].endswith("sqlite3"):
+        # Several threads write; SQLite's in-memory databases refuse a second writer instead of letting it wait.
+        database["TEST"] = {"NAME": str(DATA / f"test-{alias}.sqlite3")}

@@ -4,22 +4,10 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from django.conf import settings as django_settings
 
 from mcp_app.lifecycle import processes
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.states import ProcessRole
-
-
-def _keep_test_databases_in_files():
-    """Several threads write here; SQLite's in-memory databases refuse a second writer instead of letting it wait."""
-    for alias, database in django_settings.DATABASES.items():
-        test = database.setdefault("TEST", {})
-        if database["ENGINE"].endswith("sqlite3") and test.get("NAME") is None:
-            test["NAME"] = str(Path(database["NAME"]).with_name(f"test-{alias}.sqlite3"))
-
-
-_keep_test_databases_in_files()
 
 
 def pytest_collection_modifyitems(items):
@@ -27,16 +15,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(rows)
-
-
-@pytest.fixture
-def configure(settings):
-    """Change some of `MCP` for one test."""
-
-    def change(**values):
-        settings.MCP = {**settings.MCP, **values}
-
-    return change
 
 
 @pytest.fixture

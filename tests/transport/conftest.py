@@ -8,22 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from django.conf import settings as django_settings
 from pydantic import Field
 
 from mcp_app.catalogue.registry import isolated_registry, tool
 from tests.transport.worker import Worker
-
-
-def _keep_test_databases_in_files() -> None:
-    """Several threads write here; SQLite's in-memory databases refuse a second writer instead of letting it wait."""
-    for alias, database in django_settings.DATABASES.items():
-        test = database.setdefault("TEST", {})
-        if database["ENGINE"].endswith("sqlite3") and test.get("NAME") is None:
-            test["NAME"] = str(Path(database["NAME"]).with_name(f"test-{alias}.sqlite3"))
-
-
-_keep_test_databases_in_files()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,16 +30,6 @@ def _settings(settings: Any) -> None:
         "SSE_AFTER": 10.0,
         "DRAIN_SECONDS": 0.1,
     }
-
-
-@pytest.fixture
-def configure(settings: Any) -> Any:
-    """Change some of `MCP` for one test."""
-
-    def change(**values: Any) -> None:
-        settings.MCP = {**settings.MCP, **values}
-
-    return change
 
 
 @pytest.fixture(autouse=True)
