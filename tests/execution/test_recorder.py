@@ -12,8 +12,8 @@ def progress(value):
 
 
 @pytest.fixture
-def bucket(settings):
-    settings.MCP = {**settings.MCP, "EVENT_BURST": 3, "EVENT_RATE": 10.0}
+def bucket(configure):
+    configure(EVENT_BURST=3, EVENT_RATE=10.0)
     return EventBuffer(0.0)
 
 
