@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit, urlunsplit
 
-REDIS_DATABASES = range(15, -1, -1)
+REDIS_DATABASES = range(15, 0, -1)
+CLAIM = "mcp-bench"
+"""The key that says that a Redis database is in use."""
 
 
 class NoEngineError(Exception):
@@ -36,8 +38,11 @@ def _empty_database(server: str) -> str:
 
     for number in REDIS_DATABASES:
         with Redis.from_url(f"{server}/{number}") as connection:
-            if not connection.dbsize():
-                return f"{server}/{number}"
+            # Taken first, then looked at: of two runs at once neither gets a database that the other is in.
+            if connection.set(CLAIM, "", nx=True):
+                if connection.dbsize() == 1:
+                    return f"{server}/{number}"
+                connection.delete(CLAIM)
     raise NoEngineError(f"No database of the Redis at {server} is empty.")
 
 

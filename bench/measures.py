@@ -79,7 +79,8 @@ class Bench:
                     await load(self._client, self._echo, connections=MANY, requests=MANY * 15)
             except (OSError, CallFailedError) as error:  # not listening yet, or the first call was too early
                 if time.monotonic() > deadline:
-                    raise StackError(f"The site was not ready within {READY_SECONDS:g} s: {error}") from error
+                    reason = f"The site was not ready within {READY_SECONDS:g} s: {error or 'no answer'}"
+                    raise StackError(f"{reason}\n{self._stack.log_tails()}") from error
                 await asyncio.sleep(0.1)
             else:
                 return

@@ -87,7 +87,12 @@ class Stack:
         """Raise StackError if a process has ended."""
         for role, process in self.processes.items():
             if process.poll() is not None:
-                raise StackError(f"The {role} ended with status {process.returncode}:\n{self._log_tail(role)}")
+                raise StackError(f"The {role} ended with status {process.returncode}.\n{self.log_tails()}")
+
+    def log_tails(self) -> str:
+        """The end of what each process has said."""
+        logs = {role: (self.folder / f"{role}.log").read_text(errors="replace") for role in self.processes}
+        return "\n".join(f"{role} log: {log[-LOG_TAIL_CHARS:]}" for role, log in logs.items())
 
     def cpu_seconds(self) -> tuple[float, float]:
         """Processor time so far: the server's, and everything else's, which is the worker's."""
@@ -122,9 +127,6 @@ class Stack:
                 if process.environ().get("MCPSITE_DATA") == self.environment["MCPSITE_DATA"]:
                     found.append(process)
         return found
-
-    def _log_tail(self, role: str) -> str:
-        return (self.folder / f"{role}.log").read_text(errors="replace")[-LOG_TAIL_CHARS:]
 
 
 @contextmanager

@@ -16,6 +16,8 @@ STEP = 0.005
 TOOL_SECONDS = 8.0
 """How long an abandoned tool would go on if nothing stopped it."""
 START_SECONDS = 15.0
+ADMISSION_SECONDS = 1.5
+"""What the server is given to take in all calls that are going to be abandoned: that is not what is measured."""
 SILENCE_SECONDS = 0.5
 LOOK_SECONDS = 0.002
 RUN_ON = (0.02, 0.06)
@@ -50,6 +52,7 @@ async def call_after_abandoned(client: Client, folder: Path, abandoned: int) -> 
     paths = [folder / f"abandoned-{time.monotonic_ns()}-{number}" for number in range(abandoned)]
     connections = [await _send(client, "sleep_sync", path, seconds=30.0) for path in paths]
     await _await(lambda: any(path.exists() for path in paths), "No tool started")
+    await asyncio.sleep(ADMISSION_SECONDS)
     for connection in connections:
         connection.close()
     began_at = time.perf_counter()
