@@ -1,7 +1,7 @@
 """The stacks: each started once, for all tests that run on it; after every test no request may be open."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,18 @@ def _running_stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         if os.environ.get("MCP_REQUIRE_ENGINES") == "1":
             pytest.fail(why)
         pytest.skip(why)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the stack's programs said."""
+    report = yield
+    stack = item.funcargs.get("running_stack")
+    if report.failed and isinstance(stack, Stack):
+        report.sections += list(stack.logs())
+    return report
 
 
 @pytest.fixture

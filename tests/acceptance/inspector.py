@@ -87,6 +87,10 @@ class Inspector:
         attempts = [Attempt(**attempt) for attempt in found.pop("attempts")]
         return Row(**found, attempts=attempts)
 
+    def reap(self) -> None:
+        """Wait for the end of the process, which somebody else has ended."""
+        self._process.communicate()
+
     def close(self) -> None:
         with self._process:
             assert self._process.stdin is not None

@@ -23,6 +23,7 @@ class Program:
     """One process of a site. Its output is in `log`, added to it when there is one already."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self.command = tuple(command)
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(

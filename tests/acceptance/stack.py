@@ -23,6 +23,7 @@ from tests.acceptance.wire import BOTH, Connection
 SETTINGS: Final = "tests.acceptance.settings"
 SLOTS_OF_A_WORKER: Final = 2
 MANAGE: Final = (sys.executable, "manage.py")
+LOG_CHARS: Final = 4000
 CONCURRENCY: Final = f"--concurrency={SLOTS_OF_A_WORKER}"
 
 
@@ -50,15 +51,20 @@ class Stack:
         self.worker_programs: list[Program] = []
         self._turns: Iterator[Server] = iter(())
         self._connections: list[Connection] = []
-        self._started = 0
+        self._programs: list[Program] = []
 
     @cached_property
     def inspector(self) -> Inspector:
         return Inspector(self.environment)
 
     def start(self, *command: str) -> Program:
-        self._started += 1
-        return Program(command, self.environment, self.data / f"{self._started}.log")
+        self._programs.append(Program(command, self.environment, self.data / f"{len(self._programs)}.log"))
+        return self._programs[-1]
+
+    def logs(self) -> Iterator[tuple[str, str]]:
+        """The command and the end of the output of every program that was started."""
+        for program in self._programs:
+            yield " ".join(program.command), program.output()[-LOG_CHARS:]
 
     def start_embedded(self, *options: str) -> Server:
         """`mcp serve`: Daphne, with its worker unless the options say otherwise."""
@@ -165,6 +171,15 @@ class Stack:
         finally:
             programs.end_all(programs.processes_of(self.data))
 
+    def abandon(self) -> None:
+        """End everything at once, without judging how it ends."""
+        for connection in self._connections:
+            connection.close()
+        programs.end_all(programs.processes_of(self.data))
+        for program in self._programs:
+            program.wait()
+        self.inspector.reap()
+
     def await_no_process(self, within: float = 5.0) -> None:
         def left() -> list[str]:
             return [f"{pid} {programs.command_line(pid)}" for pid in programs.processes_of(self.data)]
@@ -178,7 +193,7 @@ def closing(stack: Stack) -> Iterator[Stack]:
     try:
         yield stack
     except BaseException:
-        programs.end_all(programs.processes_of(stack.data))
+        stack.abandon()
         raise
     stack.close()
 
