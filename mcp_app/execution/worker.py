@@ -6,6 +6,8 @@ alone the site's workers that consume none of the tools' queues.
 
 import logging
 import os
+import signal
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +22,7 @@ from mcp_app.execution.child import UnsupportedPoolError
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.ladder import Ladder
 from mcp_app.execution.main_database import guard_forks, visit
-from mcp_app.lifecycle.publishing import CANCEL_COMMAND, RUN_TASK
+from mcp_app.lifecycle.publishing import CANCEL_COMMAND, REVOKE_COMMAND, RUN_TASK
 
 logger = logging.getLogger(__name__)
 
@@ -40,9 +42,14 @@ class PreforkPool:
             if child.pid == pid:
                 # Set before the kill: the main thread may see the death first and would call it an accident.
                 child._controlled_termination = child._job_terminated = True
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)  # by ourselves: Celery may not have heard yet that it runs this request
         request = next((r for r in list(worker_state.active_requests) if r.id == str(request_id)), None)
         if request is not None:
-            request.terminate(self._worker.pool, signal="KILL")
+            try:
+                request.terminate(self._worker.pool, signal="KILL")
+            except Exception:
+                logger.exception("Celery could not be told that request %s was killed", request_id)
 
 
 _ladders: dict[int, Ladder] = {}
@@ -59,6 +66,13 @@ def cancel_requested(state: Any, request_id: str, **kwargs: Any) -> dict[str, st
     if ladder is not None:
         ladder.cancel_requested(UUID(request_id))
     return {"ok": "looking"}
+
+
+@control_command(name=REVOKE_COMMAND, args=[("request_id", str)], signature="<request id>")
+def revoke(state: Any, request_id: str, **kwargs: Any) -> dict[str, str]:
+    """A request of this site was closed while queued: drop its message, when it comes, without troubling a child."""
+    worker_state.revoked.add(request_id)
+    return {"ok": "revoked"}
 
 
 @signals.worker_init.connect

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 RUN_TASK = "mcp_app.run"
 CANCEL_COMMAND = "mcp_cancel"
+REVOKE_COMMAND = "mcp_revoke"
 
 _speechless_until = 0.0
 
@@ -49,8 +50,11 @@ def tell_workers_to_stop(request_id: UUID) -> None:
 
 
 def revoke(request_id: UUID) -> None:
-    """Tell the workers to drop a message they hold for a row that was closed while queued."""
-    _control("revoke", {"task_id": str(request_id)})
+    """Tell the workers to drop the message of a row that was closed while queued.
+
+    Not by Celery's own command: for every id that one asks the result backend, and writes to it, in the worker's loop.
+    """
+    _control(REVOKE_COMMAND, {"request_id": str(request_id)})
 
 
 def _control(command: str, arguments: dict[str, str]) -> None:

@@ -174,7 +174,7 @@ class CallStream:
         ask = partial(cancellation.cancel, request.pk, cause=cause, actor=actor, reason=reason)
         for delay in CANCEL_DELAYS:
             try:
-                await self._exchange.server.broker.run(ask)
+                await self._exchange.server.cancellations.run(ask)
             except Exception as error:
                 logger.error("request %s could not be cancelled (%s), trying again: %s", request.pk, cause, error)
                 await asyncio.sleep(delay)

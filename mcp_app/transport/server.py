@@ -20,7 +20,7 @@ from mcp_app.transport.upkeep import Upkeep
 logger = logging.getLogger(__name__)
 
 THREADS = 4
-"""In each of the two pools."""
+CANCELLING_THREADS = 2
 
 
 class Server:
@@ -31,9 +31,11 @@ class Server:
         self.rows = Threads("rows", THREADS)
         """For the database alone."""
         self.broker = Threads("broker", THREADS)
-        """For what may wait for the broker as well, so that a broker that hangs holds up nobody's result."""
+        """For publishing: it may wait for the broker, and a broker that hangs holds up nobody's result."""
+        self.cancellations = Threads("cancellations", CANCELLING_THREADS)
+        """For cancelling and supervision, so that a crowd that leaves keeps nobody waiting who comes."""
         self.admission = Admission()
-        self.upkeep = Upkeep(self.identity, self.rows, self.broker)
+        self.upkeep = Upkeep(self.identity, self.rows, self.cancellations)
         self.hints = Hints(self.identity.boot_id, self._hinted)
         self.tail = Tail(self.rows, self.hints, self.upkeep)
         self.stopped = False
@@ -59,6 +61,7 @@ class Server:
             logger.error("the end of this process could not be noted, supervision will see it: %s", error)
         await self.rows.close()
         await self.broker.close()
+        await self.cancellations.close()
 
     def _hinted(self) -> None:
         self.tail.look()

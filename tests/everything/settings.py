@@ -1,12 +1,11 @@
 """The example site with this app in it, anonymous callers served, and its limits wide enough to be measured.
 
-Engines come from the MCPSITE_* environment variables, as in `mcpsite.settings`.
+Engines, and whether this is a debugging site, come from the MCPSITE_* environment variables, as in `mcpsite.settings`.
 """
 
 from mcpsite.settings import *  # noqa: F403
 from mcpsite.settings import INSTALLED_APPS, MCP
 
-DEBUG = True
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.everything"]
 MCP = {
     **MCP,

@@ -63,7 +63,7 @@ def test_a_broker_that_does_not_answer_loses_no_cancellation(broken_broker, work
 @BOUNDED
 def test_many_cancellations_do_not_wait_for_a_silent_broker_each(configure, worker):
     configure(PUBLISH_TIMEOUT=4.0)
-    with brokers.silent_port() as port, brokers.celery_on(brokers.URLS["redis"].format(port=port)):
+    with brokers.silent_port() as port, brokers.celery_on(brokers.URLS["amqp"].format(port=port)):
         for _ in range(40):
             assert rows.cancel(rows.running(worker)) == Outcome.ACCEPTED
 
@@ -71,7 +71,7 @@ def test_many_cancellations_do_not_wait_for_a_silent_broker_each(configure, work
 def test_a_claim_that_came_first_outweighs_a_broker_that_seems_to_have_failed(configure, worker):
     configure(PUBLISH_TIMEOUT=0.5)
     row = rows.running(worker)
-    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["redis"].format(port=port)):
+    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["amqp"].format(port=port)):
         publishing.publish(row)
     assert rows.fresh(row).status == Status.RUNNING
 
@@ -80,7 +80,7 @@ def test_a_cancellation_that_came_first_outweighs_it_too(configure):
     configure(PUBLISH_TIMEOUT=0.5)
     row = rows.queued()
     rows.cancel(row)
-    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["redis"].format(port=port)):
+    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["amqp"].format(port=port)):
         publishing.publish(row)
     assert rows.fresh(row).status == Status.CANCELLED
 
