@@ -59,19 +59,20 @@ def _ladder() -> Ladder | None:
     return _ladders.get(os.getpid())
 
 
-@control_command(name=CANCEL_COMMAND, args=[("request_id", str)], signature="<request id>")
-def cancel_requested(state: Any, request_id: str, **kwargs: Any) -> dict[str, str]:
-    """A request of this site was asked to stop: look at its row."""
+@control_command(name=CANCEL_COMMAND, variadic="request_ids", signature="[request id …]")
+def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
+    """Requests of this site were asked to stop: look at their rows."""
     ladder = _ladder()
     if ladder is not None:
-        ladder.cancel_requested(UUID(request_id))
+        for request_id in request_ids:
+            ladder.cancel_requested(UUID(request_id))
     return {"ok": "looking"}
 
 
-@control_command(name=REVOKE_COMMAND, args=[("request_id", str)], signature="<request id>")
-def revoke(state: Any, request_id: str, **kwargs: Any) -> dict[str, str]:
-    """A request of this site was closed while queued: drop its message, when it comes, without troubling a child."""
-    worker_state.revoked.add(request_id)
+@control_command(name=REVOKE_COMMAND, variadic="request_ids", signature="[request id …]")
+def revoke(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
+    """Requests of this site were closed while queued: drop their messages without troubling a child."""
+    worker_state.revoked.update(request_ids)
     return {"ok": "revoked"}
 
 

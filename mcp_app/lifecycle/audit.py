@@ -58,17 +58,20 @@ def clean(text: str, length: int) -> str:
 
 
 def record(attempt: Attempt, outcome: Outcome, *, row: Request | None, requested_id: object) -> None:
-    """Add the row of one attempt; every outcome but ACCEPTED is settled as it is written."""
-    settled = outcome != Outcome.ACCEPTED
-    Cancellation.objects.create(
-        cause=attempt.cause,
-        actor=attempt.actor.name,
-        actor_address=attempt.actor.address,
-        reason=attempt.reason,
-        outcome=outcome,
-        settled_at=Now() if settled else None,
-        **(_about(row, settled=settled) if row else {"requested_id": clean(str(requested_id), NAME_CHARS)}),
-    )
+    """Add the row of an attempt that changed nothing."""
+    about = _about(row) if row else {"requested_id": clean(str(requested_id), NAME_CHARS)}
+    _add(attempt, outcome, settled_at=Now(), status_after=row.status if row else "", **about)
+
+
+def record_accepted(attempt: Attempt, row: Request) -> None:
+    """Add the row of an attempt to stop a running request; `settle` completes it."""
+    _add(attempt, Outcome.ACCEPTED, **_about(row))
+
+
+def record_stopped(attempt: Attempt, row: Request) -> None:
+    """Add the row of an attempt that closes a request which never ran: nothing is left to be stopped."""
+    stopped = {"status_after": Status.CANCELLED, "stopped_at": Now(), "latency_ms": 0.0, "settled_at": Now()}
+    _add(attempt, Outcome.ACCEPTED, **_about(row), **stopped)
 
 
 def settle(row: Request) -> None:
@@ -88,7 +91,18 @@ def attempts(request_id: UUID) -> list[Cancellation]:
     return list(Cancellation.objects.filter(request_id=request_id).order_by("pk"))
 
 
-def _about(row: Request, *, settled: bool) -> dict[str, Any]:
+def _add(attempt: Attempt, outcome: Outcome, **columns: Any) -> None:
+    Cancellation.objects.create(
+        cause=attempt.cause,
+        actor=attempt.actor.name,
+        actor_address=attempt.actor.address,
+        reason=attempt.reason,
+        outcome=outcome,
+        **columns,
+    )
+
+
+def _about(row: Request) -> dict[str, Any]:
     name = row.client_info.get("name", "") if isinstance(row.client_info, dict) else ""
     return {
         "request_id": row.pk,
@@ -99,7 +113,6 @@ def _about(row: Request, *, settled: bool) -> dict[str, Any]:
         "principal_label": row.principal_label,
         "client_name": clean(str(name), NAME_CHARS),
         "status_before": row.status,
-        "status_after": row.status if settled else "",
         "stage": row.stage,
     }
 

@@ -55,7 +55,7 @@ def send_task(name: str, **options: Any) -> None:
     _say(lambda producer: current_app.send_task(name, producer=producer, retry=False, **options))
 
 
-def broadcast(command: str, arguments: dict[str, str]) -> None:
+def broadcast(command: str, arguments: dict[str, list[str]]) -> None:
     """Give all workers a control command, without an answer. Raises SilentBrokerError."""
 
     def say(producer: Producer) -> None:

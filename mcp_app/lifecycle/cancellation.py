@@ -6,14 +6,16 @@ because the compare-and-set proves that it never ran.
 """
 
 import logging
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import audit, events, publishing, transitions, wakeups
+from mcp_app.lifecycle import audit, publishing, transitions, wakeups
 from mcp_app.lifecycle.audit import Actor, Attempt
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
@@ -48,11 +50,16 @@ def cancel(
 def _record(request_id: UUID | None, requested_id: object, attempt: Attempt, principal: Principal | None) -> Outcome:
     row = Request.objects.select_for_update().filter(pk=request_id).first() if request_id else None
     outcome = _decide(row, principal)
-    audit.record(attempt, outcome, row=row, requested_id=requested_id)
-    if outcome == Outcome.ACCEPTED and row is not None:
-        never_ran = row.status != Status.RUNNING
-        _accept(row, attempt)
-        databases.on_commit(partial(_pass_on, row, never_ran=never_ran))
+    if outcome != Outcome.ACCEPTED or row is None:
+        audit.record(attempt, outcome, row=row, requested_id=requested_id)
+    elif row.status == Status.RUNNING:
+        audit.record_accepted(attempt, row)
+        transitions.request_stop(row, _story(attempt), **_columns(attempt))
+        databases.on_commit(partial(_pass_on, row, publishing.tell_workers_to_stop))
+    else:
+        audit.record_stopped(attempt, row)
+        transitions.close(row, Status.CANCELLED, after=[_story(attempt)], **_columns(attempt))
+        databases.on_commit(partial(_pass_on, row, publishing.revoke))
     return outcome
 
 
@@ -68,29 +75,24 @@ def _decide(row: Request | None, principal: Principal | None) -> Outcome:
     return Outcome.ACCEPTED
 
 
-def _accept(row: Request, attempt: Attempt) -> None:
-    row.event_seq += 1
-    Request.objects.filter(pk=row.pk).update(
-        cancel_requested_at=Now(),
-        cancel_cause=attempt.cause,
-        cancel_actor=attempt.actor.name,
-        cancel_reason=attempt.reason,
-        event_seq=row.event_seq,
-    )
-    story = {"cause": attempt.cause.value, "actor": attempt.actor.name, "reason": attempt.reason}
-    events.insert(row.pk, [Event(EventKind.CANCEL, story)], row.event_seq)
-    if row.status != Status.RUNNING:
-        row.refresh_from_db(fields=("cancel_requested_at",))
-        transitions.close(row, Status.CANCELLED)
+def _columns(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "cancel_requested_at": Now(),
+        "cancel_cause": attempt.cause,
+        "cancel_actor": attempt.actor.name,
+        "cancel_reason": attempt.reason,
+    }
 
 
-def _pass_on(row: Request, *, never_ran: bool) -> None:
+def _story(attempt: Attempt) -> Event:
+    told = {"cause": attempt.cause.value, "actor": attempt.actor.name, "reason": attempt.reason}
+    return Event(EventKind.CANCEL, told)
+
+
+def _pass_on(row: Request, tell_workers: Callable[[UUID], None]) -> None:
     """After the commit, so that whoever looks finds it."""
     wakeups.wake_server(row.server)
-    if never_ran:
-        publishing.revoke(row.pk)
-    else:
-        publishing.tell_workers_to_stop(row.pk)
+    tell_workers(row.pk)
 
 
 def _as_uuid(request_id: UUID | str) -> UUID | None:

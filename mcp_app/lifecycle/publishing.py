@@ -4,7 +4,9 @@ Refuses to import the tasks: they live in the workers' room.
 """
 
 import logging
+import threading
 import time
+from collections import defaultdict
 from uuid import UUID
 
 from mcp_app.conf import settings
@@ -19,6 +21,9 @@ CANCEL_COMMAND = "mcp_cancel"
 REVOKE_COMMAND = "mcp_revoke"
 
 _speechless_until = 0.0
+_words = threading.Lock()
+_unsaid: defaultdict[str, list[str]] = defaultdict(list)
+_being_said: set[str] = set()
 
 
 class BrokerUnavailableError(Exception):
@@ -46,7 +51,7 @@ def send(request_id: UUID, queue: str) -> None:
 
 def tell_workers_to_stop(request_id: UUID) -> None:
     """Tell the workers that a running request is to be cancelled. A lost word costs time only: they look, too."""
-    _control(CANCEL_COMMAND, {"request_id": str(request_id)})
+    _tell(CANCEL_COMMAND, request_id)
 
 
 def revoke(request_id: UUID) -> None:
@@ -54,10 +59,31 @@ def revoke(request_id: UUID) -> None:
 
     Not by Celery's own command: for every id that one asks the result backend, and writes to it, in the worker's loop.
     """
-    _control(REVOKE_COMMAND, {"request_id": str(request_id)})
+    _tell(REVOKE_COMMAND, request_id)
 
 
-def _control(command: str, arguments: dict[str, str]) -> None:
+def _tell(command: str, request_id: UUID) -> None:
+    """Say it now; or, while another thread is saying such a word, leave it to be said with its next one."""
+    with _words:
+        _unsaid[command].append(str(request_id))
+        if command in _being_said:
+            return
+        _being_said.add(command)
+    try:
+        while request_ids := _next_words(command):
+            _control(command, {"request_ids": request_ids})
+    finally:
+        _being_said.discard(command)
+
+
+def _next_words(command: str) -> list[str]:
+    with _words:
+        if not (request_ids := _unsaid.pop(command, [])):
+            _being_said.discard(command)
+        return request_ids
+
+
+def _control(command: str, arguments: dict[str, list[str]]) -> None:
     """Never raises: what is to be done is in the row. After a failure the broker is left alone for a while.
 
     Supervision cancels in bulk on the thread that beats the worker's heart; it must not wait for every row's word.

@@ -160,17 +160,24 @@ def _may_close(row: Request, status: Status, worker: UUID | None, *, fenced: boo
     return worker is not None or row.status != Status.RUNNING or status not in _OUTCOMES
 
 
-def close(row: Request, status: Status, **columns: Any) -> bool:
-    """Write the end of a row that this transaction has locked; whether it took."""
-    unmoved = Request.objects.filter(pk=row.pk, status__in=sources(status), event_seq=row.event_seq)
+def request_stop(row: Request, story: Event, **columns: Any) -> None:
+    """Note in a running row that this transaction has locked that it is to stop; its status stays."""
     row.event_seq += 1
+    Request.objects.filter(pk=row.pk).update(event_seq=row.event_seq, **columns)
+    events.insert(row.pk, [story], row.event_seq)
+
+
+def close(row: Request, status: Status, *, after: Sequence[Event] = (), **columns: Any) -> bool:
+    """Write the end of a row that this transaction has locked, and what came right before it; whether it took."""
+    unmoved = Request.objects.filter(pk=row.pk, status__in=sources(status), event_seq=row.event_seq)
+    row.event_seq += len(after) + 1
     columns = {"stage": row.stage, "error": None} | columns
     columns["error"] = events.storable(columns["error"])
     if not unmoved.update(status=status, finished_at=Now(), deadline_at=None, event_seq=row.event_seq, **columns):
         return False
     row.status, row.stage = status, columns["stage"]
     details = {"error": columns["error"]} if columns["error"] else {}
-    events.insert(row.pk, [events.transition(status, **details)], row.event_seq)
+    events.insert(row.pk, [*after, events.transition(status, **details)], row.event_seq)
     if row.cancel_requested_at is not None:
         row.refresh_from_db(fields=("cancel_requested_at", "finished_at"))
         audit.settle(row)

@@ -1,6 +1,8 @@
 """A message for every row and none without; a broker that is gone, silent or back costs its time and no more."""
 
 import socket
+import threading
+import uuid
 from uuid import UUID
 
 import pytest
@@ -109,3 +111,24 @@ def test_a_broker_that_came_back_is_spoken_to_on_a_new_connection(kind, port):
                 channel.queue_delete(row.queue)
     finally:
         line.hang_up()
+
+
+def test_words_of_a_crowd_that_leaves_are_said_together(monkeypatch):
+    """While one word is being said, those that come meanwhile wait for it and are said as one."""
+    said, first_said, go_on = [], threading.Event(), threading.Event()
+
+    def slow_broadcast(command, arguments):
+        said.append(arguments["request_ids"])
+        first_said.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(publishing.broker, "broadcast", slow_broadcast)
+    ids = [uuid.uuid4() for _ in range(20)]
+    first = threading.Thread(target=publishing.revoke, args=(ids[0],))
+    first.start()
+    assert first_said.wait(10)
+    for request_id in ids[1:]:
+        publishing.revoke(request_id)
+    go_on.set()
+    first.join()
+    assert said == [[str(ids[0])], [str(request_id) for request_id in ids[1:]]]
