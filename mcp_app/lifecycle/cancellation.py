@@ -6,7 +6,8 @@ because the compare-and-set proves that it never ran.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -25,6 +26,17 @@ from mcp_app.states import OPEN, Cause, EventKind, Outcome, Status
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One wish for one request's work to stop. `principal` limits the asker to requests of its own."""
+
+    request_id: UUID | str
+    cause: Cause
+    actor: Actor
+    reason: str = ""
+    principal: Principal | None = None
+
+
 def cancel(
     request_id: UUID | str,
     *,
@@ -35,23 +47,33 @@ def cancel(
 ) -> Outcome:
     """Ask for a request's work to stop; what became of the asking. Every attempt is audited.
 
-    `principal` limits the asker to requests of its own: for another's the outcome is DENIED, which a client must be
-    told in the words of UNKNOWN. ACCEPTED means that the intent is stored, not that the work has stopped.
+    To a `principal` that asks for another's request DENIED must be told in the words of UNKNOWN. ACCEPTED means that
+    the intent is stored, not that the work has stopped.
     """
-    attempt = audit.attempt(cause, actor, reason)
-    known_id = _as_uuid(request_id)
-    outcome = _record(known_id, request_id, attempt, principal)
-    shown = known_id or audit.clean(str(request_id), audit.NAME_CHARS)
-    logger.info("cancel %s: %s, asked by %s (%s)", shown, outcome, attempt.actor.name, cause)
-    return outcome
+    return cancel_all([Ask(request_id, cause, actor, reason, principal)])[0]
+
+
+def cancel_all(asks: Sequence[Ask]) -> list[Outcome]:
+    """As `cancel` for each, in order and in one transaction: all are stored, or none is."""
+    attempts = [audit.attempt(ask.cause, ask.actor, ask.reason) for ask in asks]
+    outcomes = _record_all(asks, attempts)
+    for ask, attempt, outcome in zip(asks, attempts, outcomes, strict=True):
+        shown = _as_uuid(ask.request_id) or audit.clean(str(ask.request_id), audit.NAME_CHARS)
+        logger.info("cancel %s: %s, asked by %s (%s)", shown, outcome, attempt.actor.name, attempt.cause)
+    return outcomes
 
 
 @transactional
-def _record(request_id: UUID | None, requested_id: object, attempt: Attempt, principal: Principal | None) -> Outcome:
+def _record_all(asks: Sequence[Ask], attempts: Sequence[Attempt]) -> list[Outcome]:
+    return [_record(ask, attempt) for ask, attempt in zip(asks, attempts, strict=True)]
+
+
+def _record(ask: Ask, attempt: Attempt) -> Outcome:
+    request_id = _as_uuid(ask.request_id)
     row = Request.objects.select_for_update().filter(pk=request_id).first() if request_id else None
-    outcome = _decide(row, principal)
+    outcome = _decide(row, ask.principal)
     if outcome != Outcome.ACCEPTED or row is None:
-        audit.record(attempt, outcome, row=row, requested_id=requested_id)
+        audit.record(attempt, outcome, row=row, requested_id=ask.request_id)
     elif row.status == Status.RUNNING:
         audit.record_accepted(attempt, row)
         transitions.request_stop(row, _story(attempt), **_columns(attempt))

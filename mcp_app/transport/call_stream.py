@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, publishing, transitions
+from mcp_app.lifecycle import publishing, transitions
 from mcp_app.lifecycle.audit import SYSTEM, Actor
+from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.observation import Observed
 from mcp_app.models import Request
 from mcp_app.protocol import results
@@ -29,8 +30,6 @@ from mcp_app.transport.tail import Watcher
 
 logger = logging.getLogger(__name__)
 
-CANCEL_DELAYS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds between attempts to cancel while the database is away."""
 BROKER_UNREACHABLE = "The task queue is not reachable; try again in a moment."
 
 
@@ -170,17 +169,7 @@ class CallStream:
             await self._cancel(request, Cause.LOST_SERVER, SYSTEM, "the server failed while the client waited")
 
     async def _cancel(self, request: Request, cause: Cause, actor: Actor, reason: str) -> None:
-        """Insist: nobody else would stop the work of a client that left a living server process."""
-        ask = partial(cancellation.cancel, request.pk, cause=cause, actor=actor, reason=reason)
-        for delay in CANCEL_DELAYS:
-            try:
-                await self._exchange.server.cancellations.run(ask)
-            except Exception as error:
-                logger.error("request %s could not be cancelled (%s), trying again: %s", request.pk, cause, error)
-                await asyncio.sleep(delay)
-            else:
-                return
-        logger.critical("request %s was not cancelled (%s): it runs to its end or deadline", request.pk, cause)
+        await self._exchange.server.cancellations.cancel(Ask(request.pk, cause, actor, reason))
 
 
 async def serve(exchange: Exchange) -> None:

@@ -12,6 +12,7 @@ from mcp_app.lifecycle.processes import Identity
 from mcp_app.states import ProcessRole
 from mcp_app.transport import draining, signals
 from mcp_app.transport.admission import Admission
+from mcp_app.transport.cancellations import Cancellations
 from mcp_app.transport.hints import Hints
 from mcp_app.transport.tail import Tail
 from mcp_app.transport.threads import Threads
@@ -20,7 +21,7 @@ from mcp_app.transport.upkeep import Upkeep
 logger = logging.getLogger(__name__)
 
 THREADS = 4
-CANCELLING_THREADS = 2
+BACKGROUND_THREADS = 2
 
 
 class Server:
@@ -32,10 +33,11 @@ class Server:
         """For the database alone."""
         self.broker = Threads("broker", THREADS)
         """For publishing: it may wait for the broker, and a broker that hangs holds up nobody's result."""
-        self.cancellations = Threads("cancellations", CANCELLING_THREADS)
-        """For cancelling and supervision, so that a crowd that leaves keeps nobody waiting who comes."""
+        self._background = Threads("background", BACKGROUND_THREADS)
+        """For cancelling and supervision: a crowd that leaves keeps nobody waiting who comes."""
+        self.cancellations = Cancellations(self._background)
         self.admission = Admission()
-        self.upkeep = Upkeep(self.identity, self.rows, self.cancellations)
+        self.upkeep = Upkeep(self.identity, self.rows, self._background)
         self.hints = Hints(self.identity.boot_id, self._hinted)
         self.tail = Tail(self.rows, self.hints, self.upkeep)
         self.stopped = False
@@ -61,7 +63,7 @@ class Server:
             logger.error("the end of this process could not be noted, supervision will see it: %s", error)
         await self.rows.close()
         await self.broker.close()
-        await self.cancellations.close()
+        await self._background.close()
 
     def _hinted(self) -> None:
         self.tail.look()

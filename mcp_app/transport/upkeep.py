@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 class Upkeep:
     """Beats and supervises on a timer between `begin` and `end`; silent otherwise."""
 
-    def __init__(self, identity: Identity, rows: Threads, cancellations: Threads) -> None:
+    def __init__(self, identity: Identity, rows: Threads, background: Threads) -> None:
         self._identity = identity
         self._rows = rows
-        self._cancellations = cancellations
+        self._background = background
         self._beaten_at = float("-inf")
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -52,7 +52,7 @@ class Upkeep:
         self._beaten_at = began_at
 
     async def _supervise(self) -> None:
-        await self._cancellations.run(supervision.supervise)
+        await self._background.run(supervision.supervise)
 
     def _until_beat(self) -> float:
         interval: float = settings.HEARTBEAT_INTERVAL

@@ -10,6 +10,7 @@ from django.db import transaction
 from mcp_app import databases
 from mcp_app.lifecycle import cancellation, transitions
 from mcp_app.lifecycle.audit import SYSTEM, Actor
+from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.wakeups import listening_socket
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import TERMINAL, Cause, EventKind, Outcome, Stage, Status
@@ -229,3 +230,17 @@ def test_an_accepted_cancellation_wakes_the_server_that_waits(worker, server):
     with listening_socket(server.hex) as listener:
         rows.cancel(row)
         assert listener.recv(1)
+
+
+def test_a_crowd_is_cancelled_in_one_transaction_each_with_its_own_outcome(worker):
+    queued, running, ended = rows.queued(), rows.running(worker), rows.queued()
+    rows.cancel(ended)
+    asked = [queued.pk, running.pk, ended.pk, uuid4(), "not an id", queued.pk]
+    outcomes = cancellation.cancel_all([Ask(each, Cause.DISCONNECT, SYSTEM) for each in asked])
+    assert outcomes == [
+        *(Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.TOO_LATE),
+        *(Outcome.UNKNOWN, Outcome.UNKNOWN, Outcome.TOO_LATE),
+    ]
+    assert Cancellation.objects.count() == len(asked) + 1
+    assert rows.fresh(queued).status == Status.CANCELLED
+    assert rows.fresh(running).cancel_requested_at is not None

@@ -1,15 +1,16 @@
 """A client that leaves cancels its request, whatever form the answer was to have (streamable-http, Cancellation)."""
 
 import json
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from django.db import OperationalError
 
 from mcp_app.lifecycle import audit, cancellation
+from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, Status
-from mcp_app.transport import call_stream, http
+from mcp_app.transport import cancellations, http
 from tests.transport.client import Connection, call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row
 
@@ -144,16 +145,16 @@ def test_application_killed_by_its_server_cancels_its_call(worker: Worker) -> No
 
 
 def test_cancellation_is_insisted_on_while_the_database_is_away(worker: Worker, monkeypatch) -> None:
-    monkeypatch.setattr(call_stream, "CANCEL_DELAYS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(cancellations, "DELAYS", (0.01, 0.01, 0.01))
     failures = iter(range(2))
-    cancel = cancellation.cancel
+    cancel_all = cancellation.cancel_all
 
-    def failing(*args: Any, **kwargs: Any) -> Outcome:
+    def failing(asks: Sequence[Ask]) -> list[Outcome]:
         if next(failures, None) is not None:
             raise OperationalError("the database is away")
-        return cancel(*args, **kwargs)
+        return cancel_all(asks)
 
-    monkeypatch.setattr(cancellation, "cancel", failing)
+    monkeypatch.setattr(cancellation, "cancel_all", failing)
 
     async def scenario() -> None:
         client = await post(call())
