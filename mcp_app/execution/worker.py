@@ -22,7 +22,7 @@ from mcp_app.execution.child import UnsupportedPoolError
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.ladder import Ladder
 from mcp_app.execution.main_database import guard_forks, visit
-from mcp_app.lifecycle.publishing import CANCEL_COMMAND, RUN_TASK
+from mcp_app.lifecycle.publishing import CANCEL_COMMAND, REVOKE_COMMAND, RUN_TASK
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,13 @@ def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[
         for request_id in request_ids:
             ladder.cancel_requested(UUID(request_id))
     return {"ok": "looking"}
+
+
+@control_command(name=REVOKE_COMMAND, variadic="request_ids", signature="[request id …]")
+def revoke(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
+    """Requests of this site were closed while queued: drop their messages without troubling a child."""
+    worker_state.revoked.update(request_ids)
+    return {"ok": "revoked"}
 
 
 @signals.worker_init.connect

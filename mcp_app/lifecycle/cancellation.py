@@ -2,12 +2,11 @@
 
 The row and its audit are written in one transaction; only then are workers told. Refuses to stop anything itself: the
 ladder in the worker does, and the row says CANCELLED only when the work is proved stopped. A QUEUED row is closed here,
-because the compare-and-set proves that it never ran; its message is dropped by the claim that finds the row closed.
-Celery's own revoke would cost every worker's main loop several statements for each id, twice.
+because the compare-and-set proves that it never ran.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -78,10 +77,11 @@ def _record(ask: Ask, attempt: Attempt) -> Outcome:
     elif row.status == Status.RUNNING:
         audit.record_accepted(attempt, row)
         transitions.request_stop(row, _story(attempt), **_columns(attempt))
-        databases.on_commit(partial(_tell_of_stop, row))
+        databases.on_commit(partial(_pass_on, row, publishing.tell_workers_to_stop))
     else:
         audit.record_stopped(attempt, row)
         transitions.close(row, Status.CANCELLED, after=[_story(attempt)], **_columns(attempt))
+        databases.on_commit(partial(_pass_on, row, publishing.revoke))
     return outcome
 
 
@@ -111,10 +111,10 @@ def _story(attempt: Attempt) -> Event:
     return Event(EventKind.CANCEL, told)
 
 
-def _tell_of_stop(row: Request) -> None:
+def _pass_on(row: Request, tell_workers: Callable[[UUID], None]) -> None:
     """After the commit, so that whoever looks finds it."""
     wakeups.wake_server(row.server)
-    publishing.tell_workers_to_stop(row.pk)
+    tell_workers(row.pk)
 
 
 def _as_uuid(request_id: UUID | str) -> UUID | None:

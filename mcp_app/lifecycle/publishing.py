@@ -6,6 +6,7 @@ Refuses to import the tasks: they live in the workers' room.
 import logging
 import threading
 import time
+from collections import defaultdict
 from uuid import UUID
 
 from mcp_app.conf import settings
@@ -17,11 +18,12 @@ logger = logging.getLogger(__name__)
 
 RUN_TASK = "mcp_app.run"
 CANCEL_COMMAND = "mcp_cancel"
+REVOKE_COMMAND = "mcp_revoke"
 
 _speechless_until = 0.0
 _words = threading.Lock()
-_untold: list[str] = []
-_telling = False
+_unsaid: defaultdict[str, list[str]] = defaultdict(list)
+_being_said: set[str] = set()
 
 
 class BrokerUnavailableError(Exception):
@@ -48,28 +50,36 @@ def send(request_id: UUID, queue: str) -> None:
 
 
 def tell_workers_to_stop(request_id: UUID) -> None:
-    """Tell the workers that a running request is to be cancelled: now or, while another thread is telling them of
-    others, with its next word. A lost word costs time only: they look, too.
+    """Tell the workers that a running request is to be cancelled. A lost word costs time only: they look, too."""
+    _tell(CANCEL_COMMAND, request_id)
+
+
+def revoke(request_id: UUID) -> None:
+    """Tell the workers to drop the message of a row that was closed while queued.
+
+    Not by Celery's own command: for every id that one asks the result backend, and writes to it, in the worker's loop.
     """
-    global _telling
+    _tell(REVOKE_COMMAND, request_id)
+
+
+def _tell(command: str, request_id: UUID) -> None:
+    """Say it now; or, while another thread is saying such a word, leave it to be said with its next one."""
     with _words:
-        _untold.append(str(request_id))
-        if _telling:
+        _unsaid[command].append(str(request_id))
+        if command in _being_said:
             return
-        _telling = True
+        _being_said.add(command)
     try:
-        while request_ids := _next_words():
-            _control(CANCEL_COMMAND, {"request_ids": request_ids})
+        while request_ids := _next_words(command):
+            _control(command, {"request_ids": request_ids})
     finally:
-        _telling = False
+        _being_said.discard(command)
 
 
-def _next_words() -> list[str]:
-    global _telling
+def _next_words(command: str) -> list[str]:
     with _words:
-        request_ids = list(_untold)
-        _untold.clear()
-        _telling = bool(request_ids)
+        if not (request_ids := _unsaid.pop(command, [])):
+            _being_said.discard(command)
         return request_ids
 
 

@@ -124,11 +124,11 @@ def test_words_of_a_crowd_that_leaves_are_said_together(monkeypatch):
 
     monkeypatch.setattr(publishing.broker, "broadcast", slow_broadcast)
     ids = [uuid.uuid4() for _ in range(20)]
-    first = threading.Thread(target=publishing.tell_workers_to_stop, args=(ids[0],))
+    first = threading.Thread(target=publishing.revoke, args=(ids[0],))
     first.start()
     assert first_said.wait(10)
     for request_id in ids[1:]:
-        publishing.tell_workers_to_stop(request_id)
+        publishing.revoke(request_id)
     go_on.set()
     first.join()
     assert said == [[str(ids[0])], [str(request_id) for request_id in ids[1:]]]
