@@ -6,6 +6,7 @@ A signal is not seen inside a long query, and a connection interrupted in mid-qu
 import logging
 import sqlite3
 from contextlib import suppress
+from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -13,6 +14,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 logger = logging.getLogger(__name__)
 
 QUERY_CANCEL_TIMEOUT = 1.0
+POSTGRESQL_ACTIVE = 1
+"""libpq's PQTRANS_ACTIVE."""
 
 
 def of_this_thread() -> list[BaseDatabaseWrapper]:
@@ -20,19 +23,51 @@ def of_this_thread() -> list[BaseDatabaseWrapper]:
     return list(connections.all())
 
 
-def cancel_queries(wrappers: list[BaseDatabaseWrapper]) -> None:
+def freshen() -> None:
+    """Before a call: drop the connections that are too old or that the database ended meanwhile."""
+    for wrapper in connections.all(initialized_only=True):
+        wrapper.close_if_unusable_or_obsolete()
+
+
+def drop_unfinished(wrappers: list[BaseDatabaseWrapper]) -> None:
+    """After a call: a transaction that it left open is rolled back, or the next call would run inside it."""
+    if any(wrapper.connection is not None and wrapper.in_atomic_block for wrapper in wrappers):
+        logger.warning("a tool left a transaction open; it is rolled back")
+        drop_all()
+
+
+def executing(wrappers: list[BaseDatabaseWrapper]) -> list[BaseDatabaseWrapper]:
+    """Those whose connection executes something, as far as a driver tells: SQLite's does not, so it counts."""
+    return [wrapper for wrapper in wrappers if wrapper.connection is not None and _may_execute(wrapper.connection)]
+
+
+def _may_execute(raw: Any) -> bool:
+    protocol = getattr(raw, "pgconn", None)
+    return protocol is None or protocol.transaction_status == POSTGRESQL_ACTIVE
+
+
+def cancel_queries(wrappers: list[BaseDatabaseWrapper], *, no_sqlite: bool = False) -> None:
     """Cancel what the connections are executing, from another thread than theirs."""
-    for wrapper in wrappers:
+    for wrapper in list(wrappers):
         raw = wrapper.connection
         if raw is None:
             continue
         try:
             if isinstance(raw, sqlite3.Connection):
-                raw.interrupt()
+                if not no_sqlite:
+                    raw.interrupt()
             elif hasattr(raw, "cancel_safe"):
                 raw.cancel_safe(timeout=QUERY_CANCEL_TIMEOUT)
         except Exception:
             logger.warning("a query on %s could not be cancelled", wrapper.alias, exc_info=True)
+
+
+def close_raw(wrappers: list[BaseDatabaseWrapper]) -> None:
+    """Close the connections of threads that have ended, without asking them anything."""
+    for wrapper in wrappers:
+        if wrapper.connection is not None:
+            with suppress(Exception):
+                wrapper.connection.close()
 
 
 def drop_all() -> None:

@@ -53,6 +53,7 @@ class ToolContext(Context):
         self._recorder = recorder
         self._interrupter = interrupter
         self._cancelled = threading.Event()
+        self._put_off: Callable[[], object] | None = None
         self._progress = -math.inf
         self.partial_result: Any = None
         """Kept for the administrators if the call is cancelled: set it to what is done so far."""
@@ -104,8 +105,25 @@ class ToolContext(Context):
     @contextmanager
     def shield(self) -> Iterator[None]:
         """Finish the block before anything is raised in it. A kill, where the policy allows one, is not put off."""
-        with self._interrupter.shield():
-            yield
+        try:
+            with self._interrupter.shield():
+                yield
+        finally:
+            if not self._interrupter.shielded and (put_off := self._put_off) is not None:
+                self._put_off = None
+                put_off()
+
+    def when_unshielded(self, action: Callable[[], object]) -> None:
+        """Call `action` now, or at the end of the shield that an `async` tool is in. In the tool's own thread.
+
+        Not once the tool was interrupted: it is cleaning up.
+        """
+        if self._interrupter.raised:
+            return
+        if self._interrupter.shielded:
+            self._put_off = action
+        else:
+            action()
 
     def run(
         self,
@@ -167,7 +185,7 @@ class ToolContext(Context):
     def _post(self, event: Event) -> None:
         # An interrupt between the acquisition of the recorder's lock and its release would leave it held for good.
         with self._interrupter.shield():
-            self._recorder.post(event)
+            self._recorder.post(self.request.id, event)
 
 
 _current: ContextVar[ToolContext] = ContextVar("mcp_app_context")

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 INTERRUPT_SIGNAL = signal.SIGUSR2
+DELICATE_MODULES = frozenset({"logging", "importlib._bootstrap"})
 
 
 class ToolCancelled(BaseException):
@@ -42,6 +43,7 @@ class Interrupter:
         self._target: UUID | None = None
         self._shields = 0
         self._thread = threading.main_thread()
+        self._insisting = False
         self.raised = False
 
     def install(self) -> None:
@@ -51,11 +53,14 @@ class Interrupter:
         """
         signal.signal(INTERRUPT_SIGNAL, self._handle)
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT_SIGNAL})
 
     def run(self, request_id: UUID, body: Callable[[], Any]) -> Returned | Raised:
         """Call `body` armed for `request_id`. What it raises is returned; a late interrupt does not lose a value."""
         outcome: Returned | Raised | None = None
+        self.install()  # a tool before may have taken or blocked the signals
         self.raised = False
+        self._insisting = False
         self._shields = 0
         try:
             try:
@@ -67,9 +72,12 @@ class Interrupter:
             return outcome or Raised(error)
         return outcome
 
-    def interrupt(self, request_id: UUID) -> None:
-        """Ask for the interrupt, from any thread. Idempotent: one body is interrupted once."""
-        self._target = request_id
+    def interrupt(self, request_id: UUID, *, insist: bool = False) -> None:
+        """Ask for the interrupt, from any thread. Idempotent: one body is interrupted once.
+
+        It may not be raised where that would be lost or do harm (see `_is_delicate`): ask again, at last with `insist`.
+        """
+        self._target, self._insisting = request_id, insist
         if self._thread.ident is not None:
             signal.pthread_kill(self._thread.ident, INTERRUPT_SIGNAL)
 
@@ -79,7 +87,10 @@ class Interrupter:
 
     @contextmanager
     def shield(self) -> Iterator[None]:
-        """Put the interrupt off until the block has ended."""
+        """Put the interrupt off until the block has ended. In other threads, which none strikes, it does nothing."""
+        if threading.get_ident() != self._thread.ident:
+            yield
+            return
         self._shields += 1
         try:
             yield
@@ -88,10 +99,21 @@ class Interrupter:
             self._raise_if_due()
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        self._raise_if_due()
+        if self._insisting or not _is_delicate(frame):
+            self._raise_if_due()
 
     def _raise_if_due(self) -> None:
         if self._armed is not None and self._armed == self._target and not self._shields:
             self._armed = None
             self.raised = True
             raise ToolCancelled
+
+
+def _is_delicate(frame: FrameType | None) -> bool:
+    """Whether an exception raised in `frame` is swallowed (finalizers), or would leave what the whole process shares
+    in pieces: a lock of logging held for good, a module half imported. Looks no further up than the armed body."""
+    while frame is not None and frame.f_code is not Interrupter.run.__code__:
+        if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in DELICATE_MODULES:
+            return True
+        frame = frame.f_back
+    return False

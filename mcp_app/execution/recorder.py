@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 RETRY_SECONDS = 30.0
+END_RETRY_SECONDS = 600.0
+"""An end that is not written leaves a row that looks alive as long as this process does."""
 
 
 class EventBuffer:
@@ -84,13 +86,13 @@ class Recorder:
     def start(self) -> None:
         threading.Thread(target=self._run, name="mcp-recorder", daemon=True).start()
 
-    def call(self, function: Callable[[], R]) -> R:
-        """Run `function` on the recorder's thread and wait for it; a database that is away is tried again."""
+    def call(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
+        """Run `function` on the recorder's thread and wait; a database that is away is tried again for `patience` s."""
         future: Future[R] = Future()
 
         def job() -> None:
             try:
-                future.set_result(_insist(function))
+                future.set_result(_insist(function, patience))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -113,9 +115,14 @@ class Recorder:
             self._request_id = request_id
             self._buffer = EventBuffer(time.monotonic())
 
-    def post(self, event: Event) -> None:
-        """Have an event of the open request stored soon. Never blocks on the database."""
+    def post(self, request_id: UUID, event: Event) -> None:
+        """Have an event of the open request stored soon; of another, which a thread outlived, nothing is kept.
+
+        Never blocks on the database.
+        """
         with self._condition:
+            if request_id != self._request_id:
+                return
             self._buffer.offer(event, time.monotonic())
             self._condition.notify()
 
@@ -128,7 +135,7 @@ class Recorder:
                 self._request_id = None
             return ending()
 
-        return self.call(last)
+        return self.call(last, patience=END_RETRY_SECONDS)
 
     def _enqueue(self, job: Callable[[], None]) -> None:
         with self._condition:
@@ -178,9 +185,9 @@ def _newest_progress(taken: list[Event]) -> dict[str, Any]:
     return {}
 
 
-def _insist(function: Callable[[], R]) -> R:
-    """Call `function` until the database answers, for at most RETRY_SECONDS, on a fresh connection each time."""
-    give_up_at = time.monotonic() + RETRY_SECONDS
+def _insist(function: Callable[[], R], patience: float) -> R:
+    """Call `function` until the database answers, for at most `patience` seconds, on a fresh connection each time."""
+    give_up_at = time.monotonic() + patience
     delay = 0.05
     while True:
         try:

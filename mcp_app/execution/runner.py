@@ -4,10 +4,9 @@ At most once: the claim lets one message run a row, and nothing here runs a tool
 is told; Celery's own result is for people, never the truth.
 """
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,12 +19,12 @@ from mcp_app.catalogue import results
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
-from mcp_app.execution import child, connections, processes
+from mcp_app.execution import child, connections, coroutines, processes
 from mcp_app.execution.child import Child
 from mcp_app.execution.context import ToolContext, entered
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.interrupt import Raised, Returned
-from mcp_app.execution.watcher import Running, task_canceller
+from mcp_app.execution.watcher import Running
 from mcp_app.lifecycle import transitions
 from mcp_app.models import Request
 from mcp_app.states import Stage, Status
@@ -58,7 +57,7 @@ def run(task: Task, request_id: UUID) -> str:
 
 def claim(here: Child, request_id: UUID) -> Request:
     """QUEUED → RUNNING, or Ignore: cancelled, claimed by another message's run, or purged."""
-    row = here.recorder.call(partial(transitions.claim, request_id, worker=worker_identity().boot_id, pid=here.pid))
+    row = here.recorder.call(partial(_claim, here, request_id))
     if row is None:
         logger.info("request %s is not to be run", request_id)
         raise Ignore
@@ -70,6 +69,7 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
     context = ToolContext(row, here.recorder, here.interrupter)
     running = Running(row, context, connections.of_this_thread())
     try:
+        connections.freshen()
         body = prepare(row, context, running)
     except Exception as error:
         return running, Raised(error)
@@ -85,6 +85,7 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
     if context.is_cancelled:
         connections.drop_all()
         processes.kill_leftovers(row.pk)
+    connections.drop_unfinished(running.wrappers)
     return running, outcome
 
 
@@ -96,28 +97,43 @@ def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[]
     arguments = bind(tool, row.arguments)
     if (parameter := tool.signature.context_parameter) is not None:
         arguments[parameter] = context
-    if tool.is_async:
-        return partial(_run_coroutine, partial(tool.function, **arguments), running)
-    return partial(tool.function, **arguments)
+    function = partial(tool.function, **arguments)
+    return partial(_answer, tool, context, partial(coroutines.run, function, running) if tool.is_async else function)
 
 
 def conclude(row: Request, running: Running, outcome: Returned | Raised) -> Ending:
     """What the outcome means: a stop if the cancellation reached the tool, else a result or an error."""
+    try:
+        return _conclude(row, running, outcome)
+    except Exception as error:  # what a tool leaves may raise whatever is done with it
+        logger.exception("how request %s ended cannot be told", row.pk)
+        status = Status.CANCELLED if running.context.is_cancelled else Status.FAILED
+        result = None if status == Status.CANCELLED else results.error_result(results.FAILED)
+        return Ending(status, result=result, error={"cause": "tool", "type": type(error).__name__})
+
+
+def _conclude(row: Request, running: Running, outcome: Returned | Raised) -> Ending:
     tool = registered_tools().get(row.tool)
     context = running.context
     if isinstance(outcome, Raised):
         if context.is_cancelled:
             return _stopped(tool, context, outcome.error)
         return _failed(row, outcome.error)
+    value, result = outcome.value
     if context.observed:
-        context.partial_result = outcome.value
+        context.partial_result = value
         return _stopped(tool, context, None)
-    return _completed(row, tool, outcome.value)
+    return Ending(Status.FAILED if result.get("isError") else Status.COMPLETED, result=result)
 
 
 def close(here: Child, row: Request, running: Running, ending: Ending) -> Status | None:
     """Write the end; None when it was not this worker's to write (killed, lost, or closed by somebody else)."""
-    status = here.recorder.close(partial(_write, row, running, ending))
+    try:
+        status = here.recorder.close(partial(_write, row, running, ending))
+    except Exception as error:
+        logger.exception("the end of request %s cannot be stored as it is", row.pk)
+        bare = Ending(Status.FAILED, error={"cause": "storage", "type": type(error).__name__})
+        status = here.recorder.close(partial(_write, row, running, bare))
     if status is None and _is_being_killed(here, row):
         # The kill is on its way: outside the task pipe it harms nobody else.
         time.sleep(STAND_STILL_SECONDS)
@@ -139,20 +155,20 @@ def report(task: Task, row: Request, status: Status | None, ending: Ending) -> s
     return status.value
 
 
-def _run_coroutine(function: Callable[[], Awaitable[Any]], running: Running) -> Any:
-    async def main() -> Any:
-        current = asyncio.current_task()
-        assert current is not None
-        running.cancel_task = task_canceller(asyncio.get_running_loop(), current)
-        if running.context.is_cancelled:
-            current.cancel()
-        return await function()
+def _claim(here: Child, request_id: UUID) -> Request | None:
+    worker = worker_identity().boot_id
+    row = transitions.claim(request_id, worker=worker, pid=here.pid)
+    if row is None:
+        # A commit whose answer was lost: this process runs nothing, so what it has claimed is what it claimed just now.
+        ours = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker, worker_pid=here.pid)
+        row = ours.filter(killing=False).first()
+    return row
 
-    try:
-        with asyncio.Runner() as runner:
-            return runner.run(main())
-    finally:
-        running.cancel_task = None
+
+def _answer(tool: RegisteredTool, context: ToolContext, function: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
+    """What the tool returned, and that as a result: a lazy value is the tool's work, too, to be watched and stopped."""
+    value = function()
+    return value, {} if context.observed else results.to_result(tool, value)
 
 
 def _write(row: Request, running: Running, ending: Ending, *, fenced: bool = False) -> Status | None:
@@ -170,15 +186,6 @@ def _write(row: Request, running: Running, ending: Ending, *, fenced: bool = Fal
 
 def _is_being_killed(here: Child, row: Request) -> bool:
     return here.recorder.call(Request.objects.filter(pk=row.pk, status=Status.RUNNING, killing=True).exists)
-
-
-def _completed(row: Request, tool: RegisteredTool | None, value: Any) -> Ending:
-    assert tool is not None
-    try:
-        result = results.to_result(tool, value)
-    except InvalidResult as error:
-        return _failed(row, error)
-    return Ending(Status.FAILED if result.get("isError") else Status.COMPLETED, result=result)
 
 
 def _failed(row: Request, error: BaseException) -> Ending:

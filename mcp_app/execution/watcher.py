@@ -28,11 +28,16 @@ from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.lifecycle.wakeups import listening_socket
 from mcp_app.models import Request
-from mcp_app.states import CancelPolicy, Cause, Stage
+from mcp_app.states import CancelPolicy, Cause, Stage, Status
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 1.0
+ASK_AGAIN_AFTER = 0.02
+ASK_TIMES = 50
+"""How often an interrupt is asked for that the tool's place in the code puts off, before it is raised anywhere."""
+HANDLING = 0.005
+"""Seconds in which a tool that is in Python code has been interrupted."""
 ASYNC_GRACE = 0.1
 """What an `async` tool is given, at the least, between `asyncio` cancellation and the interrupt."""
 STAGE_AFTER = 0.2
@@ -51,7 +56,10 @@ class Running:
     row: Request
     context: ToolContext
     wrappers: list[BaseDatabaseWrapper]
+    wrappers_of_threads: list[BaseDatabaseWrapper] = field(default_factory=list)
     stage: Stage = Stage.NONE
+    asked: int = 0
+    """How often the interrupt has been asked for."""
     cancel_task: Callable[[], None] | None = None
     """Cancels the `asyncio` task of an `async` tool, from any thread."""
     timers: list[tuple[float, Callable[["Running"], None]]] = field(default_factory=list)
@@ -126,21 +134,23 @@ class Watcher:
         running = self._running
         if running is None:
             return
-        if not running.context.is_cancelled and self._is_cancel_requested(running.row.pk):
+        if not running.context.is_cancelled and self._is_to_stop(running.row.pk):
             self._cooperate(running)
         while running.timers and running.timers[0][0] <= time.monotonic() and running is self._running:
             running.timers.pop(0)[1](running)
 
-    def _is_cancel_requested(self, request_id: UUID) -> bool:
-        return Request.objects.filter(pk=request_id, cancel_requested_at__isnull=False).exists()
+    def _is_to_stop(self, request_id: UUID) -> bool:
+        """Whether the call was cancelled, or given up for lost: then nobody waits for it, nor could cancel it."""
+        wanted = Request.objects.filter(pk=request_id, status=Status.RUNNING, cancel_requested_at__isnull=True)
+        return not wanted.exists()
 
     def _cooperate(self, running: Running) -> None:
         running.stage = Stage.COOPERATIVE
         running.context.cancel()
         running.after(STAGE_AFTER, self._note_stage)
         grace = running.row.cooperative_grace
-        if running.cancel_task is not None:
-            running.cancel_task()
+        if (cancel_task := running.cancel_task) is not None:
+            cancel_task()
             grace = max(grace, ASYNC_GRACE)
         if running.row.cancel_policy != CancelPolicy.COOPERATIVE:
             running.after(grace, self._interrupt)
@@ -149,10 +159,18 @@ class Watcher:
         with self._lock:
             if running is not self._running:
                 return
-            self._interrupter.interrupt(running.row.pk)
+            running.asked += 1
+            executing = connections.executing(running.wrappers)
+            self._interrupter.interrupt(running.row.pk, insist=running.asked > ASK_TIMES)
+            time.sleep(HANDLING)
             if not self._interrupter.shielded:
-                connections.cancel_queries(running.wrappers)
-        running.after(STAGE_AFTER, self._note_stage)
+                # Interrupted, it may have begun to clean up on SQLite; on PostgreSQL the query goes on without it.
+                connections.cancel_queries(executing, no_sqlite=self._interrupter.raised)
+                connections.cancel_queries(running.wrappers_of_threads)
+        if not self._interrupter.raised and running.asked <= ASK_TIMES:
+            running.after(ASK_AGAIN_AFTER, self._interrupt)
+        if running.asked == 1:
+            running.after(STAGE_AFTER, self._note_stage)
 
     def _note_stage(self, running: Running) -> None:
         if self._interrupter.raised:
@@ -169,12 +187,14 @@ class Watcher:
             self._cooperate(running)
 
 
-def task_canceller(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[object]") -> Callable[[], None]:
-    """A function that cancels `task` from any thread; nothing once its loop is closed."""
+def task_canceller(
+    loop: asyncio.AbstractEventLoop, task: "asyncio.Task[object]", context: ToolContext
+) -> Callable[[], None]:
+    """A function that cancels `task` from any thread, after `context.shield()`; nothing once its loop is closed."""
 
     def cancel_task() -> None:
         try:
-            loop.call_soon_threadsafe(task.cancel)
+            loop.call_soon_threadsafe(context.when_unshielded, task.cancel)
         except RuntimeError:
             logger.debug("the tool's event loop ended before its cancellation")
 

@@ -1,5 +1,6 @@
 """The interrupt strikes the armed body of the targeted request, once, and nothing else."""
 
+import logging
 import threading
 import time
 import uuid
@@ -110,6 +111,64 @@ def test_a_shielded_block_that_raises_still_ends_in_the_interrupt(interrupter):
     outcome = interrupter.run(request_id, body)
     assert isinstance(outcome, Raised)
     assert isinstance(outcome.error, ToolCancelled)
+
+
+def test_an_interrupt_is_not_swallowed_by_a_finalizer(interrupter):
+    request_id = uuid.uuid4()
+
+    class Finalized:
+        def __del__(self):
+            interrupter.interrupt(request_id)
+
+    def body():
+        Finalized()
+        assert not interrupter.raised
+        interrupter.interrupt(request_id)
+
+    outcome = interrupter.run(request_id, body)
+    assert isinstance(outcome, Raised)
+    assert isinstance(outcome.error, ToolCancelled)
+
+
+def test_an_interrupt_does_not_leave_a_lock_of_logging_held(interrupter):
+    request_id, raised_inside = uuid.uuid4(), []
+
+    class Interrupted(logging.Handler):
+        def emit(self, record):
+            interrupter.interrupt(request_id)
+            raised_inside.append(interrupter.raised)
+
+    record = logging.makeLogRecord({"msg": "words"})
+    assert interrupter.run(request_id, lambda: Interrupted().handle(record)) is not None
+    assert raised_inside == [False]
+
+
+def test_an_interrupt_that_insists_is_raised_wherever_the_body_is(interrupter):
+    request_id = uuid.uuid4()
+
+    class Stuck(logging.Handler):
+        def emit(self, record):
+            interrupter.interrupt(request_id, insist=True)
+
+    outcome = interrupter.run(request_id, lambda: Stuck().handle(logging.makeLogRecord({})))
+    assert isinstance(outcome, Raised)
+
+
+def test_a_shield_in_another_thread_puts_nothing_off(interrupter):
+    request_id, inside, over = uuid.uuid4(), threading.Event(), threading.Event()
+
+    def elsewhere():
+        with interrupter.shield():
+            inside.set()
+            over.wait(5)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    inside.wait(5)
+    outcome = interrupter.run(request_id, lambda: interrupter.interrupt(request_id))
+    over.set()
+    thread.join()
+    assert isinstance(outcome, Raised)
 
 
 def test_many_late_interrupts_hit_no_innocent_body(interrupter):

@@ -1,0 +1,108 @@
+"""The run of an `async` tool: its event loop, and the threads that its blocking parts run in.
+
+A stop is not over before those threads have ended: they belong to the call, and their database connections end with it.
+No interrupt reaches them, only what they ask of the context and the cancellation of what they query. Refuses to leave
+the loop to a task that swallows its cancellation.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from mcp_app.execution import connections
+from mcp_app.execution.interrupt import ToolCancelled
+from mcp_app.execution.watcher import Running, task_canceller
+
+logger = logging.getLogger(__name__)
+
+LAST_WORDS = 1.0
+"""Seconds that the tasks of an interrupted tool are given to clean up."""
+
+
+class _Threads(ThreadPoolExecutor):
+    """Threads of one call. The watcher knows their connections, and cancels what those execute."""
+
+    def __init__(self, running: Running, max_workers: int | None = None) -> None:
+        super().__init__(max_workers, thread_name_prefix="mcp-tool", initializer=self._meet)
+        self._running = running
+        self._wrappers: list[BaseDatabaseWrapper] = []
+        self._open: set[Future[Any]] = set()
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        future = super().submit(function, *args, **options)
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        return future
+
+    def end(self) -> None:
+        """Wait until nothing runs in the threads any more, and close their connections.
+
+        Not by joining them: a join that was interrupted takes its thread for ended (CPython 3.11).
+        """
+        self.shutdown(wait=False, cancel_futures=True)
+        wait(list(self._open))
+        connections.close_raw(self._wrappers)
+
+    def _meet(self) -> None:
+        mine = connections.of_this_thread()
+        self._wrappers.extend(mine)
+        self._running.wrappers_of_threads.extend(mine)
+
+
+def run(function: Callable[[], Awaitable[Any]], running: Running) -> Any:
+    """Call a coroutine function in a loop of its own, to its end and that of every task and thread it started."""
+    blocking, sensitive = _Threads(running), _Threads(running, 1)
+    try:
+        with asyncio.Runner() as runner:
+            runner.get_loop().set_default_executor(blocking)
+            try:
+                return runner.run(_main(function, running, sensitive))
+            except ToolCancelled:
+                _end_tasks(runner.get_loop())
+                raise
+            finally:
+                running.cancel_task = None
+    finally:
+        try:
+            _end_all(blocking, sensitive)
+        except ToolCancelled:  # the interrupt, of which there is one, struck here
+            _end_all(blocking, sensitive)
+            raise
+
+
+async def _main(function: Callable[[], Awaitable[Any]], running: Running, sensitive: ThreadPoolExecutor) -> Any:
+    current = asyncio.current_task()
+    assert current is not None
+    running.cancel_task = task_canceller(asyncio.get_running_loop(), current, running.context)
+    if running.context.is_cancelled:
+        current.cancel()
+    # The process has one thread for this, which a query of the call before might keep. Not entered, as its exit fails
+    # where a coroutine is closed from outside; the context ends with the task.
+    own = ThreadSensitiveContext()
+    SyncToAsync.context_to_thread_executor[own] = sensitive
+    SyncToAsync.thread_sensitive_context.set(own)
+    return await function()
+
+
+def _end_all(*pools: _Threads) -> None:
+    for pool in pools:
+        pool.end()
+
+
+def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what is left in the loop; after LAST_WORDS close the coroutines that take no notice."""
+    if not (tasks := asyncio.all_tasks(loop)):
+        return
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_WORDS))
+    loop.set_exception_handler(lambda _, context: logger.debug("after the stop: %s", context["message"]))
+    for task in tasks:
+        coroutine = task.get_coro()
+        if not task.done() and coroutine is not None:
+            coroutine.close()

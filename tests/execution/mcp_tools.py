@@ -1,0 +1,5 @@
+"""Where the catalogue finds these tests' tools."""
+
+from tests.execution import tools
+
+__all__ = ["tools"]

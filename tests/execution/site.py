@@ -1,0 +1,180 @@
+"""A site that consists of its workers: real `mcp worker` processes, and a driver process beside them."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.acceptance.services import own_services
+from tests.execution import driver
+
+ROOT = Path(__file__).parents[2]
+MANAGE = (sys.executable, "manage.py")
+SETTINGS = "tests.execution.settings"
+PATIENCE = 30.0
+
+
+def eventually(condition: Callable[[], Any], what: str = "it", within: float = PATIENCE) -> Any:
+    """The first true value of `condition`."""
+    give_up_at = time.monotonic() + within
+    while not (value := condition()):
+        assert time.monotonic() < give_up_at, f"{what} did not happen in {within:g} s"
+        time.sleep(0.01)
+    return value
+
+
+class Worker:
+    """One worker: its main process, its log."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self.process.pid
+
+    def children(self) -> set[int]:
+        """The processes of its pool."""
+        return {child.pid for child in psutil.Process(self.pid).children()}
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+
+class Site:
+    """Workers on a data folder of their own, embedded unless `engines` names others."""
+
+    def __init__(self, data: Path, engines: dict[str, str]) -> None:
+        self.data = data
+        self.mcp_alias = "default" if "MCPSITE_DATABASE" in engines else "mcp"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("MCPSITE_")},
+            **engines,
+            "DJANGO_SETTINGS_MODULE": SETTINGS,
+            "MCPSITE_DATA": str(data),
+        }
+        self.workers: list[Worker] = []
+        self.patience = 300.0
+        self._driver = ProcessPoolExecutor(
+            1, mp_context=get_context("spawn"), initializer=driver.prepare, initargs=(self.environment,)
+        )
+
+    @classmethod
+    @contextmanager
+    def opened(cls, data: Path, engines: dict[str, str]) -> Iterator["Site"]:
+        site = cls(data, engines)
+        try:
+            if engines or not (data / "site.sqlite3").exists():
+                site.ask(driver.migrate)
+            yield site
+        finally:
+            site.close()
+
+    def ask(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        return self._driver.submit(function, *args, **options).result(self.patience)
+
+    def start_worker(self, *, concurrency: int = 2, **environment: str) -> Worker:
+        known = {pid for _, pid in self.ask(driver.workers)}
+        command = [
+            sys.executable,
+            "manage.py",
+            "mcp",
+            "worker",
+            f"--settings={SETTINGS}",
+            f"--concurrency={concurrency}",
+        ]
+        log = self.data / f"worker{len(self.workers)}.log"
+        worker = Worker(command, {**self.environment, **environment}, log)
+        self.workers.append(worker)
+
+        def ready() -> bool:
+            assert worker.process.poll() is None, worker.log.read_text()
+            return bool({pid for _, pid in self.ask(driver.workers)} - known)
+
+        eventually(ready, "the worker's start")
+        return worker
+
+    def submit(self, tool: str, arguments: dict[str, Any] | None = None, **changes: Any) -> str:
+        return str(self.ask(driver.submit, tool, arguments or {}, **changes))
+
+    def begin(self, tool: str, arguments: dict[str, Any] | None = None, **changes: Any) -> str:
+        """Submit a call and wait until it runs."""
+        request_id = self.submit(tool, arguments, **changes)
+        self.ask(driver.running, request_id)
+        return request_id
+
+    def cancel(self, request_id: str) -> str:
+        return str(self.ask(driver.cancel, request_id))
+
+    def ended(self, request_id: str, within: float = 20.0) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask(driver.ended, request_id, within)
+        return found
+
+    def call(self, tool: str, arguments: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+        """Call a tool and wait for its end."""
+        return self.ended(self.submit(tool, arguments, **changes))
+
+    def text(self, tool: str, arguments: dict[str, Any] | None = None) -> str:
+        """What a tool says."""
+        ended = self.call(tool, arguments)
+        assert ended["status"] == "completed", ended
+        return str(ended["result"]["content"][0]["text"])
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process of this site, the driver and its helper excepted."""
+        found = []
+        mine = {child.pid for child in psutil.Process().children()}
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("MCPSITE_DATA") == str(self.data) and process.pid not in mine | {os.getpid()}:
+                    found.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return [*found, *(psutil.Process(w.pid) for w in self.workers if w.process.poll() is None)]
+
+    def close(self) -> None:
+        """End everything at once: the tests that care have seen how a worker ends by itself."""
+        for worker in self.workers:
+            worker.process.kill()
+            worker.process.wait()
+        self._driver.shutdown()
+        for process in self.processes():
+            process.kill()
+
+
+@contextmanager
+def engines_of(kind: str) -> Iterator[dict[str, str]]:
+    """The environment of a site: `embedded`, `engines` (PostgreSQL and Redis of its own), or `redis` alone."""
+    if kind == "embedded":
+        yield {}
+        return
+    with own_services() as services:
+        yield services if kind == "engines" else {"MCPSITE_BROKER": services["MCPSITE_BROKER"]}
+
+
+def stop(site: Site, code: str, tool: str = "python", **changes: Any) -> dict[str, Any]:
+    """Run code as a tool, cancel it once it has created the file `READY`, and give the row of its end."""
+    ready = site.data / f"ready-{time.monotonic_ns()}"
+    source = f"READY = {str(ready)!r}\n{textwrap.dedent(code)}"
+    request_id = site.submit(tool, {"code": source}, **changes)
+    eventually(ready.exists, f"the tool's start ({site.ask(driver.row, request_id)})")
+    assert site.cancel(request_id) == "accepted"
+    return site.ended(request_id)

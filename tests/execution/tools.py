@@ -1,0 +1,117 @@
+"""Tools that try what a worker must outlive."""
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from django.db import connection, transaction
+
+from mcp_app.tools import ToolContext, tool
+from tests.everything.models import LockedRow
+from tests.everything.steps import append
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000000) SELECT count(*) FROM n"
+SLOW = {"sqlite": ENDLESS, "postgresql": "SELECT pg_sleep(60)"}
+
+logger = logging.getLogger(__name__)
+
+
+@tool
+def brief(path: str, name: str, seconds: float) -> str:
+    """Append a line and take a moment."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(descriptor, f"{name}\n".encode())
+    finally:
+        os.close(descriptor)
+    time.sleep(seconds)
+    return name
+
+
+@tool
+def meet(folder: str, name: str, guests: int) -> str:
+    """Wait until as many calls as `guests` run at once."""
+    append(os.path.join(folder, name), "here")
+    until = time.monotonic() + 15
+    while len(os.listdir(folder)) < guests:
+        if time.monotonic() > until:
+            raise TimeoutError("nobody came")
+        time.sleep(0.005)
+    return name
+
+
+@tool
+def pid() -> str:
+    """The process that runs this."""
+    return str(os.getpid())
+
+
+@tool
+def doze(seconds: float) -> str:
+    """Sleep."""
+    time.sleep(seconds)
+    return "slept"
+
+
+@tool
+def slow_query() -> str:
+    """A query that does not end by itself."""
+    with connection.cursor() as cursor:
+        cursor.execute(SLOW[connection.vendor])
+    return "ended"
+
+
+@tool
+def shielded_query(seconds: float, ctx: ToolContext) -> str:
+    """Queries inside a shield; what they found is kept."""
+    with ctx.shield():
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+        ctx.partial_result = "whole"
+    time.sleep(60)
+    return "not cancelled"
+
+
+@tool
+def orm_loop() -> str:
+    """Write and read until stopped."""
+    while True:
+        with transaction.atomic():
+            row, _ = LockedRow.objects.get_or_create(pk=2)
+            row.commits += 1
+            row.save()
+
+
+@tool
+def orm_probe() -> str:
+    """Use the connection as a tool does."""
+    with transaction.atomic():
+        return f"{LockedRow.objects.count()} {connection.in_atomic_block} {len(connection.savepoint_ids)}"
+
+
+@tool
+def python(code: str, ctx: ToolContext) -> Any:
+    """Run any code; `answer` is what it leaves."""
+    names: dict[str, Any] = {"ctx": ctx, **{m.__name__: m for m in MODULES}}
+    exec(code, names)
+    return names.get("answer", "done")
+
+
+@tool
+async def python_async(code: str, ctx: ToolContext) -> Any:
+    """Run the coroutine function `main` that the code defines."""
+    names: dict[str, Any] = {"ctx": ctx, **{m.__name__: m for m in MODULES}}
+    exec(code, names)
+    return await names["main"]()
+
+
+MODULES = (asyncio, logging, os, random, signal, subprocess, sys, threading, time)
