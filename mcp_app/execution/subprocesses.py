@@ -3,18 +3,27 @@
 Refuses a shell: the command is a list of arguments.
 """
 
+import codecs
+import io
+import logging
 import os
-import queue
+import selectors
 import signal
 import subprocess
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
+from mcp_app.catalogue.errors import ToolError
+
+logger = logging.getLogger(__name__)
+
 POLL_SECONDS = 0.1
 TERMINATE_GRACE = 0.3
+READ_BYTES = 65_536
+MAX_LINE_CHARS = 65_536
+"""A longer line is handed on in pieces."""
 MAX_OUTPUT_CHARS = 1_000_000
 
 
@@ -28,22 +37,38 @@ class Completed:
 
 
 class _Output:
-    """The lines printed so far, up to MAX_OUTPUT_CHARS."""
+    """What was printed so far, up to MAX_OUTPUT_CHARS."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._chars = 0
+        self._room = MAX_OUTPUT_CHARS
         self.truncated = False
 
     def add(self, line: str) -> None:
-        if self._chars + len(line) > MAX_OUTPUT_CHARS:
-            self.truncated = True
-            return
-        self._lines.append(line)
-        self._chars += len(line)
+        if self._room:
+            self._lines.append(line[: self._room])
+        self.truncated = self.truncated or len(line) > self._room
+        self._room -= min(len(line), self._room)
 
     def text(self) -> str:
         return "".join(self._lines)
+
+
+class _Lines:
+    """Bytes in, complete lines out; line ends become `\\n`."""
+
+    def __init__(self) -> None:
+        utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = io.IncrementalNewlineDecoder(utf8, translate=True)
+        self._rest = ""
+
+    def feed(self, data: bytes) -> Iterator[str]:
+        """The lines that `data` completes; without data, the end, what is left."""
+        *lines, self._rest = (self._rest + self._decoder.decode(data, final=not data)).split("\n")
+        yield from (f"{line}\n" for line in lines)
+        if self._rest and (not data or len(self._rest) >= MAX_LINE_CHARS):
+            yield self._rest
+            self._rest = ""
 
 
 def run(
@@ -59,55 +84,73 @@ def run(
 
     Standard error is part of the output, standard input is empty. If `check`, `on_line` or an interrupt raises, the
     process and its group are terminated, then killed; `on_partial` is given what was printed; the exception goes on.
+    Raises ToolError where the program cannot be started.
     """
-    process = subprocess.Popen(  # noqa: S603 - a list of arguments, from the tool's author
-        list(argv),
-        cwd=cwd,
-        env=None if env is None else {**os.environ, **env},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    process = _start(argv, cwd, env)
     output = _Output()
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         _pump(process.stdout, output, check, on_line)
-        return Completed(process.wait(), output.text(), output.truncated)
+        return Completed(_await_end(process, check), output.text(), output.truncated)
     except BaseException:
         on_partial(output.text())
         _end(process)
         raise
     finally:
-        if process.stdout is not None:
-            process.stdout.close()
+        process.stdout.close()
 
 
-def _pump(stream: IO[str], output: _Output, check: Callable[[], None], on_line: Callable[[str], None] | None) -> None:
-    """Hand on lines until the stream ends, looking for a cancellation in between."""
-    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(stream, lines), name="mcp-output", daemon=True).start()
+def _start(
+    argv: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 - a list of arguments, from the tool's author
+            list(argv),
+            bufsize=0,
+            cwd=cwd,
+            env=None if env is None else {**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        logger.exception("the program %s could not be started", argv[0])
+        program = os.path.basename(os.fspath(argv[0]))
+        why = error.strerror or type(error).__name__
+        raise ToolError(f"The program {program!r} could not be started on this server: {why}.") from error
+
+
+def _pump(stream: IO[bytes], output: _Output, check: Callable[[], None], on_line: Callable[[str], None] | None) -> None:
+    """Hand on lines until the stream ends, looking for a cancellation in between.
+
+    In the tool's own thread: what is not read yet waits in the pipe, and an interrupt leaves no lock behind.
+    """
+    lines = _Lines()
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            check()
+            if not selector.select(POLL_SECONDS):
+                continue
+            data = os.read(stream.fileno(), READ_BYTES)
+            for line in lines.feed(data):
+                output.add(line)
+                if on_line is not None:
+                    on_line(line)
+            if not data:
+                return
+
+
+def _await_end(process: subprocess.Popen[bytes], check: Callable[[], None]) -> int:
+    """The exit status of a process that has closed its output, and may yet go on."""
     while True:
         check()
-        with suppress(queue.Empty):
-            line = lines.get(timeout=POLL_SECONDS)
-            if line is None:
-                return
-            output.add(line)
-            if on_line is not None:
-                on_line(line)
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(POLL_SECONDS)
 
 
-def _read(stream: IO[str], lines: "queue.SimpleQueue[str | None]") -> None:
-    with suppress(ValueError, OSError):  # closed by the main thread after a stop
-        for line in stream:
-            lines.put(line)
-    lines.put(None)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     for number, grace in ((signal.SIGTERM, TERMINATE_GRACE), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
