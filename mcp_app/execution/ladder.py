@@ -18,6 +18,7 @@ from uuid import UUID
 
 from django.db.models import F
 from django.db.models.functions import Now
+from psutil import Process
 
 from mcp_app.conf import settings
 from mcp_app.execution import processes
@@ -148,16 +149,32 @@ class Ladder:
         pid = row.worker_pid
         if pid is None or not self._raise_fence(row.pk):
             return
-        tree: set[int] = set()
+        tree: set[Process] = set()
         if pid in self._pool.pids():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)  # it starts nothing more while its tree is collected
+            if not self._hold(row.pk, pid):
+                return
             tree = processes.descendants(pid)
             self._pool.terminate(row.pk, pid)
         processes.kill_all(row.pk, tree)
         self._await_death(pid)
         transitions.finish(row.pk, Status.CANCELLED, worker=self._identity.boot_id, fenced=True)
         logger.warning("request %s outlived its hard grace and was killed (process %d)", row.pk, pid)
+
+    def _hold(self, request_id: UUID, pid: int) -> bool:
+        """Stop the child, so that it starts nothing more while its tree is collected; False when it has moved on.
+
+        It stands still behind the fence for a time only: this process may have been held up for longer.
+        """
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+        held = False
+        try:
+            held = bool(self._mine().filter(pk=request_id, killing=True).exists())
+        finally:
+            if not held:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        return held
 
     def _raise_fence(self, request_id: UUID) -> bool:
         """Whether the kill may go on: it was begun now, or before and did not come to its end."""

@@ -4,8 +4,8 @@ Descent misses a double fork, whose parent is init; the marker misses a fork wit
 double fork without exec. Elsewhere than on Linux there is no marker: best effort, by descent.
 """
 
+import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -14,6 +14,8 @@ from pathlib import Path
 from uuid import UUID
 
 import psutil
+
+logger = logging.getLogger(__name__)
 
 MARKER = "MCP_REQUEST"
 ROUNDS = 100
@@ -48,35 +50,54 @@ def owners() -> dict[int, UUID]:
     return found
 
 
-def descendants(pid: int) -> set[int]:
+def descendants(pid: int) -> set[psutil.Process]:
     """The children of a process, theirs included."""
     try:
-        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
+        return set(psutil.Process(pid).children(recursive=True))
     except psutil.NoSuchProcess:
         return set()
 
 
-def kill_all(request_id: UUID, pids: Iterable[int] = ()) -> bool:
-    """Kill `pids` and all that carries the request's marker, again until none is left; whether none is left."""
-    remaining = set(pids) | find(request_id)
+def kill_all(request_id: UUID, tree: Iterable[psutil.Process] = ()) -> bool:
+    """Kill `tree` and all that carries the request's marker, again until none is left; whether none is left.
+
+    Processes are known by their start time, too: an id that was free for a moment may be somebody else's.
+    """
+    remaining = set(tree) | _marked(request_id)
     for _ in range(ROUNDS):
         if not remaining:
             return True
-        for pid in remaining:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        for process in remaining:
+            with suppress(psutil.Error):
+                process.kill()
         time.sleep(PAUSE)
-        remaining = {pid for pid in remaining if is_alive(pid)} | find(request_id)
+        remaining = {process for process in remaining if _lives(process)} | _marked(request_id)
+    logger.error("of request %s these processes could not be killed: %s", request_id, sorted(p.pid for p in remaining))
     return False
+
+
+def _marked(request_id: UUID) -> set[psutil.Process]:
+    found = set()
+    for pid in find(request_id):
+        with suppress(psutil.NoSuchProcess):
+            found.add(psutil.Process(pid))
+    return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def kill_leftovers(request_id: UUID) -> bool:
     """From inside a worker's child: kill and reap what its tool started, itself excepted."""
     children = descendants(os.getpid())
     gone = kill_all(request_id, children)
-    for pid in children:
+    for child in children:
         with suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+            os.waitpid(child.pid, os.WNOHANG)
     return gone
 
 

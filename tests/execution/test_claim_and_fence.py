@@ -1,0 +1,77 @@
+"""Whose a row is: the claim whose answer was lost, and the fence behind which a child no longer stands."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import psutil
+import pytest
+
+from mcp_app.execution import runner
+from mcp_app.execution.child import Child
+from mcp_app.execution.identity import worker_identity
+from mcp_app.execution.interrupt import Interrupter
+from mcp_app.execution.ladder import Ladder
+from mcp_app.execution.recorder import Recorder
+from mcp_app.execution.watcher import Watcher
+from mcp_app.lifecycle import processes, transitions
+from mcp_app.states import Stage
+from tests.lifecycle import rows
+
+pytestmark = pytest.mark.django_db(databases="__all__")
+
+
+@dataclass
+class NoPool:
+    """A pool that is not asked."""
+
+    asked: set[int] = field(default_factory=set)
+
+    def pids(self) -> set[int]:
+        return self.asked
+
+    def terminate(self, request_id: UUID, pid: int) -> None:
+        self.asked.add(pid)
+
+
+@pytest.fixture
+def here():
+    interrupter, recorder = Interrupter(), Recorder()
+    watcher = Watcher(worker_identity(), os.getpid(), interrupter, recorder)
+    yield Child(os.getpid(), interrupter, recorder, watcher)
+    watcher._socket.close()
+
+
+def test_a_claim_whose_answer_was_lost_is_still_this_childs(here):
+    row = rows.queued()
+    transitions.claim(row.pk, worker=worker_identity().boot_id, pid=here.pid)
+    again = runner._claim(here, row.pk)
+    assert again is not None
+    assert again.pk == row.pk
+
+
+def test_what_another_child_claimed_is_not_run_again(here):
+    row = rows.queued()
+    transitions.claim(row.pk, worker=worker_identity().boot_id, pid=here.pid + 1)
+    assert runner._claim(here, row.pk) is None
+
+
+@pytest.mark.parametrize(("killing", "status"), [(True, psutil.STATUS_STOPPED), (False, psutil.STATUS_SLEEPING)])
+def test_a_child_that_moved_on_from_behind_the_fence_is_let_go(killing, status):
+    identity = worker_identity()
+    processes.beat(identity)
+    row = rows.stopping(identity.boot_id)
+    if killing:
+        transitions.begin_kill(row.pk, worker=identity.boot_id)
+    child = subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=-1, stdout=-1)
+    try:
+        child.stdout.readline()
+        assert Ladder(identity, NoPool())._hold(row.pk, child.pid) is killing
+        while (now := psutil.Process(child.pid).status()) != status:
+            assert now in (psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED)
+    finally:
+        child.kill()
+        child.communicate()
+    assert rows.fresh(row).stage == (Stage.KILL if killing else Stage.NONE)
