@@ -8,6 +8,8 @@ MCPSITE_CHANNELS     a Redis URL for the channel layer; needed from the second h
 
 import os
 import secrets
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,13 +24,15 @@ def _secret_key() -> str:
     if key := os.environ.get("MCPSITE_SECRET_KEY"):
         return key
     path = DATA / "secret-key"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(key := secrets.token_urlsafe(50))
-    return key
+    if not path.exists():
+        descriptor, draft = tempfile.mkstemp(dir=DATA)  # for its owner's eyes only
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(50))
+        # Linked when it is whole: of several processes that start at once, all use the first one's.
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        os.unlink(draft)
+    return path.read_text()
 
 
 def _sqlite(name: str) -> dict[str, Any]:
