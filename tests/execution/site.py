@@ -100,6 +100,7 @@ class Site:
             "worker",
             f"--settings={SETTINGS}",
             f"--concurrency={concurrency}",
+            f"--parent-pid={os.getpid()}",  # so that it ends with the tests, also with killed ones
         ]
         log = self.data / f"worker{len(self.workers)}.log"
         worker = Worker(command, {**self.environment, **environment}, log)
