@@ -138,7 +138,8 @@ def running(choice: Choice) -> Iterator[Stack]:
         )
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPSITE_")}
         environment |= {"MCPSITE_DATA": str(folder / "data"), "DJANGO_SETTINGS_MODULE": SETTINGS}
-        environment |= {"MCPSITE_DEBUG": "0", "MCPSITE_HOSTS": "127.0.0.1 localhost"}  # a debugging site logs every query
+        # A debugging site keeps every query it makes.
+        environment |= {"MCPSITE_DEBUG": "0", "MCPSITE_HOSTS": "127.0.0.1 localhost"}
         if choice.stack == "redis":
             environment["MCPSITE_BROKER"] = borrowed.enter_context(engines.redis_database(choice.redis))
         if choice.postgresql:

@@ -58,9 +58,7 @@ STATUS_BEFORE_METHOD: Final[Mapping[int, int]] = MappingProxyType(
 )
 """HTTP status by code, for a message refused before its method was entered."""
 
-STATUS_IN_METHOD: Final[Mapping[int, int]] = MappingProxyType(
-    {METHOD_NOT_FOUND: 404, MISSING_CLIENT_CAPABILITY: 400}
-)
+STATUS_IN_METHOD: Final[Mapping[int, int]] = MappingProxyType({METHOD_NOT_FOUND: 404, MISSING_CLIENT_CAPABILITY: 400})
 """HTTP status by code once the method was entered; every other code is 200, because clients of
 both eras take a stray 400 for a legacy server and fall back to `initialize`."""
 

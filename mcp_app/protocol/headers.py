@@ -44,9 +44,7 @@ class Headers:
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._fields: dict[str, list[str]] = {}
         for name, value in raw:
-            self._fields.setdefault(name.decode("latin-1").lower(), []).append(
-                value.decode("latin-1").strip(" \t")
-            )
+            self._fields.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1").strip(" \t"))
 
     def values(self, name: str) -> tuple[str, ...]:
         """Every value sent under `name`, in order; empty when there is none."""
@@ -133,9 +131,7 @@ def check_name_header(headers: Headers, request: Request) -> Rejection | None:
     return _compare(NAME, header, name, request.request_id)
 
 
-def _compare(
-    name: str, header: str | HeaderFault | None, expected: object, request_id: RequestId
-) -> Rejection | None:
+def _compare(name: str, header: str | HeaderFault | None, expected: object, request_id: RequestId) -> Rejection | None:
     if isinstance(header, HeaderFault):
         return mismatch(header.reason, request_id)
     if header is None:
@@ -163,9 +159,7 @@ def check_param_headers(
             return mismatch(header.reason, request_id)
         if not _mirrors(header, _argument_at(arguments, path)):
             state = "is missing" if header is None else "does not match"
-            return mismatch(
-                f"The header {name} {state} for the argument {'.'.join(path)}; see tools/list.", request_id
-            )
+            return mismatch(f"The header {name} {state} for the argument {'.'.join(path)}; see tools/list.", request_id)
     return None
 
 

@@ -88,9 +88,7 @@ def _check_version(headers: Headers, request: Request) -> Rejection | None:
     if refusal is not None:
         return refusal
     if header is not None and header not in SUPPORTED_VERSIONS:
-        return _unsupported(
-            f"Protocol version {clip(header)!r} is not supported.", header, request.request_id
-        )
+        return _unsupported(f"Protocol version {clip(header)!r} is not supported.", header, request.request_id)
     return None
 
 

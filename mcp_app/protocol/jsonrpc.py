@@ -59,9 +59,7 @@ def parse_message(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Request | Not
     try:
         message = _DECODER.decode(text)
     except (ValueError, RecursionError):
-        return refuse(
-            PARSE_ERROR, "The body must be one JSON value without duplicate keys or non-finite numbers."
-        )
+        return refuse(PARSE_ERROR, "The body must be one JSON value without duplicate keys or non-finite numbers.")
     if isinstance(message, list):
         return refuse(INVALID_REQUEST, "Batches are not served; post each message by itself.")
     if not isinstance(message, dict):

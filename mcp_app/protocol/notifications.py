@@ -13,9 +13,7 @@ from mcp_app.protocol.jsonrpc import notification
 from mcp_app.protocol.metadata import SUBSCRIPTION_ID
 
 
-def progress(
-    token: RequestId, done: float, total: float | None = None, message: str | None = None
-) -> dict[str, Any]:
+def progress(token: RequestId, done: float, total: float | None = None, message: str | None = None) -> dict[str, Any]:
     """`notifications/progress`, the token with its type. The caller sees that `done` is finite and grows."""
     params: dict[str, Any] = {"progressToken": token, "progress": done}
     if total is not None:

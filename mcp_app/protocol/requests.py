@@ -60,9 +60,7 @@ def read_call_tool(route: Route) -> CallTool | Rejection:
 def read_listen(route: Route) -> Listen | Rejection:
     """Unknown members of the filter are ignored: they are what the acknowledgement leaves out."""
     try:
-        chosen = SubscriptionFilter.model_validate(
-            route.params.get("notifications"), strict=True, by_name=False
-        )
+        chosen = SubscriptionFilter.model_validate(route.params.get("notifications"), strict=True, by_name=False)
     except ValidationError:
         return fail(
             INVALID_PARAMS,
