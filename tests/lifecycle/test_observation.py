@@ -72,7 +72,7 @@ def test_watchers_with_different_knowledge_are_told_what_each_does_not_know(work
 
 
 def test_nothing_is_passed_over_while_it_is_being_written(worker):
-    steps = 60
+    steps = 20
 
     def work(row):
         for step in range(steps):
