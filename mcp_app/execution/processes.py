@@ -1,7 +1,7 @@
-"""Every process a tool started, found and killed: by descent, and on Linux by a marker in the environment.
+"""Every process that something started, found and killed: by descent, and by a marker in the environment.
 
 Descent misses a double fork, whose parent is init; the marker misses a fork without exec. Together they miss only a
-double fork without exec. Elsewhere than on Linux there is no marker: best effort, by descent.
+double fork without exec. Elsewhere than on Linux an environment may be unreadable: best effort there.
 """
 
 import logging
@@ -18,6 +18,7 @@ import psutil
 logger = logging.getLogger(__name__)
 
 MARKER = "MCP_REQUEST"
+"""Its value in the environment of what a tool started is the request's id."""
 ROUNDS = 100
 PAUSE = 0.01
 
@@ -32,9 +33,9 @@ def marked(request_id: UUID) -> Iterator[None]:
         os.environ.pop(MARKER, None)
 
 
-def find(request_id: UUID) -> set[int]:
-    """The processes of this host that carry the request's marker."""
-    needle = f"{MARKER}={request_id}".encode()
+def find(owner: object, *, marker: str = MARKER) -> set[int]:
+    """The processes of this host whose environment names `owner`, by default a request's id."""
+    needle = f"{marker}={owner}".encode()
     return {pid for pid, environment in _environments() if needle in environment.split(b"\0")}
 
 
@@ -58,12 +59,15 @@ def descendants(pid: int) -> set[psutil.Process]:
         return set()
 
 
-def kill_all(request_id: UUID, tree: Iterable[psutil.Process] = ()) -> bool:
-    """Kill `tree` and all that carries the request's marker, again until none is left; whether none is left.
+def kill_all(
+    owner: object, tree: Iterable[psutil.Process] = (), *, marker: str = MARKER, spare: frozenset[int] = frozenset()
+) -> bool:
+    """Kill `tree` and all whose environment names `owner`, again until none is left; whether none is left.
 
-    Processes are known by their start time, too: an id that was free for a moment may be somebody else's.
+    Processes are known by their start time, too: an id that was free for a moment may be somebody else's. The ids in
+    `spare` are left alone.
     """
-    remaining = set(tree) | _marked(request_id)
+    remaining = _living({*tree, *_marked(owner, marker)}, spare)
     for _ in range(ROUNDS):
         if not remaining:
             return True
@@ -71,17 +75,21 @@ def kill_all(request_id: UUID, tree: Iterable[psutil.Process] = ()) -> bool:
             with suppress(psutil.Error):
                 process.kill()
         time.sleep(PAUSE)
-        remaining = {process for process in remaining if _lives(process)} | _marked(request_id)
-    logger.error("of request %s these processes could not be killed: %s", request_id, sorted(p.pid for p in remaining))
+        remaining = _living({*remaining, *_marked(owner, marker)}, spare)
+    logger.error("what %s %s started could not be killed: %s", marker, owner, sorted(p.pid for p in remaining))
     return False
 
 
-def _marked(request_id: UUID) -> set[psutil.Process]:
+def _marked(owner: object, marker: str) -> set[psutil.Process]:
     found = set()
-    for pid in find(request_id):
+    for pid in find(owner, marker=marker):
         with suppress(psutil.NoSuchProcess):
             found.add(psutil.Process(pid))
     return found
+
+
+def _living(processes: Iterable[psutil.Process], spare: frozenset[int]) -> set[psutil.Process]:
+    return {process for process in processes if process.pid not in spare and _lives(process)}
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -110,9 +118,14 @@ def is_alive(pid: int) -> bool:
 
 
 def _environments() -> Iterator[tuple[int, bytes]]:
-    if sys.platform != "linux":
-        return
     me = os.getpid()
+    if sys.platform != "linux":
+        for process in psutil.process_iter():
+            if process.pid != me:
+                with suppress(psutil.Error, OSError):
+                    entries = (f"{name}={value}" for name, value in process.environ().items())
+                    yield process.pid, "\0".join(entries).encode(errors="replace")
+        return
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != me:
             with suppress(OSError):

@@ -93,10 +93,6 @@ class Watcher:
         with self._lock:
             self._running = None
 
-    def hint(self) -> None:
-        """Look now; for those inside this process."""
-        self._look()
-
     def _run(self) -> None:
         while True:
             try:

@@ -12,15 +12,19 @@ import threading
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 
+import psutil
 from celery import current_app
 from celery.platforms import SecurityWarning
 from celery.utils.nodenames import default_nodename, host_format
 from django.db import connections
 
 from mcp_app.conf import settings
-from mcp_app.management import process_tree
+from mcp_app.execution import processes
 
+MARKER = "MCP_WORKER"
+"""In the environment of a worker and all that it starts: a token of who started it."""
 PR_SET_PDEATHSIG = 1
 PARENT_POLL_SECONDS = 0.5
 
@@ -57,6 +61,15 @@ def stop_seconds() -> float:
     return float(settings.DRAIN_SECONDS + settings.HARD_GRACE + 2.0)
 
 
+def kill_worker(token: str, pid: int | None, *, spare: frozenset[int] = frozenset()) -> bool:
+    """Kill the worker `pid`, all below it and all that `token` marks, `spare` excepted; whether none is left."""
+    tree = set()
+    if pid is not None:
+        with suppress(psutil.NoSuchProcess):
+            tree = {psutil.Process(pid), *processes.descendants(pid)}
+    return processes.kill_all(token, tree, marker=MARKER, spare=spare)
+
+
 def end_with(parent_pid: int) -> None:
     """Stop this process when its parent is gone, killed included: at once on Linux, within a moment elsewhere."""
     if sys.platform == "linux":
@@ -72,6 +85,5 @@ def _follow(parent_pid: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     # The thread ends with the process, unless a tool keeps it past its time.
     time.sleep(stop_seconds())
-    token = os.environ.get(process_tree.MARKER, "")
-    process_tree.kill(token, root=os.getpid(), spare=frozenset({os.getpid()}))
+    kill_worker(os.environ.get(MARKER, ""), os.getpid(), spare=frozenset({os.getpid()}))
     os.kill(os.getpid(), signal.SIGKILL)

@@ -19,8 +19,7 @@ from django.db import Error, connections
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.clock import from_now
-from mcp_app.management import process_tree
-from mcp_app.management.worker import stop_seconds
+from mcp_app.management.worker import MARKER, kill_worker, stop_seconds
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
 
@@ -79,7 +78,7 @@ class WorkerProcess:
         with self._lock:
             # The id of a worker that has ended may be another process's by now.
             root = self._process.pid if self._process is not None and self._process.poll() is None else None
-        if not process_tree.kill(self._token, root=root):
+        if not kill_worker(self._token, root):
             logger.error("processes of the worker could not be killed")
         self._join(1.0)
 
@@ -95,7 +94,7 @@ class WorkerProcess:
             status = process.wait()
             if self._stopping.is_set():
                 return
-            process_tree.kill(self._token)  # what it left behind
+            kill_worker(self._token, None)  # what it left behind
             if time.monotonic() - launched_at > STEADY_SECONDS:
                 back_off = FIRST_BACK_OFF
             logger.error("the worker ended with status %s and is started again in %g s", status, back_off)
@@ -109,7 +108,7 @@ class WorkerProcess:
                 return None
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 self._command,
-                env={**os.environ, process_tree.MARKER: self._token},
+                env={**os.environ, MARKER: self._token},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # Celery's own remarks; its log is on standard error
                 start_new_session=True,  # a terminal's Ctrl-C is for the server, which stops the worker in its turn

@@ -1,5 +1,6 @@
 """A waiting server sees what moved, once and in order, and looks no further when nothing did."""
 
+import threading
 from functools import partial
 from uuid import uuid4
 
@@ -72,16 +73,20 @@ def test_watchers_with_different_knowledge_are_told_what_each_does_not_know(work
 
 
 def test_nothing_is_passed_over_while_it_is_being_written(worker):
-    steps = 20
+    steps = 60
+    moved = threading.Event()
 
     def work(row):
         for step in range(steps):
             progress(row, step)
+            moved.set()
         transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
 
     def watch(row):
         seen, known, ended = [], row.event_seq, False
         while not ended:
+            moved.wait(0.01)  # else the looking thread keeps the interpreter from the writing one
+            moved.clear()
             for observed in look(row, known):
                 seen += [data["progress"] for _, data in observed.events]
                 known, ended = observed.event_seq, observed.ended
