@@ -1,6 +1,7 @@
 """PostgreSQL and Redis for one run: a database of its own, created and dropped, and an empty Redis database."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -29,7 +30,7 @@ def own_services() -> Iterator[dict[str, str]]:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise ServicesMissingError(f"{error.name} is not installed") from error
-    name = f"mcp_acceptance_{os.getpid()}"
+    name = f"mcp_acceptance_{secrets.token_hex(8)}"
     try:
         admin = psycopg.connect(f"{POSTGRESQL}/postgres", autocommit=True, connect_timeout=TIMEOUT)
         store, number = _empty_redis()
