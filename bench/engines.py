@@ -11,6 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 REDIS_DATABASES = range(15, 0, -1)
 CLAIM = "mcp-bench"
 """The key that says that a Redis database is in use."""
+CLAIM_SECONDS = 3600
+"""A run that is killed gives nothing back; no run takes longer."""
 
 
 class NoEngineError(Exception):
@@ -39,7 +41,7 @@ def _empty_database(server: str) -> str:
     for number in REDIS_DATABASES:
         with Redis.from_url(f"{server}/{number}") as connection:
             # Taken first, then looked at: of two runs at once neither gets a database that the other is in.
-            if connection.set(CLAIM, "", nx=True):
+            if connection.set(CLAIM, "", nx=True, ex=CLAIM_SECONDS):
                 if connection.dbsize() == 1:
                     return f"{server}/{number}"
                 connection.delete(CLAIM)

@@ -14,6 +14,8 @@ REDIS: Final = os.environ.get("MCP_TEST_REDIS", "redis://127.0.0.1:6379")
 TIMEOUT: Final = 3
 CLAIM: Final = "mcp-acceptance"
 """The key that says that a Redis database is in use, by whom."""
+CLAIM_SECONDS: Final = 3600
+"""A run that is killed gives nothing back; no run takes longer."""
 
 
 class ServicesMissingError(Exception):
@@ -57,7 +59,7 @@ def _empty_redis() -> "tuple[redis.Redis, int]":
     for number in reversed(range(1, 16)):
         store = redis.Redis.from_url(f"{REDIS}/{number}", socket_connect_timeout=TIMEOUT)
         # Taken first, then looked at: two runs at once must not read each other's messages.
-        if store.set(CLAIM, os.getpid(), nx=True):
+        if store.set(CLAIM, os.getpid(), nx=True, ex=CLAIM_SECONDS):
             if store.dbsize() == 1:
                 return store, number
             store.delete(CLAIM)
