@@ -40,6 +40,7 @@ class Tool(models.Model):
 
     class Meta:
         ordering = ("name",)
+        default_permissions = ("view", "change")
 
     def __str__(self) -> str:
         return self.name
@@ -61,7 +62,7 @@ class Request(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     jsonrpc_id = models.JSONField(help_text=_("the client's id, its JSON type kept"))
     method = models.CharField(max_length=64)
-    tool = models.CharField(max_length=128, db_index=True)
+    tool = models.CharField(max_length=128)
     protocol_version = models.CharField(max_length=16)
     arguments = models.JSONField(default=dict)
     progress_token = models.JSONField(null=True)
@@ -111,8 +112,14 @@ class Request(models.Model):
 
     class Meta:
         ordering = ("-submitted_at",)
+        default_permissions = ("view",)
+        permissions = (
+            ("cancel_request", _("Can cancel a request")),
+            ("view_request_payload", _("Can see what requests were given and what they returned")),
+        )
         indexes: ClassVar = [
             models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),
+            models.Index(fields=("tool", "-submitted_at"), name="mcp_request_tool"),
             models.Index(fields=("issuer", "subject", "client_id"), name="mcp_request_principal"),
             # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
             models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
@@ -140,6 +147,26 @@ class Request(models.Model):
         return result
 
 
+class InFlightRequest(Request):
+    """The requests that have not ended, as a list of their own in the admin."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("request in flight")
+        verbose_name_plural = _("requests in flight")
+
+
+class CancelledRequest(Request):
+    """The requests whose cancellation was asked for, as a list of their own in the admin."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("cancelled request")
+        verbose_name_plural = _("cancelled requests")
+
+
 class RequestEvent(models.Model):
     """One thing that happened to a request: a transition, progress, a log line. Numbered from 1 without reuse."""
 
@@ -151,6 +178,7 @@ class RequestEvent(models.Model):
 
     class Meta:
         ordering = ("seq",)
+        default_permissions = ()
         constraints: ClassVar = [
             models.UniqueConstraint(fields=("request", "seq"), name="mcp_event_request_seq"),
         ]
@@ -206,7 +234,14 @@ class Cancellation(models.Model):
 
     class Meta:
         ordering = ("-requested_at", "-pk")
-        indexes: ClassVar = [models.Index(fields=("-requested_at",), name="mcp_cancellation_requested")]
+        default_permissions = ("view",)
+        indexes: ClassVar = [
+            models.Index(fields=("-requested_at",), name="mcp_cancellation_requested"),
+            models.Index(fields=("cause", "-requested_at"), name="mcp_cancellation_cause"),
+            models.Index(fields=("tool", "-requested_at"), name="mcp_cancellation_tool"),
+            models.Index(fields=("actor", "-requested_at"), name="mcp_cancellation_actor"),
+            models.Index(fields=("outcome", "-requested_at"), name="mcp_cancellation_outcome"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.cause} {self.outcome} {self.request_id or self.requested_id}"
@@ -233,6 +268,7 @@ class Process(models.Model):
 
     class Meta:
         ordering = ("-started_at",)
+        default_permissions = ()
         verbose_name_plural = "processes"
 
     def __str__(self) -> str:
@@ -244,6 +280,9 @@ class ChangeVersion(models.Model):
 
     subject = models.CharField(max_length=255, primary_key=True)
     version = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
 
     def __str__(self) -> str:
         return f"{self.subject} {self.version}"
