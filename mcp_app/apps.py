@@ -15,4 +15,4 @@ class MCPAppConfig(AppConfig):
         import_module("mcp_app.checks")
         import_module("mcp_app.execution.tasks")
         import_module("mcp_app.execution.worker")
-        import_module("mcp_app.catalogue.registry").autodiscover()
+        import_module("mcp_app.catalogue.declaration").autodiscover()

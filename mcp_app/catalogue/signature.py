@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import mcp_types
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -22,7 +22,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from mcp_app.catalogue import dialects
 from mcp_app.catalogue.blocks import Audio, Image
 from mcp_app.catalogue.context_marker import Context
+from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.catalogue.json_schema import UnusableSchemaError, check, check_input
+from mcp_app.protocol.errors import clip
 
 NO_ARGUMENTS: Final = {"type": "object", "additionalProperties": False}
 """The input of a tool without parameters (server/tools "Tool")."""
@@ -77,7 +79,7 @@ def read(function: Callable[..., Any], input_schema: dict[str, Any] | None) -> S
     annotations = _annotations(function)
     returned = annotations.pop("return", None)
     parameters = dict(inspect.signature(function).parameters)
-    context = _take_context(parameters, annotations)
+    context = _take_context(parameters, annotations, Context)
     model, mapping = None, None
     if input_schema is None:
         model = _model(function.__name__, parameters, annotations)
@@ -95,6 +97,51 @@ def read(function: Callable[..., Any], input_schema: dict[str, Any] | None) -> S
         mapping_parameter=mapping,
         returned=adapter,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class TextSignature:
+    """What a function takes that is called with text alone: a template's variables, a prompt's arguments."""
+
+    context_parameter: str | None
+    model: type[BaseModel]
+    """Makes of each text what the parameter's annotation says."""
+    parameters: Mapping[str, str]
+    """The function's parameter by the model's field."""
+
+    @property
+    def arguments(self) -> dict[str, FieldInfo]:
+        """The arguments by name, as pydantic has them."""
+        return {self.parameters[field]: info for field, info in self.model.model_fields.items()}
+
+    def bind(self, texts: Mapping[str, str]) -> dict[str, Any]:
+        """Keyword arguments for the function, its context left out. Raises `InvalidArguments`, a sentence."""
+        try:
+            bound = self.model.model_validate_strings(dict(texts))
+        except ValidationError as error:
+            raise InvalidArguments(_sentence(error)) from None
+        return {self.parameters[field]: value for field, value in bound.__dict__.items()}
+
+
+def read_text(function: Callable[..., Any], context: type) -> TextSignature:
+    """Read the signature of a function that is called with text and a `context`. Raises `UnusableSignatureError`."""
+    annotations = _annotations(function)
+    parameters = dict(inspect.signature(function).parameters)
+    context_parameter = _take_context(parameters, annotations, context)
+    for name in parameters:
+        annotations.setdefault(name, str)
+    model = _model(function.__name__, parameters, annotations)
+    return TextSignature(context_parameter, model, dict(zip(model.model_fields, parameters, strict=True)))
+
+
+def _sentence(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    name = clip(str(problem["loc"][0])) if problem["loc"] else ""
+    if problem["type"] == "missing":
+        return f"The argument {name} is required."
+    if problem["type"] == "extra_forbidden":
+        return f"There is no argument {name}."
+    return f"The argument {name} does not fit: {clip(problem['msg'], 200)}."
 
 
 def description_of(function: Callable[..., Any]) -> str:
@@ -118,8 +165,10 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-def _take_context(parameters: dict[str, inspect.Parameter], annotations: Mapping[str, Any]) -> str | None:
-    names = [name for name in parameters if _is_context(annotations.get(name))]
+def _take_context(
+    parameters: dict[str, inspect.Parameter], annotations: Mapping[str, Any], context: type
+) -> str | None:
+    names = [name for name in parameters if _is_context(annotations.get(name), context)]
     if len(names) > 1:
         raise UnusableSignatureError(f"only one parameter may take the context, not {' and '.join(names)}")
     for name in names:
@@ -127,8 +176,8 @@ def _take_context(parameters: dict[str, inspect.Parameter], annotations: Mapping
     return names[0] if names else None
 
 
-def _is_context(annotation: Any) -> bool:
-    return any(isinstance(part, type) and issubclass(part, Context) for part in _alternatives(annotation))
+def _is_context(annotation: Any, context: type) -> bool:
+    return any(isinstance(part, type) and issubclass(part, context) for part in _alternatives(annotation))
 
 
 def _alternatives(annotation: Any) -> list[Any]:

@@ -12,8 +12,9 @@ from pytest_django import DjangoAssertNumQueries
 from mcp_app import databases
 from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.catalogue import catalogue, paging, rows
+from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.errors import InvalidCursor
-from mcp_app.catalogue.registry import isolated_registry, tool
+from mcp_app.catalogue.registry import tool
 from mcp_app.conf import settings
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
@@ -152,7 +153,7 @@ def test_row_whose_code_went_away_is_kept_marked_and_comes_back() -> None:
     register("a", "b")
     rows.sync()
     Tool.objects.filter(pk="b").update(title="kept")
-    with isolated_registry():
+    with isolated_registries():
         register("a")
         rows.sync()
         assert names() == ["a"]
