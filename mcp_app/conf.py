@@ -43,6 +43,13 @@ class Defaults:
     PAGE_SIZE: int = 100
     LIST_TTL_MS: int = 5_000
 
+    READ_TIME_LIMIT: float = 30.0
+    """How long a resource, a prompt or a completion may take; they run in the server process."""
+    READ_THREADS: int = 8
+    """How many of those run at once in one server process."""
+    MAX_RESOURCE_SUBSCRIPTIONS: int = 100
+    """Resources that one listen stream may watch."""
+
     SSE_AFTER: float = 2.0
     """A call still running after this is answered as an event stream."""
     KEEP_ALIVE: float = 15.0

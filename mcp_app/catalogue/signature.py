@@ -144,6 +144,11 @@ def _sentence(error: ValidationError) -> str:
     return f"The argument {name} does not fit: {clip(problem['msg'], 200)}."
 
 
+def context_parameter(function: Callable[..., Any], context: type) -> str | None:
+    """The parameter that takes a `context`, by its annotation. Raises `UnusableSignatureError`."""
+    return _take_context(dict(inspect.signature(function).parameters), _annotations(function), context)
+
+
 def description_of(function: Callable[..., Any]) -> str:
     """The docstring up to its first section about parameters, results or errors; "" without one."""
     kept: list[str] = []

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from mcp_types import LoggingLevel
 
 from mcp_app.catalogue.context_marker import Context
+from mcp_app.catalogue.visit import user_of
 from mcp_app.execution import subprocesses
 from mcp_app.execution.interrupt import Interrupter, ToolCancelled
 from mcp_app.execution.recorder import Recorder
@@ -151,9 +151,7 @@ class ToolContext(Context):
     @property
     def user(self) -> AbstractBaseUser | None:
         """The Django user who called, read now; None for an anonymous caller or a user who is gone."""
-        if not self._user_id:
-            return None
-        return get_user_model()._default_manager.filter(pk=self._user_id).first()
+        return user_of(self._user_id)
 
     def cancel(self) -> None:
         """Tell the tool, from the watcher's thread."""

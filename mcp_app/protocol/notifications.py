@@ -41,5 +41,17 @@ def tools_list_changed(subscription_id: RequestId) -> dict[str, Any]:
     return _subscribed("tools/list_changed", subscription_id, {})
 
 
+def prompts_list_changed(subscription_id: RequestId) -> dict[str, Any]:
+    return _subscribed("prompts/list_changed", subscription_id, {})
+
+
+def resources_list_changed(subscription_id: RequestId) -> dict[str, Any]:
+    return _subscribed("resources/list_changed", subscription_id, {})
+
+
+def resource_updated(subscription_id: RequestId, uri: str) -> dict[str, Any]:
+    return _subscribed("resources/updated", subscription_id, {"uri": uri})
+
+
 def _subscribed(name: str, subscription_id: RequestId, params: Mapping[str, Any]) -> dict[str, Any]:
     return notification(f"notifications/{name}", {"_meta": {SUBSCRIPTION_ID: subscription_id}, **params})

@@ -43,7 +43,7 @@ def all_pages() -> list[list[str]]:
     found, cursor = [], None
     while True:
         page = catalogue.page(cursor, ANONYMOUS)
-        found.append([each["name"] for each in page.tools])
+        found.append([each["name"] for each in page.items])
         cursor = page.next_cursor
         if cursor is None:
             return found

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.errors import Rejection
-from mcp_app.protocol.requests import CallTool, Listen, ListTools, read_call_tool, read_list_tools, read_listen
+from mcp_app.protocol.requests import CallTool, Listen, ListPage, read_call_tool, read_list_page, read_listen
 from tests.protocol.posts import ABSENT, route
 
 
@@ -15,12 +15,12 @@ def check_invalid(outcome: object) -> None:
 
 @pytest.mark.parametrize(("params", "cursor"), [({}, None), ({"cursor": ""}, ""), ({"cursor": "abc"}, "abc")])
 def test_a_cursor_is_optional_and_may_be_empty(params: dict[str, Any], cursor: str | None) -> None:
-    assert read_list_tools(route("tools/list", params)) == ListTools(cursor)
+    assert read_list_page(route("tools/list", params)) == ListPage(cursor)
 
 
 @pytest.mark.parametrize("cursor", [None, 5, ["a"]])
 def test_a_cursor_of_another_type_is_invalid(cursor: Any) -> None:
-    check_invalid(read_list_tools(route("tools/list", {"cursor": cursor})))
+    check_invalid(read_list_page(route("tools/list", {"cursor": cursor})))
 
 
 def test_arguments_may_be_absent() -> None:
