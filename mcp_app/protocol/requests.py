@@ -112,7 +112,7 @@ def read_get_prompt(route: Route) -> GetPrompt | Rejection:
 
 def read_complete(route: Route) -> Complete | Rejection:
     ref, argument, context = (route.params.get(name, {}) for name in ("ref", "argument", "context"))
-    member = _REFERENCES.get(ref.get("type")) if isinstance(ref, dict) and isinstance(ref.get("type"), str) else None
+    member = _REFERENCES.get(str(ref.get("type"))) if isinstance(ref, dict) else None
     if member is None or not isinstance(ref.get(member), str):
         message = "params.ref must be a ref/prompt with its name or a ref/resource with its uri."
         return fail(INVALID_PARAMS, message, route.request_id)

@@ -1,4 +1,4 @@
-"""How much a server process lets in: open calls and listen streams, in all and per principal; nothing while draining.
+"""How much a server process lets in: calls, reads and listen streams, in all and per principal; none while draining.
 
 Counts in this process only. Refuses with a `Rejection`; the caller answers.
 """
@@ -76,10 +76,11 @@ class Subscription(Protocol):
 
 
 class Admission:
-    """The doors for calls and subscriptions."""
+    """The doors for calls, for reads (of resources and prompts) and for subscriptions."""
 
     def __init__(self) -> None:
         self.calls: Admitted[Call] = Admitted()
+        self.reads: Admitted[object] = Admitted()
         self.listeners: Admitted[Subscription] = Admitted()
         self.draining = False
 
@@ -88,6 +89,13 @@ class Admission:
             return shutting_down(request_id)
         if self.calls.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
             return _too_many("Too many calls of yours are open; wait for one to end.", request_id)
+        return None
+
+    def refuse_read(self, principal: Principal, request_id: RequestId) -> Rejection | None:
+        if self.draining:
+            return shutting_down(request_id)
+        if self.reads.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
+            return _too_many("Too many requests of yours are open; wait for one to end.", request_id)
         return None
 
     def refuse_listener(self, principal: Principal, request_id: RequestId) -> Rejection | None:

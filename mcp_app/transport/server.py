@@ -12,6 +12,7 @@ from mcp_app.lifecycle.processes import Identity
 from mcp_app.states import ProcessRole
 from mcp_app.transport import draining, signals
 from mcp_app.transport.admission import Admission
+from mcp_app.transport.author_threads import AuthorThreads
 from mcp_app.transport.cancellations import Cancellations
 from mcp_app.transport.hints import Hints
 from mcp_app.transport.tail import Tail
@@ -35,6 +36,8 @@ class Server:
         """For publishing: it may wait for the broker, and a broker that hangs holds up nobody's result."""
         self._background = Threads("background", BACKGROUND_THREADS)
         """For cancelling and supervision: a crowd that leaves keeps nobody waiting who comes."""
+        self.authors = AuthorThreads()
+        """For resources, prompts and completions."""
         self.cancellations = Cancellations(self._background)
         self.admission = Admission()
         self.upkeep = Upkeep(self.identity, self.rows, self._background)
@@ -64,6 +67,7 @@ class Server:
         await self.rows.close()
         await self.broker.close()
         await self._background.close()
+        await self.authors.close()
 
     def _hinted(self) -> None:
         self.tail.look()

@@ -205,8 +205,8 @@ def test_pages_neither_repeat_nor_skip_what_stays_when_the_list_changes() -> Non
     rows.set_enabled("c", False)
     second = catalogue.page(first.next_cursor, ANONYMOUS)
 
-    assert [each["name"] for each in [*first.tools, *second.tools]] == ["b", "c", "d", "e"]
-    assert [each["name"] for each in catalogue.page(second.next_cursor, ANONYMOUS).tools] == ["f"]
+    assert [each["name"] for each in [*first.items, *second.items]] == ["b", "c", "d", "e"]
+    assert [each["name"] for each in catalogue.page(second.next_cursor, ANONYMOUS).items] == ["f"]
 
 
 @pytest.mark.usefixtures("pages_of_two")
