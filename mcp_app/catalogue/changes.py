@@ -62,4 +62,5 @@ def _tell(subject: str, using: str) -> None:
     if using == settings.DATABASE:
         touch(subject)
     else:
-        transaction.on_commit(partial(touch, subject), using=using)
+        # Robust: the change is committed, and its author's code is not to fail for the sake of the word of it.
+        transaction.on_commit(partial(touch, subject), using=using, robust=True)

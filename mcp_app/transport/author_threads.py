@@ -57,6 +57,8 @@ class AuthorThreads:
         if not self._ended:
             return
         _, running = await asyncio.wait(map(asyncio.wrap_future, self._ended), timeout=ENDING_SECONDS)
+        for waiting in running:
+            waiting.cancel()  # or its thread's end would call into a loop that is closed
         if running:
             logger.warning("%d resources, prompts or completions have not ended yet", len(running))
 
@@ -64,6 +66,7 @@ class AuthorThreads:
         if self._idle.acquire(blocking=False) or len(self._ended) >= settings.READ_THREADS:
             return
         ended: Future[None] = Future()
+        ended.set_running_or_notify_cancel()
         self._ended.append(ended)
         name = f"mcp-author-{len(self._ended)}"
         threading.Thread(target=self._work, args=(ended,), name=name, daemon=True).start()

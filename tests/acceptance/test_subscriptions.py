@@ -4,15 +4,24 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Server, Stack
 from tests.acceptance.wire import META, Connection, RequestId, message, text
 
 CHANGES = 3
+COUNTER = "counter://commits"
 
 
-def listen(stack: Stack, request_id: RequestId | None = None) -> Connection:
-    body = message("subscriptions/listen", request_id, notifications={"toolsListChanged": True})
-    return stack.post(body)
+def listen(
+    stack: Stack, request_id: RequestId | None = None, server: Server | None = None, **wanted: Any
+) -> Connection:
+    """Open a stream; for changes of the tool list unless something else is wanted."""
+    body = message("subscriptions/listen", request_id, notifications=wanted or {"toolsListChanged": True})
+    return stack.post(body, server=server)
+
+
+def read(stack: Stack, uri: str, server: Server) -> str:
+    result = stack.post(message("resources/read", uri=uri), server=server).result()
+    return str(result["contents"][0]["text"])
 
 
 def subscription_id(notification: dict[str, Any]) -> object:
@@ -49,3 +58,29 @@ def test_a_change_by_an_administrator_is_told(stack: Stack) -> None:
     stack.ask("set time limit", tool="echo", seconds=None)
     for stream in streams:
         assert next(stream.messages())["method"] == "notifications/tools/list_changed"
+
+
+def test_a_change_in_a_tools_transaction_is_heard_on_every_server_and_one_rolled_back_on_none(stack: Stack) -> None:
+    second, *others = stack.start_extra_servers()
+    servers = [*stack.servers, second, *others]
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": [COUNTER]}
+    streams = [listen(stack, server=server, **wanted) for server in servers]
+    for stream in streams:
+        assert next(stream.messages())["params"]["notifications"] == wanted
+    before = int(read(stack, COUNTER, servers[0]))
+
+    assert text(stack.call("move_counter", server=servers[0], commit=False).result()) == "rolled back"
+    for stream in streams:
+        assert stream.until_silent() == []
+
+    assert text(stack.call("move_counter", server=servers[0], commit=True).result()) == "committed"
+    for stream in streams:
+        told = stream.until_silent() or stream.until_silent()
+        assert [each["method"].removeprefix("notifications/") for each in told] == [
+            "resources/list_changed",
+            "resources/updated",
+        ]
+        assert told[1]["params"]["uri"] == COUNTER
+    assert {int(read(stack, COUNTER, server)) for server in servers} == {before + 1}
+    for server in (second, *others):
+        server.stop()
