@@ -47,6 +47,9 @@ class Defaults:
     """How long a resource, a prompt or a completion may take; they run in the server process."""
     READ_THREADS: int = 8
     """How many of those run at once in one server process."""
+    COMPLETION_BURST: int = 50
+    COMPLETION_RATE: float = 20.0
+    """Token bucket per caller for completions: burst, then completions a second, in one server process."""
     MAX_RESOURCE_SUBSCRIPTIONS: int = 100
     """Resources that one listen stream may watch."""
 

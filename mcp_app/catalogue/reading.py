@@ -4,25 +4,33 @@ Every function here runs authors' code and blocks for as long as that does. What
 unknown. Source: 2026-07-28 server/resources, server/prompts.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
+import mcp_types
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import offers, paging
 from mcp_app.catalogue.contents import to_contents, to_messages
-from mcp_app.catalogue.errors import InvalidArguments, ResourceNotFound
+from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound
 from mcp_app.catalogue.paging import Page
-from mcp_app.catalogue.prompts import RegisteredPrompt, registered_prompts
+from mcp_app.catalogue.prompts import registered_prompts
 from mcp_app.catalogue.resources import RegisteredResource, registered_resources
 from mcp_app.catalogue.sendable import sendable
 from mcp_app.catalogue.visit import Visit
 from mcp_app.conf import settings
 from mcp_app.protocol.errors import clip
 from mcp_app.protocol.results import CacheScope
+
+MAX_MEMBERS: Final = 10_000
+"""Of one template, in one list."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +43,12 @@ class Found:
 
 def resources_page(cursor: str | None, principal: Principal) -> Page:
     """A page of the resources by URI. Raises `InvalidCursor`."""
-    offered = (each for each in registered_resources().values() if each.template is None)
-    return paging.page("resources", _available(offered, principal), lambda each: each.uri, cursor)
+    available = _available(registered_resources().values(), principal)
+    members = [member for each in available if each.members is not None for member in _members(each, principal)]
+    declared = [each for each in available if each.template is None]
+    # By URI: what is declared for one goes before what a template says of it.
+    listed = {each.uri: each for each in [*members, *declared]}
+    return paging.page("resources", listed.values(), lambda each: each.uri, cursor)
 
 
 def templates_page(cursor: str | None, principal: Principal) -> Page:
@@ -51,9 +63,15 @@ def prompts_page(cursor: str | None, principal: Principal) -> Page:
     return paging.page("prompts", _available(offered, principal), lambda each: each.name, cursor)
 
 
-def list_scope(offered: Iterable[RegisteredResource | RegisteredPrompt]) -> CacheScope:
-    """The scope of every page of a list: others may be given it where it is everybody's."""
-    return _scope(depends_on_caller=any(each.available is not None for each in offered))
+def resources_scope() -> CacheScope:
+    """The scope of every page of resources and of templates: others may be given it where it is everybody's."""
+    declared = registered_resources().values()
+    return _scope(depends_on_caller=any(each.available is not None or each.members is not None for each in declared))
+
+
+def prompts_scope() -> CacheScope:
+    """The same for prompts."""
+    return _scope(depends_on_caller=any(each.available is not None for each in registered_prompts().values()))
 
 
 def find(uri: str, principal: Principal) -> Found | None:
@@ -108,6 +126,31 @@ def _bind(resource: RegisteredResource, uri: str, principal: Principal) -> Found
     except InvalidArguments:
         return None
     return Found(resource, visit) if offers.is_available(resource.available, visit) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A resource of a template, as its author lists it."""
+
+    resource: mcp_types.Resource
+
+    @property
+    def uri(self) -> str:
+        return self.resource.uri
+
+    def wire(self) -> dict[str, Any]:
+        return self.resource.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _members(template: RegisteredResource, principal: Principal) -> list[_Member]:
+    assert template.members is not None
+    found = list(islice(offers.run(template.members, Visit(principal)), MAX_MEMBERS + 1))
+    for each in found:
+        if not isinstance(each, mcp_types.Resource) or template.match(each.uri) is None:
+            raise InvalidResult(f"{each!r} is no resource of {template.uri}")
+    if len(found) > MAX_MEMBERS:
+        logger.warning("%s lists more than %d resources; the others are left out", template.uri, MAX_MEMBERS)
+    return [_Member(each) for each in found[:MAX_MEMBERS]]
 
 
 def _available(offered: Iterable[Any], principal: Principal) -> list[Any]:

@@ -4,7 +4,7 @@ A URI with variables is a template. Refuses to read: `reading` does.
 Source: 2026-07-28 server/resources.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -29,6 +29,9 @@ from mcp_app.protocol.results import CacheScope
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+Members = Callable[[Visit], Iterable[mcp_types.Resource] | Awaitable[Iterable[mcp_types.Resource]]]
+"""The resources of a template that this caller is shown in `resources/list`."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RegisteredResource:
@@ -50,6 +53,8 @@ class RegisteredResource:
     annotations: mcp_types.Annotations | None = None
     icons: Sequence[mcp_types.Icon] = ()
     completions: Mapping[str, Completion] = field(default_factory=lambda: NO_COMPLETIONS)
+    members: Members | None = None
+    """None: a template's resources are not listed."""
     available: Available | None = None
     cache_scope: CacheScope | None = None
     """None: private where the caller could matter."""
@@ -95,6 +100,7 @@ def resource(
     annotations: mcp_types.Annotations | None = None,
     icons: Sequence[mcp_types.Icon] = (),
     completions: Mapping[str, Completion] = NO_COMPLETIONS,
+    members: Members | None = None,
     available: Available | None = None,
     cache_scope: CacheScope | None = None,
     ttl_ms: int = 0,
@@ -109,9 +115,10 @@ def resource(
     went wrong. It runs in the server process, for at most READ_TIME_LIMIT: what takes longer is a tool's work.
 
     `name`: by default the function's. `title`: what people see. `description`: by default the docstring. `size`: bytes.
-    `completions`: a function for each variable that has them. `available`: whether a caller may have it, asked with a
-    `Visit` whose `arguments` are empty in lists. `ttl_ms`: how long a client may keep what it read, in milliseconds.
-    `cache_scope`: whether others may be given it. `annotations`, `icons`, `meta`: as the protocol has them.
+    `completions`: a function for each variable that has them. `members`: a function of a `Visit`, which returns those of
+    a template's resources that are listed. `available`: whether a caller may have it, asked with a `Visit` whose
+    `arguments` are empty in lists. `ttl_ms`: how long a client may keep what it read, in milliseconds. `cache_scope`:
+    whether others may be given it. `annotations`, `icons`, `meta`: as the protocol has them.
 
     Raises `InvalidResource` where it could not be offered.
     """
@@ -133,6 +140,7 @@ def resource(
                 annotations=annotations,
                 icons=tuple(icons),
                 completions=completions,
+                members=members,
                 available=available,
                 cache_scope=cache_scope,
                 ttl_ms=ttl_ms,
@@ -151,6 +159,8 @@ def _check(declared: RegisteredResource) -> None:
         raise UnusableOptionError("its parameters are the variables of its URI, by name")
     if declared.template is not None and declared.size is not None:
         raise UnusableOptionError("a template has no size")
+    if declared.template is None and declared.members is not None:
+        raise UnusableOptionError("only a template has members")
     if any(number is not None and number < 0 for number in (declared.size, declared.ttl_ms)):
         raise UnusableOptionError("size is a number of bytes and ttl_ms one of milliseconds, 0 or more")
     if declared.cache_scope not in (None, "public", "private"):

@@ -4,6 +4,7 @@ Counts in this process only. Refuses with a `Rejection`; the caller answers.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from mcp_app.protocol.errors import (
     RequestId,
     refuse,
 )
+from mcp_app.transport.rate import Rate
 
 T = TypeVar("T")
 
@@ -83,6 +85,7 @@ class Admission:
         self.reads: Admitted[object] = Admitted()
         self.listeners: Admitted[Subscription] = Admitted()
         self.draining = False
+        self._completions = Rate()
 
     def refuse_call(self, principal: Principal, request_id: RequestId) -> Rejection | None:
         if self.draining:
@@ -97,6 +100,17 @@ class Admission:
         if self.reads.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
             return _too_many("Too many requests of yours are open; wait for one to end.", request_id)
         return None
+
+    def refuse_completion(self, principal: Principal, address: str, request_id: RequestId) -> Rejection | None:
+        """Completions are asked for while somebody types, and tell much to one who asks for many."""
+        if self._completions.take(
+            (principal, address),
+            time.monotonic(),
+            burst=settings.COMPLETION_BURST,
+            per_second=settings.COMPLETION_RATE,
+        ):
+            return None
+        return _too_many("You ask for completions too often; wait a moment.", request_id)
 
     def refuse_listener(self, principal: Principal, request_id: RequestId) -> Rejection | None:
         if self.draining:

@@ -4,17 +4,16 @@ Each reads its params and hands over to the catalogue, in a thread. Source: 2026
 server/utilities/completion, pagination, caching.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import completing, reading
 from mcp_app.catalogue.paging import Page
-from mcp_app.catalogue.prompts import RegisteredPrompt, registered_prompts
-from mcp_app.catalogue.resources import RegisteredResource, registered_resources
 from mcp_app.conf import settings
 from mcp_app.protocol import requests, results
 from mcp_app.protocol.errors import Rejection
+from mcp_app.protocol.results import CacheScope
 from mcp_app.transport import author_code
 from mcp_app.transport.exchange import Exchange, server_info
 
@@ -23,17 +22,17 @@ A = TypeVar("A")
 
 async def list_resources(exchange: Exchange) -> None:
     """`resources/list`."""
-    await _list(exchange, "resources", reading.resources_page, registered_resources().values())
+    await _list(exchange, "resources", reading.resources_page, reading.resources_scope)
 
 
 async def list_templates(exchange: Exchange) -> None:
     """`resources/templates/list`."""
-    await _list(exchange, "resourceTemplates", reading.templates_page, registered_resources().values())
+    await _list(exchange, "resourceTemplates", reading.templates_page, reading.resources_scope)
 
 
 async def list_prompts(exchange: Exchange) -> None:
     """`prompts/list`."""
-    await _list(exchange, "prompts", reading.prompts_page, registered_prompts().values())
+    await _list(exchange, "prompts", reading.prompts_page, reading.prompts_scope)
 
 
 async def read_resource(exchange: Exchange) -> None:
@@ -61,14 +60,17 @@ async def complete(exchange: Exchange) -> None:
         of = completing.complete_prompt if asked.of_prompt else completing.complete_template
         return of(asked.ref, asked.argument, asked.value, asked.context, exchange.principal)
 
-    await _answer(exchange, requests.read_complete(exchange.route), completed)
+    refusal = exchange.server.admission.refuse_completion(
+        exchange.principal, exchange.remote_address, exchange.route.request_id
+    )
+    await _answer(exchange, refusal or requests.read_complete(exchange.route), completed)
 
 
 async def _list(
     exchange: Exchange,
     member: str,
     page_of: Callable[[str | None, Principal], Page],
-    declared: Iterable[RegisteredResource | RegisteredPrompt],
+    scope_of: Callable[[], CacheScope],
 ) -> None:
     def payload(asked: requests.ListPage) -> dict[str, Any]:
         page = page_of(asked.cursor, exchange.principal)
@@ -77,7 +79,7 @@ async def _list(
             page.items,
             next_cursor=page.next_cursor,
             ttl_ms=settings.LIST_TTL_MS,
-            cache_scope=reading.list_scope(declared),
+            cache_scope=scope_of(),
         )
 
     await _answer(exchange, requests.read_list_page(exchange.route), payload)

@@ -24,6 +24,12 @@ def read(stack: Stack, uri: str, server: Server) -> str:
     return str(result["contents"][0]["text"])
 
 
+def heard(stream: Connection) -> str:
+    """The next notification, waited for: what it is of, and which resource it names."""
+    told = next(stream.messages())
+    return f"{told['method'].removeprefix('notifications/')} {told['params'].get('uri', '')}".rstrip()
+
+
 def subscription_id(notification: dict[str, Any]) -> object:
     return notification["params"]["_meta"][META + "subscriptionId"]
 
@@ -61,26 +67,23 @@ def test_a_change_by_an_administrator_is_told(stack: Stack) -> None:
 
 
 def test_a_change_in_a_tools_transaction_is_heard_on_every_server_and_one_rolled_back_on_none(stack: Stack) -> None:
-    second, *others = stack.start_extra_servers()
-    servers = [*stack.servers, second, *others]
-    wanted = {"resourcesListChanged": True, "resourceSubscriptions": [COUNTER]}
+    extra = stack.start_extra_servers()
+    servers = [*stack.servers, *extra]
+    wanted = {"toolsListChanged": True, "resourcesListChanged": True, "resourceSubscriptions": [COUNTER]}
     streams = [listen(stack, server=server, **wanted) for server in servers]
     for stream in streams:
         assert next(stream.messages())["params"]["notifications"] == wanted
     before = int(read(stack, COUNTER, servers[0]))
 
-    assert text(stack.call("move_counter", server=servers[0], commit=False).result()) == "rolled back"
-    for stream in streams:
-        assert stream.until_silent() == []
+    assert text(stack.call("move_counter", commit=False).result()) == "rolled back"
+    stack.call("trigger_change").result()
+    assert [heard(stream) for stream in streams] == ["tools/list_changed"] * len(servers)
 
-    assert text(stack.call("move_counter", server=servers[0], commit=True).result()) == "committed"
+    assert text(stack.call("move_counter", commit=True).result()) == "committed"
     for stream in streams:
-        told = stream.until_silent() or stream.until_silent()
-        assert [each["method"].removeprefix("notifications/") for each in told] == [
-            "resources/list_changed",
-            "resources/updated",
-        ]
-        assert told[1]["params"]["uri"] == COUNTER
+        assert [heard(stream), heard(stream)] == ["resources/list_changed", f"resources/updated {COUNTER}"]
     assert {int(read(stack, COUNTER, server)) for server in servers} == {before + 1}
-    for server in (second, *others):
+    stack.call("trigger_change").result()
+    assert [heard(stream) for stream in streams] == ["tools/list_changed"] * len(servers)
+    for server in extra:
         server.stop()

@@ -3,13 +3,14 @@
 import datetime as dt
 from typing import Any
 
+import mcp_types
 import pytest
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from mcp_app.auth.principal import ANONYMOUS, Principal
 from mcp_app.catalogue import completing, reading
-from mcp_app.catalogue.errors import InvalidArguments, ResourceNotFound, TooLarge
+from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound, TooLarge
 from mcp_app.prompts import prompt
 from mcp_app.resources import Visit, resource
 
@@ -213,3 +214,29 @@ def test_an_argument_without_completions_has_none() -> None:
     for ref, argument in (("x://{a}", "b"), ("y://{a}", "a")):
         with pytest.raises(InvalidArguments):
             completing.complete_template(ref, argument, "", {}, ANONYMOUS)
+
+
+def test_a_templates_members_are_listed_among_the_resources(configure, monkeypatch, caplog) -> None:
+    configure(ALLOW_ANONYMOUS=True)
+
+    async def members(visit: Visit) -> list[mcp_types.Resource]:
+        return [mcp_types.Resource(uri=f"notes://{day}", name=f"{visit.principal.label}'s") for day in "cab"]
+
+    resource("notes://{day}", members=members)(lambda day: day)
+    resource("notes://b", name="own")(lambda: "")
+    assert reading.resources_scope() == "private"
+    listed = reading.resources_page(None, ANN).items
+    assert [(each["uri"], each["name"]) for each in listed] == [
+        ("notes://a", "Ann's"),
+        ("notes://b", "own"),
+        ("notes://c", "Ann's"),
+    ]
+    monkeypatch.setattr(reading, "MAX_MEMBERS", 1)
+    assert len(reading.resources_page(None, ANN).items) == 2
+    assert "lists more than 1" in caplog.text
+
+
+def test_a_member_of_another_template_is_not_listed() -> None:
+    resource("notes://{day}", members=lambda visit: [mcp_types.Resource(uri="other://a", name="a")])(lambda day: day)
+    with pytest.raises(InvalidResult, match="no resource of notes"):
+        reading.resources_page(None, ANN)

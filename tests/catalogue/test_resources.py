@@ -82,6 +82,11 @@ def test_an_unusable_declaration_is_refused(uri: str, options: dict[str, Any], r
     assert not registered_resources()
 
 
+def test_only_a_template_has_members() -> None:
+    with pytest.raises(InvalidResource, match="only a template has members"):
+        resource("notes://today", members=lambda visit: [])(lambda: "")
+
+
 def test_a_parameter_that_text_cannot_fill_is_refused() -> None:
     class Opaque: ...
 

@@ -181,3 +181,16 @@ def test_a_failure_is_logged_and_not_told(caplog) -> None:
 
     run(scenario())
     assert "secret" in caplog.text
+
+
+def test_completions_come_no_oftener_than_they_may(configure) -> None:
+    configure(COMPLETION_BURST=3, COMPLETION_RATE=0.0001)
+    resource("x://{a}", completions={"a": lambda value, context: [value]})(lambda a: a)
+
+    async def scenario() -> None:
+        ref = {"type": "ref/resource", "uri": "x://{a}"}
+        answers = [await ask("completion/complete", ref=ref, argument={"name": "a", "value": "v"}) for _ in range(4)]
+        assert ["result" in each for each in answers] == [True, True, True, False]
+        assert answers[3]["error"]["code"] == 429
+
+    run(scenario())
