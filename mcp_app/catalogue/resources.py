@@ -115,7 +115,7 @@ def resource(
     went wrong. It runs in the server process, for at most READ_TIME_LIMIT: what takes longer is a tool's work.
 
     `name`: by default the function's. `title`: what people see. `description`: by default the docstring. `size`: bytes.
-    `completions`: a function for each variable that has them. `members`: a function of a `Visit`, which returns those of
+    `completions`: a function for each variable that has them. `members`: a function of a `Visit` that returns those of
     a template's resources that are listed. `available`: whether a caller may have it, asked with a `Visit` whose
     `arguments` are empty in lists. `ttl_ms`: how long a client may keep what it read, in milliseconds. `cache_scope`:
     whether others may be given it. `annotations`, `icons`, `meta`: as the protocol has them.

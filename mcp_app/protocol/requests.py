@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
 from mcp_app.protocol.inbound import Route
-from mcp_app.protocol.uris import is_uri
+from mcp_app.protocol.uris import MAX_URI_CHARS, is_uri
 
 _REFERENCES: Final[Mapping[str, str]] = MappingProxyType({"ref/prompt": "name", "ref/resource": "uri"})
 """What a completion may be of, and the member of `params.ref` that names it."""
@@ -96,7 +96,7 @@ def read_call_tool(route: Route) -> CallTool | Rejection:
 def read_read_resource(route: Route) -> ReadResource | Rejection:
     uri = route.params.get("uri")
     if not is_uri(uri):
-        data = {"uri": uri} if isinstance(uri, str) else None
+        data = {"uri": uri} if isinstance(uri, str) and len(uri) <= MAX_URI_CHARS else None
         return fail(INVALID_PARAMS, "params.uri must be an absolute URI (RFC 3986).", route.request_id, data=data)
     return ReadResource(uri)
 
