@@ -5,6 +5,7 @@ database than this app's rows (`MCP["DATABASE"]`), its version is bumped right a
 still notifies nobody, but a process that dies between the two commits leaves the change untold.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from hashlib import sha256
 from typing import Final
@@ -29,38 +30,40 @@ def resource_subject(uri: str) -> str:
 
 
 @transactional
-def touch(subject: str) -> None:
-    """Bump a version: whoever listens looks again once this is committed."""
-    ChangeVersion.bump(subject)
+def touch(*subjects: str) -> None:
+    """Bump versions, always in the same order: whoever listens looks again once this is committed."""
+    for subject in sorted(set(subjects)):
+        ChangeVersion.bump(subject)
     databases.on_commit(wakeups.wake_servers)
 
 
-def notify_resource_updated(uri: str, *, using: str = DEFAULT_DB_ALIAS) -> None:
-    """Say, in the transaction that changes it, that what is read at `uri` has changed.
+def notify_resource_updated(*uris: str, using: str = DEFAULT_DB_ALIAS) -> None:
+    """Say, in the transaction that changes it, that what is read at a URI has changed.
 
-    `using` is the database of the change. Of several changes that come together listeners are told once. Call it last:
-    where the change shares this app's database, others that change the same resource wait until this one is committed.
+    `using` is the database of the change. Of changes that come together listeners are told once. Call it last, and once
+    for all: where the change shares this app's database, others that change the same resource wait for its commit.
 
-    Raises ValueError where `uri` is no URI.
+    Raises ValueError for what is no URI.
     """
-    if not is_uri(uri):
-        raise ValueError(f"{uri!r} is no URI")
-    _tell(resource_subject(uri), using)
+    for uri in uris:
+        if not is_uri(uri):
+            raise ValueError(f"{uri!r} is no URI")
+    _tell(map(resource_subject, uris), using)
 
 
 def notify_resources_list_changed(*, using: str = DEFAULT_DB_ALIAS) -> None:
     """Say, in the transaction that changes it, that the list of resources or of templates has changed for somebody."""
-    _tell(RESOURCES, using)
+    _tell([RESOURCES], using)
 
 
 def notify_prompts_list_changed(*, using: str = DEFAULT_DB_ALIAS) -> None:
     """The same of the list of prompts."""
-    _tell(PROMPTS, using)
+    _tell([PROMPTS], using)
 
 
-def _tell(subject: str, using: str) -> None:
+def _tell(subjects: Iterable[str], using: str) -> None:
     if using == settings.DATABASE:
-        touch(subject)
+        touch(*subjects)
     else:
         # Robust: the change is committed, and its author's code is not to fail for the sake of the word of it.
-        transaction.on_commit(partial(touch, subject), using=using, robust=True)
+        transaction.on_commit(partial(touch, *subjects), using=using, robust=True)

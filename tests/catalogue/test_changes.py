@@ -69,6 +69,13 @@ def test_the_change_and_its_version_are_committed_together(wakes: list[None]) ->
         assert versions() == [1, 1, 1]
 
 
+def test_many_resources_are_told_of_with_one_wake_up(wakes: list[None]) -> None:
+    uris = [f"notes://{number}" for number in range(5)]
+    notify_resource_updated(*uris, URI, URI)
+    assert set(observation.versions(map(changes.resource_subject, [*uris, URI])).values()) == {1}
+    assert len(wakes) == 1
+
+
 def test_a_uri_of_any_length_has_a_subject() -> None:
     notify_resource_updated("x://" + "a" * 2_000, using=settings.DATABASE)
     assert len(changes.resource_subject("x://" + "a" * 2_000)) < 100

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from mcp_types.methods import validate_server_result
+
+from mcp_app.protocol.metadata import SERVER_INFO
+from mcp_app.protocol.revisions import MODERN
 from tests.transport.client import ask, run
 
 
@@ -17,7 +21,12 @@ def answer(method: str, **params: Any) -> dict[str, Any]:
 
 
 def result_of(method: str, **params: Any) -> Any:
-    return answer(method, **params)["result"]
+    """The result, which the revision's own types take and which says who made it."""
+    result = answer(method, **params)["result"]
+    validate_server_result(method, MODERN, result)
+    assert result["resultType"] == "complete"
+    assert SERVER_INFO in result["_meta"]
+    return result
 
 
 def error_of(method: str, **params: Any) -> Any:

@@ -22,7 +22,6 @@ def test_listing_prompts_shows_their_arguments() -> None:
 
 def test_getting_a_prompt_returns_messages_of_both_roles() -> None:
     result = result_of("prompts/get", name="review", arguments={"code": "1/0"})
-    assert result["resultType"] == "complete"
     assert result["description"] == "Ask for a review."
     assert result["messages"] == [
         {"role": "user", "content": {"type": "text", "text": "Review this python: 1/0"}},
