@@ -33,10 +33,9 @@ def is_available(available: Available | None, visit: Visit) -> bool:
 
 def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a plain or an async function. An async one is cancelled at READ_TIME_LIMIT: TimeoutError."""
-    if not inspect.iscoroutinefunction(function):
-        return function(*args, **kwargs)
+    value = function(*args, **kwargs)
     # What it hands to `sync_to_async`, the ORM among it, comes back to this thread and its database connections.
-    return async_to_sync(_bounded)(function, args, kwargs)
+    return async_to_sync(_bounded)(value) if inspect.isawaitable(value) else value
 
 
 def run_for(function: Callable[..., Any], visit: Visit, visit_parameter: str | None, *args: Any, **kwargs: Any) -> Any:
@@ -61,6 +60,6 @@ def check_completions(completions: Mapping[str, Completion], arguments: Collecti
         signature.context_parameter(completion, Visit)
 
 
-async def _bounded(function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> T:
+async def _bounded(awaitable: Awaitable[T]) -> T:
     async with asyncio.timeout(settings.READ_TIME_LIMIT):
-        return await function(*args, **kwargs)
+        return await awaitable

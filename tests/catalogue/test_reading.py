@@ -110,6 +110,15 @@ def test_what_is_not_available_is_unknown_everywhere() -> None:
     assert _outcome(lambda: reading.get_prompt("plan", {"day": "never"}, ANN)) is InvalidArguments
 
 
+def test_who_may_have_it_may_be_decided_by_awaiting() -> None:
+    async def decide(visit: Visit) -> bool:
+        return visit.principal == ANN
+
+    resource("notes://a", available=decide)(lambda: "a")
+    resource("notes://b", available=lambda visit: decide(visit))(lambda: "b")
+    assert [len(reading.resources_page(None, principal).items) for principal in (ANN, BOB)] == [2, 0]
+
+
 def _outcome(call: Any) -> Any:
     try:
         return call()
