@@ -2,7 +2,8 @@
 
     errors  context_marker              what goes wrong; how a tool asks for its context
     dialects  json_schema               JSON Schema: how a schema is checked against, what a schema may be
-    signature                           a function's parameters and return value as JSON Schema, or as text
+    signature                           a function's parameters and return value as JSON Schema
+    text_signature                      the parameters of a function that is called with text alone
     declaration                         what every decorator keeps and checks; where apps' declarations are found
     registry  resources  prompts        the `tool`, `resource` and `prompt` decorators
     uri_templates                       a URI back to a template's variables

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from asgiref.sync import async_to_sync
 
-from mcp_app.catalogue import signature
+from mcp_app.catalogue import text_signature
 from mcp_app.catalogue.declaration import UnusableOptionError
 from mcp_app.catalogue.visit import Visit
 from mcp_app.conf import settings
@@ -45,7 +45,7 @@ def run_for(function: Callable[..., Any], visit: Visit, visit_parameter: str | N
 
 def complete(completion: Completion, value: str, context: Mapping[str, str], visit: Visit) -> Any:
     """What the function of an argument's completions returned."""
-    return run_for(completion, visit, signature.context_parameter(completion, Visit), value, context)
+    return run_for(completion, visit, text_signature.context_parameter(completion, Visit), value, context)
 
 
 def check_completions(completions: Mapping[str, Completion], arguments: Collection[str]) -> None:
@@ -57,7 +57,7 @@ def check_completions(completions: Mapping[str, Completion], arguments: Collecti
             raise UnusableOptionError(
                 f"the completion of {name} is a function of what was typed and the other arguments"
             )
-        signature.context_parameter(completion, Visit)
+        text_signature.context_parameter(completion, Visit)
 
 
 async def _bounded(awaitable: Awaitable[T]) -> T:

@@ -11,11 +11,11 @@ from typing import Any, TypeVar, overload
 import mcp_types
 from pydantic.fields import FieldInfo
 
-from mcp_app.catalogue import signature
+from mcp_app.catalogue import signature, text_signature
 from mcp_app.catalogue.declaration import Registry, check_icons, check_meta, check_name, spoken, wire_members
 from mcp_app.catalogue.errors import InvalidPrompt
 from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, check_completions
-from mcp_app.catalogue.signature import TextSignature
+from mcp_app.catalogue.text_signature import TextSignature
 from mcp_app.catalogue.visit import Visit
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -113,7 +113,7 @@ def _register(
         check_name(name)
         check_icons(icons)
         check_meta(meta)
-        read = signature.read_text(function, Visit)
+        read = text_signature.read(function, Visit)
         check_completions(completions, read.arguments)
         registered = RegisteredPrompt(
             name=name,

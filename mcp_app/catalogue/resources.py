@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import mcp_types
 
-from mcp_app.catalogue import signature, uri_templates
+from mcp_app.catalogue import signature, text_signature, uri_templates
 from mcp_app.catalogue.declaration import (
     Registry,
     UnusableOptionError,
@@ -22,7 +22,7 @@ from mcp_app.catalogue.declaration import (
 )
 from mcp_app.catalogue.errors import InvalidResource
 from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, check_completions
-from mcp_app.catalogue.signature import TextSignature
+from mcp_app.catalogue.text_signature import TextSignature
 from mcp_app.catalogue.uri_templates import URITemplate
 from mcp_app.catalogue.visit import Visit
 from mcp_app.protocol.results import CacheScope
@@ -133,7 +133,7 @@ def resource(
                 title=title,
                 description=description or signature.description_of(function) or title or spoken(function.__name__),
                 function=function,
-                signature=signature.read_text(function, Visit),
+                signature=text_signature.read(function, Visit),
                 location=location,
                 mime_type=mime_type,
                 size=size,

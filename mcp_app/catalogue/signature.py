@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import mcp_types
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -22,9 +22,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from mcp_app.catalogue import dialects
 from mcp_app.catalogue.blocks import Audio, Image
 from mcp_app.catalogue.context_marker import Context
-from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.catalogue.json_schema import UnusableSchemaError, check, check_input
-from mcp_app.protocol.errors import clip
 
 NO_ARGUMENTS: Final = {"type": "object", "additionalProperties": False}
 """The input of a tool without parameters (server/tools "Tool")."""
@@ -76,13 +74,13 @@ class Signature:
 
 def read(function: Callable[..., Any], input_schema: dict[str, Any] | None) -> Signature:
     """Read a function's signature; raise `UnusableSignatureError` or `UnusableSchemaError`."""
-    annotations = _annotations(function)
+    annotations = annotations_of(function)
     returned = annotations.pop("return", None)
     parameters = dict(inspect.signature(function).parameters)
-    context = _take_context(parameters, annotations, Context)
+    context = take_context(parameters, annotations, Context)
     model, mapping = None, None
     if input_schema is None:
-        model = _model(function.__name__, parameters, annotations)
+        model = arguments_model(function.__name__, parameters, annotations)
         input_schema = _input_schema(model)
     else:
         mapping = _only_parameter(parameters)
@@ -99,56 +97,6 @@ def read(function: Callable[..., Any], input_schema: dict[str, Any] | None) -> S
     )
 
 
-@dataclass(frozen=True, eq=False)
-class TextSignature:
-    """What a function takes that is called with text alone: a template's variables, a prompt's arguments."""
-
-    context_parameter: str | None
-    model: type[BaseModel]
-    """Makes of each text what the parameter's annotation says."""
-    parameters: Mapping[str, str]
-    """The function's parameter by the model's field."""
-
-    @property
-    def arguments(self) -> dict[str, FieldInfo]:
-        """The arguments by name, as pydantic has them."""
-        return {self.parameters[field]: info for field, info in self.model.model_fields.items()}
-
-    def bind(self, texts: Mapping[str, str]) -> dict[str, Any]:
-        """Keyword arguments for the function, its context left out. Raises `InvalidArguments`, a sentence."""
-        try:
-            bound = self.model.model_validate_strings(dict(texts))
-        except ValidationError as error:
-            raise InvalidArguments(_sentence(error)) from None
-        return {self.parameters[field]: value for field, value in bound.__dict__.items()}
-
-
-def read_text(function: Callable[..., Any], context: type) -> TextSignature:
-    """Read the signature of a function that is called with text and a `context`. Raises `UnusableSignatureError`."""
-    annotations = _annotations(function)
-    parameters = dict(inspect.signature(function).parameters)
-    context_parameter = _take_context(parameters, annotations, context)
-    for name in parameters:
-        annotations.setdefault(name, str)
-    model = _model(function.__name__, parameters, annotations)
-    return TextSignature(context_parameter, model, dict(zip(model.model_fields, parameters, strict=True)))
-
-
-def _sentence(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    name = clip(str(problem["loc"][0])) if problem["loc"] else ""
-    if problem["type"] == "missing":
-        return f"The argument {name} is required."
-    if problem["type"] == "extra_forbidden":
-        return f"There is no argument {name}."
-    return f"The argument {name} does not fit: {clip(problem['msg'], 200)}."
-
-
-def context_parameter(function: Callable[..., Any], context: type) -> str | None:
-    """The parameter that takes a `context`, by its annotation. Raises `UnusableSignatureError`."""
-    return _take_context(dict(inspect.signature(function).parameters), _annotations(function), context)
-
-
 def description_of(function: Callable[..., Any]) -> str:
     """The docstring up to its first section about parameters, results or errors; "" without one."""
     kept: list[str] = []
@@ -160,7 +108,8 @@ def description_of(function: Callable[..., Any]) -> str:
     return "\n".join(kept).strip()
 
 
-def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The type hints of a function's parameters and of what it returns."""
     try:
         return get_type_hints(inspect.unwrap(function), include_extras=True)
     except NameError as error:
@@ -170,9 +119,8 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-def _take_context(
-    parameters: dict[str, inspect.Parameter], annotations: Mapping[str, Any], context: type
-) -> str | None:
+def take_context(parameters: dict[str, inspect.Parameter], annotations: Mapping[str, Any], context: type) -> str | None:
+    """Take out of `parameters` the one that takes a `context`; its name, None without one."""
     names = [name for name in parameters if _is_context(annotations.get(name), context)]
     if len(names) > 1:
         raise UnusableSignatureError(f"only one parameter may take the context, not {' and '.join(names)}")
@@ -202,7 +150,10 @@ def _only_parameter(parameters: Mapping[str, inspect.Parameter]) -> str:
     return usable[0]
 
 
-def _model(name: str, parameters: Mapping[str, inspect.Parameter], annotations: Mapping[str, Any]) -> type[BaseModel]:
+def arguments_model(
+    name: str, parameters: Mapping[str, inspect.Parameter], annotations: Mapping[str, Any]
+) -> type[BaseModel]:
+    """A pydantic model whose fields are the parameters in order, each named by its alias."""
     # Fields have names of our own, or a parameter called `json` or `_x` would clash with pydantic's.
     fields = {
         f"argument_{number}": _field(parameter, annotations.get(parameter.name, Any))
