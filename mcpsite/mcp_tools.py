@@ -1,4 +1,4 @@
-"""A newcomer's first tools: small, pure, and one that takes its time."""
+"""A newcomer's first tools: small, pure, and one that takes its time. Those of `mcpsite.tools` do something real."""
 
 from typing import Annotated
 
@@ -6,6 +6,9 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from mcp_app.tools import CancelPolicy, ToolContext, tool
+from mcpsite.tools import find_usages, lint
+
+__all__ = ["countdown", "find_usages", "lint", "roman"]
 
 PURE = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 _NUMERALS = (
