@@ -1,4 +1,4 @@
-"""Who may call the tools that run code: staff, and whoever develops this site on their own machine.
+"""Who may call the tools that run code or change files: staff, and whoever develops this site on their own machine.
 
 Refuses to decide who is asking: that is `mcp_app`'s.
 """
@@ -18,7 +18,7 @@ def require_staff(ctx: ToolContext) -> None:
     if settings.DEBUG and _is_anonymous(ctx):
         return
     raise ToolError(
-        f"The tool {ctx.request.tool} runs code on the server, so only staff may call it. "
+        f"The tool {ctx.request.tool} does more than read, so only staff may call it. "
         "Ask an administrator of this site for a token of a staff user."
     )
 

@@ -5,6 +5,7 @@ cache behind.
 """
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,20 +17,12 @@ from pydantic import BaseModel, Field
 from mcp_app.tools import CancelPolicy, ToolContext, ToolError, tool
 from mcpsite.tools.projects import ProjectName, locate, python_files
 
+logger = logging.getLogger(__name__)
+
 FILES_AT_A_TIME = 50
 MAX_FINDINGS = 500
 # Isolated Python, so that a `ruff.py` of the project is not imported in the linter's place.
-RUFF = (
-    sys.executable,
-    "-I",
-    "-m",
-    "ruff",
-    "check",
-    "--isolated",
-    "--no-cache",
-    "--quiet",
-    "--output-format=json-lines",
-)
+RUFF = (sys.executable, "-I", "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet")
 READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 Rule = Annotated[str, Field(pattern=r"^[A-Z]{1,6}[0-9]{0,4}$")]
@@ -102,6 +95,7 @@ def _check(ctx: ToolContext, folder: Path, arguments: list[str], report: LintRep
     """Run ruff on some files. Raises ToolError where it fails: 0 and 1 say that it found nothing or something."""
     done = ctx.run([*RUFF, "--output-format=json-lines", *arguments], cwd=folder, on_line=_reader(folder, report))
     if done.returncode not in (0, 1):
+        logger.error("ruff ended with %s: %s", done.returncode, done.output)
         raise ToolError("The linter refused: are all rules in `select` rules of ruff?")
 
 

@@ -21,8 +21,8 @@ from mcp_app.tools import ToolError
 Kind = Literal["definition", "import", "call", "assignment", "reference"]
 Identifier = Annotated[str, Field(min_length=1, max_length=200, description="a Python identifier, without dots")]
 
-UNREADABLE: Final = (SyntaxError, UnicodeDecodeError, tokenize.TokenError)
-"""What reading a file raises that is no Python source of this version."""
+UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, tokenize.TokenError)
+"""What reading a file raises that is no source of this Python; that a text cannot be decoded is a ValueError."""
 
 _LAYOUT: Final = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING})
 _ASSIGNING: Final = re.compile(r":?=|[^=!<>]+=")

@@ -40,17 +40,29 @@ def locate(name: str) -> Path:
 
 def python_files(folder: Path) -> Iterator[Path]:
     """The Python files below `folder` in a steady order: no links, nothing hidden, no virtual environments."""
-    for place, folders, files in os.walk(folder):
+    for place, _, names in _sources(folder):
+        yield from (path for name in names if (path := place / name).is_file() and not path.is_symlink())
+
+
+def link_out(folder: Path) -> str | None:
+    """A link to a folder or Python file elsewhere than below `folder`, named relative to it; None without one."""
+    for place, folders, names in _sources(folder):
+        for path in (place / name for name in (*folders, *names)):
+            if path.is_symlink() and not path.resolve().is_relative_to(folder):
+                return path.relative_to(folder).as_posix()
+    return None
+
+
+def _sources(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Every folder that holds source, links not followed, with its folders and Python files."""
+    for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if _is_source(Path(place, name)))
-        for name in sorted(files):
-            path = Path(place, name)
-            if name.endswith(".py") and not name.startswith(".") and path.is_file() and not path.is_symlink():
-                yield path
+        yield Path(place), folders, sorted(name for name in names if name.endswith(".py") and not name.startswith("."))
 
 
 def _is_source(folder: Path) -> bool:
     hidden = folder.name.startswith(".") or folder.name in ("__pycache__", "node_modules")
-    return not hidden and not folder.is_symlink() and not (folder / "pyvenv.cfg").exists()
+    return not hidden and not (folder / "pyvenv.cfg").exists()
 
 
 def _provide_sample(root: Path) -> None:

@@ -15,30 +15,36 @@ from typing import Annotated, Final
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from mcp_app.tools import CancelPolicy, ToolContext, ToolError, tool
+from mcp_app.tools import CancelPolicy, ToolContext, tool
 from mcpsite.access import require_staff
 from mcpsite.tools.projects import ProjectName, locate
 
 TAIL_LINES: Final = 100
 MAX_LINE_CHARS: Final = 1000
+ENVIRONMENT: Final = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 RUNS_CODE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
 
 _SITE_VARIABLES: Final = ("MCPSITE_", "DJANGO_", "PYTEST_", "CELERY_")
 _CONFIGURATIONS: Final = (  # in pytest's order, each with what makes it one
-    ("pytest.ini", ""), (".pytest.ini", ""), ("pyproject.toml", "[tool.pytest"), ("tox.ini", "[pytest]"),
-    ("setup.cfg", "[tool:pytest]"),
+    ("pytest.toml", ""), (".pytest.toml", ""), ("pytest.ini", ""), (".pytest.ini", ""),
+    ("pyproject.toml", "[tool.pytest"), ("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"),
 )  # fmt: skip
 _SUMMARY: Final = re.compile(r"^=* ?(?P<counts>.+) in \d+\.\d+s(?: \(\d.*\))? ?=*$")
-_COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
+_COUNT: Final = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed|xpassed|deselected)")
+
+Keyword = Annotated[
+    str,
+    Field(max_length=200, pattern="^([^-].*)?$", description="the names of tests to run, as pytest's -k; all if empty"),
+]
 
 
-class TestRun(BaseModel):
+class PytestRun(BaseModel):
     """How the tests went. Cancelled, it has no exit code and the output until then."""
 
-    __test__ = False  # for pytest it looks like tests
-
     project: str
-    exit_code: int | None = Field(default=None, description="0: all passed, 1: some failed, 5: there are none")
+    exit_code: int | None = Field(
+        default=None, description="0: all passed, 1: some failed, 4: wrong use, 5: none found"
+    )
     counts: dict[str, int] = Field(default={}, description="how many passed, failed, were skipped …")
     output: str = Field(default="", description=f"the last {TAIL_LINES} lines of the output")
 
@@ -47,26 +53,22 @@ class TestRun(BaseModel):
 def run_tests(
     project: ProjectName,
     ctx: ToolContext,
-    keyword: Annotated[
-        str, Field(max_length=200, description="run only tests whose names match, as pytest's -k; all if empty")
-    ] = "",
-) -> TestRun:
+    keyword: Keyword = "",
+) -> PytestRun:
     """Run the tests of a project on this server with pytest, and say how they went. Only staff may call this.
 
     The output comes as progress while the tests run.
     """
     require_staff(ctx)
     folder = locate(project)
-    ctx.partial_result = report = TestRun(project=project)
+    ctx.partial_result = report = PytestRun(project=project)
     tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     def keep(line: str) -> None:
         tail.append(line[:MAX_LINE_CHARS].rstrip("\n"))
         report.output = "\n".join(tail)
 
-    done = ctx.run(_command(folder, keyword), cwd=folder, env=_environment(), on_line=keep, progress=True)
-    if done.returncode == 4:
-        raise ToolError(f"pytest could not be used so: {report.output}")
+    done = ctx.run(_command(folder, keyword), cwd=folder, env=ENVIRONMENT, on_line=keep, progress=True)
     report.exit_code, report.counts = done.returncode, _counts(tail)
     return report
 
@@ -75,11 +77,7 @@ def _command(folder: Path, keyword: str) -> list[str]:
     """Pytest on a folder, which is not to look for configuration above it: this site's own may be there."""
     pytest = [sys.executable, "-m", "pytest", "-v", "--color=no", "-p", "no:cacheprovider"]
     place = [f"--rootdir={folder}", f"--confcutdir={folder}", f"--config-file={_configuration(folder)}"]
-    return [*_without_site_variables(), *pytest, *place, *([f"-k={keyword}"] if keyword else [])]
-
-
-def _environment() -> dict[str, str]:
-    return {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    return [*_without_site_variables(), *pytest, *place, *(["-k", keyword] if keyword else [])]
 
 
 def _without_site_variables() -> list[str]:
@@ -100,5 +98,5 @@ def _counts(lines: Sequence[str]) -> dict[str, int]:
     """What pytest's last line counts; nothing where it did not come so far."""
     for line in reversed(lines):
         if (summary := _SUMMARY.match(line)) is not None:
-            return {word.rstrip("s") if word == "errors" else word: int(n) for n, word in _COUNT.findall(summary["counts"])}
+            return {word: int(number) for number, word in _COUNT.findall(summary["counts"])}
     return {}

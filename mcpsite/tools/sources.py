@@ -8,8 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file's text and the encoding that it declares; a byte order mark belongs to the encoding."""
+    """A file's bytes, its text, and the encoding that it declares; a byte order mark belongs to the encoding."""
 
+    data: bytes
     text: str
     encoding: str
 
@@ -22,4 +23,4 @@ def read(path: Path) -> Source:
     """Raises SyntaxError or UnicodeDecodeError where a file is not what it declares, OSError where it is not there."""
     data = path.read_bytes()
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    return Source(data.decode(encoding), encoding)
+    return Source(data, data.decode(encoding), encoding)
