@@ -64,6 +64,15 @@ class ExampleSite:
         found: dict[str, Any] = eventually(first, f"progress ({self.site.ask(driver.row, request_id)})")
         return found
 
+    def cancel(self, request_id: str) -> None:
+        """Cancel a running call that does not stop yet, and wait until its tool has been told."""
+        assert self.site.cancel(request_id) == "accepted"
+
+        def told() -> bool:
+            return bool(self.site.ask(driver.row, request_id)["stage"] == "cooperative")
+
+        eventually(told, "the word to the tool")
+
     def stop(self, request_id: str) -> dict[str, Any]:
         """Cancel a running call; the row of its end, with nothing left of what it started."""
         assert self.site.cancel(request_id) == "accepted"

@@ -6,6 +6,7 @@ from mcp_app.auth.principal import ANONYMOUS, Principal
 from mcp_app.execution.context import ToolContext
 from mcp_app.tools import ToolError
 from mcpsite.access import require_staff
+from mcpsite.tools.projects import locate
 from tests.lifecycle import rows
 
 EVERYWHERE = {"default", "mcp"}
@@ -52,14 +53,31 @@ def test_a_user_who_is_not_staff_can_neither_run_nor_change_a_project(example):
         assert "only staff" in example.refusal(tool, user_id="4711", project="sample", **arguments)
 
 
-@pytest.mark.parametrize("name", ["..", ".", "sample/stock", "/etc", "..\\x", "link", "file", "nothing", "sample\0"])
-def test_only_a_folder_of_the_projects_is_a_project(example, tmp_path, name):
-    example.result("lint", project="sample")
-    (example.projects / "file").touch()
-    link = example.projects / "link"
-    link.unlink(missing_ok=True)
-    link.symlink_to(tmp_path)
-    said = example.refusal("lint", project=name)
-    assert said.startswith("There is no project of that name.")
-    assert "sample" in said
-    assert str(example.projects) not in said
+@pytest.fixture
+def projects(settings, tmp_path):
+    settings.PROJECTS = tmp_path / "projects"
+    return settings.PROJECTS
+
+
+def test_where_there_are_no_projects_there_is_a_sample(projects):
+    assert (locate("sample") / "test_inventory.py").is_file()
+    assert [path.name for path in projects.parent.iterdir()] == ["projects"]
+
+
+def test_a_folder_of_projects_that_is_there_is_left_alone(projects):
+    projects.mkdir()
+    with pytest.raises(ToolError, match="there are: none"):
+        locate("sample")
+    assert list(projects.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", ".", "sample/stock", "/etc", "..\\x", "link", "file", "nothing", "sample\0"]
+)
+def test_only_a_folder_of_the_projects_is_a_project(projects, tmp_path, name):
+    locate("sample")
+    (projects / "file").touch()
+    (projects / "link").symlink_to(tmp_path)
+    with pytest.raises(ToolError, match="There is no project of that name") as caught:
+        locate(name)
+    assert str(tmp_path) not in str(caught.value)

@@ -2,7 +2,11 @@
 
 import json
 
-from mcpsite.tools.occurrences import occurrences
+import pytest
+
+from mcp_app.tools import ToolError
+from mcpsite.tools import packages
+from mcpsite.tools.occurrences import check_identifier, occurrences
 
 SOURCE = '''
 import name
@@ -51,13 +55,24 @@ def test_what_is_left_out_is_counted(example):
     assert found["total"] > 100
 
 
-def test_a_distribution_is_a_package_too_and_the_site_is_none(example):
-    by_distribution = example.result("find_usages", symbol="cancel_query", package="Django-Celery-Results")
-    assert by_distribution["files_searched"] > 10
-    for package in ("mcpsite", "tests", "no_such_package", "django.db", "..", "_thread"):
-        said = example.refusal("find_usages", symbol="name", package=package)
-        assert said.startswith(f"No package {package!r} with Python source"), said
-    assert "not a Python identifier" in example.refusal("find_usages", symbol="a.b", package="django")
+def test_a_distribution_is_a_package_too():
+    names = [name for _, name in packages.source_files("Django-Celery-Results")]
+    assert "django_celery_results/models.py" in names
+    assert names == [name for _, name in packages.source_files("django_celery_results")]
+
+
+@pytest.mark.parametrize(
+    "package", ["mcpsite", "tests", "no_such_package", "django.db", "..", "_thread", "django-mcp-app"]
+)
+def test_only_installed_source_is_searched(package):
+    with pytest.raises(ToolError, match=f"^No package '{package}' with Python source is installed"):
+        packages.source_files(package)
+
+
+@pytest.mark.parametrize("symbol", ["a.b", "class", "", "a b", "1"])
+def test_only_an_identifier_is_searched_for(symbol):
+    with pytest.raises(ToolError, match="is not a Python identifier"):
+        check_identifier(symbol)
 
 
 def test_a_cancelled_search_keeps_what_it_found(example):

@@ -31,7 +31,7 @@ def test_findings_are_those_of_the_rules_asked_for(example, project):
 
 def test_a_project_cannot_lead_the_linter(example, project):
     """It neither runs the project's code nor reads its configuration, and leaves nothing behind."""
-    traps = {"ruff.py": "open('trap', 'w')\n", "ruff.toml": "extend = '/etc/passwd'\n", ".hidden/d.py": "import os\n"}
+    traps = {"ruff.py": "raise SystemExit(2)\n", "ruff.toml": "extend = '/etc/passwd'\n", ".hidden/d.py": "import os\n"}
     folder = project(traps | {"--fix.py": "import os\n", "venv/pyvenv.cfg": "", "venv/e.py": "import os\n"})
     (folder / "link.py").symlink_to(Path(__file__))
     before = contents(folder)
@@ -45,7 +45,7 @@ def test_a_cancelled_lint_kills_the_linter_and_keeps_its_findings(example):
     folder = example.projects / "big"
     copytree(Path(django.__path__[0], "db"), folder, ignore=ignore_patterns("__pycache__"))
     before = contents(folder)
-    with held(folder / "utils.py") as last:
+    with held(folder / "models" / "sql" / "where.py") as last:
         request_id = example.begin("lint", project="big", select=["E501"])
         last.await_opening()
         ended = example.stop(request_id)

@@ -93,7 +93,7 @@ def test_cancelled_before_the_files_are_replaced_it_changes_nothing(example, pro
     with held(folder / "m20.py") as file:
         request_id = example.begin("rename_symbol", project=folder.name, old="old", new="new")
         file.await_opening()
-        assert example.site.cancel(request_id) == "accepted"
+        example.cancel(request_id)
         file.release()
         ended = example.site.ended(request_id)
     assert (ended["status"], ended["stage"]) == ("cancelled", "cooperative")
@@ -103,9 +103,6 @@ def test_cancelled_before_the_files_are_replaced_it_changes_nothing(example, pro
 @needs_leases
 def test_cancelled_while_the_files_are_replaced_it_changes_everything(example, project):
     folder = project(FILES)
-    expected = {
-        name: data.replace(b"(old)", b"(new)").replace(b"n old", b"n new") for name, data in files(folder).items()
-    }
     with held(folder / "m29.py") as last_read:
         request_id = example.begin("rename_symbol", project=folder.name, old="old", new="new")
         last_read.await_opening()
@@ -114,7 +111,7 @@ def test_cancelled_while_the_files_are_replaced_it_changes_everything(example, p
             half_way.await_opening()
             assert (folder / "m00.py").read_bytes() == RENAMED
             assert (folder / "m20.py").read_bytes() == FILES["m20.py"].encode()
-            assert example.site.cancel(request_id) == "accepted"
+            example.cancel(request_id)
     ended = example.site.ended(request_id)
     assert {name: data for name, (_, data) in contents(folder).items()} == dict.fromkeys(FILES, RENAMED)
     assert ended["status"] == "completed"

@@ -8,12 +8,18 @@ from tests.site.folders import contents
 MIXED = """
 import os, pytest
 
-def test_good(): print("said")
-def test_bad(): assert 1 == 2
+def check_good(): print("said")
+def check_bad(): assert 1 == 2
 @pytest.mark.skip
-def test_left_out(): pass
-def test_nothing_of_the_site_is_seen():
+def check_left_out(): pass
+def check_nothing_of_the_site_is_seen():
     assert not [name for name in os.environ if name.startswith(("MCPSITE_", "DJANGO_"))]
+def check_deselected(): pass
+"""
+CONFIGURATION = """
+[tool.pytest.ini_options]
+python_files = "checks.py"
+python_functions = "check_*"
 """
 WAITING = """
 import pathlib, time
@@ -26,8 +32,10 @@ def test_waits():
 
 
 def test_the_sample_projects_tests_pass_and_leave_nothing(example):
+    """Nor do they see the configuration of a folder above."""
     example.result("lint", project="sample")
     before = contents(example.projects / "sample")
+    (example.projects / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     request_id = example.begin("run_tests", project="sample")
     result = example.site.ended(request_id, within=30)["result"]["structuredContent"]
     assert (result["exit_code"], result["counts"]) == (0, {"passed": 3})
@@ -36,21 +44,12 @@ def test_the_sample_projects_tests_pass_and_leave_nothing(example):
     assert any("test_inventory.py::test_what_arrived_is_counted PASSED" in line for line in lines)
 
 
-def test_what_failed_is_counted_and_shown(example, project):
-    folder = project({"test_mixed.py": MIXED})
-    result = example.result("run_tests", project=folder.name)
-    assert (result["exit_code"], result["counts"]) == (1, {"failed": 1, "passed": 2, "skipped": 1})
+def test_what_failed_is_counted_and_shown_by_the_projects_own_configuration(example, project):
+    folder = project({"checks.py": MIXED, "pyproject.toml": CONFIGURATION})
+    result = example.result("run_tests", project=folder.name, keyword="not deselected")
+    assert result["exit_code"] == 1
+    assert result["counts"] == {"failed": 1, "passed": 2, "skipped": 1, "deselected": 1}
     assert "assert 1 == 2" in result["output"]
-    only = example.result("run_tests", project=folder.name, keyword="good or left")
-    assert only["counts"] == {"passed": 1, "skipped": 1, "deselected": 2}
-
-
-def test_a_projects_configuration_is_its_own(example, project):
-    (example.projects / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
-    folder = project({"test_one.py": "def test_one(): pass\n", "pyproject.toml": "[project]\nname = 'x'\n"})
-    assert example.result("run_tests", project=folder.name)["exit_code"] == 0
-    (folder / "pyproject.toml").write_text("[tool.pytest.ini_options]\npython_functions = 'check_*'\n")
-    assert example.result("run_tests", project=folder.name)["exit_code"] == 5
 
 
 def test_cancelled_tests_die_and_what_they_printed_is_kept(example, project, tmp_path):
