@@ -37,7 +37,7 @@ class ExampleSite:
 
     def call(self, tool: str, user_id: str = "", **arguments: Any) -> dict[str, Any]:
         """The row of a call that has ended."""
-        return self.site.ended(self.begin(tool, user_id, **arguments), within=30)
+        return self.site.ended(self.begin(tool, user_id, **arguments), within=45)
 
     def result(self, tool: str, **arguments: Any) -> Any:
         """What a tool returned."""
@@ -76,6 +76,6 @@ class ExampleSite:
     def stop(self, request_id: str) -> dict[str, Any]:
         """Cancel a running call; the row of its end, with nothing left of what it started."""
         assert self.site.cancel(request_id) == "accepted"
-        ended = self.site.ended(request_id, within=30)
+        ended = self.site.ended(request_id, within=45)
         eventually(lambda: not processes.find(request_id), "the end of what was started")
         return ended

@@ -9,6 +9,7 @@ import pytest
 
 from tests.execution.site import Site
 from tests.site.calls import ExampleSite
+from tests.site.folders import take_lease
 
 _numbers = count()
 
@@ -35,3 +36,16 @@ def project(example: ExampleSite) -> Callable[[Mapping[str, str]], Path]:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="package")
+def leases(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips where the kernel does not hold up who opens a file."""
+    path = tmp_path_factory.mktemp("leases") / "file"
+    with path.open("w") as file:
+        try:
+            works = take_lease(file.fileno())
+        except (OSError, AttributeError):
+            works = False
+    if not works:
+        pytest.skip(f"NO FILE LEASES on {path.parent}: what is cancelled midway is not seen here")

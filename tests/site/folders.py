@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from tests.execution.site import eventually
 
-needs_leases = pytest.mark.skipif(sys.platform != "linux", reason="leases on files are Linux's")
+needs_leases = pytest.mark.usefixtures("leases")
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -21,6 +20,15 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
         path.relative_to(folder).as_posix(): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
         for path in folder.rglob("*")
     }
+
+
+def take_lease(descriptor: int) -> bool:
+    """Whether it could be taken now. Raises OSError where the file system has no leases."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class Held:
@@ -45,11 +53,7 @@ class Held:
 
     def _take(self) -> bool:
         assert self._descriptor is not None
-        try:
-            fcntl.fcntl(self._descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        except BlockingIOError:
-            return False
-        return True
+        return take_lease(self._descriptor)
 
 
 @contextmanager

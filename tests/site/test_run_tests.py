@@ -37,7 +37,7 @@ def test_the_sample_projects_tests_pass_and_leave_nothing(example):
     before = contents(example.projects / "sample")
     (example.projects / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     request_id = example.begin("run_tests", project="sample")
-    result = example.site.ended(request_id, within=30)["result"]["structuredContent"]
+    result = example.site.ended(request_id, within=45)["result"]["structuredContent"]
     assert (result["exit_code"], result["counts"]) == (0, {"passed": 3})
     assert contents(example.projects / "sample") == before
     lines = [data["message"] for data in example.progress(request_id)]
