@@ -86,6 +86,38 @@ def test_a_failure_midway_puts_all_back(tmp_path, what):
     assert left == {"a": b"before", "b": b"before" if what == "a draft is gone" else b"theirs", "c": b"before"}
 
 
+def test_originals_that_cannot_be_put_back_are_kept(tmp_path):
+    (tmp_path / "a").write_bytes(b"before")
+
+    def replace() -> None:
+        with replacing.staging(tmp_path) as place:
+            staged = [replacing.stage(place, tmp_path / "a", b"before", b"after")]
+
+            def fail(number: int) -> None:
+                (tmp_path / "a").unlink()
+                (tmp_path / "a").mkdir()
+                raise OSError
+
+            replacing.replace_all(staged, fail)
+
+    with pytest.raises(replacing.NotRestoredError) as caught:
+        replace()
+    (kept,) = tmp_path.glob(".staged-*/*.original")
+    assert kept.read_bytes() == b"before"
+    assert kept.parent.name in str(caught.value)
+
+
+def test_one_at_a_time_changes_a_project(tmp_path):
+    with (
+        replacing.alone(tmp_path),
+        pytest.raises(ToolError, match="Another call is changing this project"),
+        replacing.alone(tmp_path),
+    ):
+        pytest.fail("two at a time")
+    with replacing.alone(tmp_path):
+        pass
+
+
 @needs_leases
 def test_cancelled_before_the_files_are_replaced_it_changes_nothing(example, project):
     folder = project(FILES)
