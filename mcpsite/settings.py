@@ -4,6 +4,7 @@ MCPSITE_DATA         folder of the databases, the broker's files and the generat
 MCPSITE_DATABASE     a PostgreSQL host:port/name/user instead of SQLite
 MCPSITE_BROKER       a broker URL instead of the embedded one
 MCPSITE_CHANNELS     a Redis URL for the channel layer; needed from the second host on
+MCPSITE_PROJECTS     folder of the projects that tools lint, test and change; `projects` in the data folder
 """
 
 import os
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("MCPSITE_DATA", BASE_DIR / ".mcpsite-data")).resolve()
 DATA.mkdir(parents=True, exist_ok=True)
+PROJECTS = Path(os.environ.get("MCPSITE_PROJECTS", DATA / "projects")).resolve()
 
 
 def _secret_key() -> str:
