@@ -145,3 +145,7 @@ MCP = {
     "SERVER_TITLE": "mcp_app example site",
     "ALLOW_ANONYMOUS": DEBUG,
 }
+
+UPLOADS = DATA / "uploads"
+"""Where files are put for the tool `import_csv`, which reads nothing outside it."""
+UPLOADS.mkdir(exist_ok=True)
