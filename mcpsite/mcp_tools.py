@@ -10,6 +10,7 @@ from mcpsite.tools.find_usages import find_usages
 from mcpsite.tools.import_csv import import_csv
 from mcpsite.tools.lint import lint
 from mcpsite.tools.rename_symbol import rename_symbol
+from mcpsite.tools.run_command import run_command
 from mcpsite.tools.run_tests import run_tests
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "lint",
     "rename_symbol",
     "roman",
+    "run_command",
     "run_tests",
 ]
 
