@@ -6,6 +6,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from mcp_app.tools import CancelPolicy, ToolContext, tool
+from mcpsite.tools.evaluate_python import evaluate_python
 from mcpsite.tools.find_usages import find_usages
 from mcpsite.tools.import_csv import import_csv
 from mcpsite.tools.lint import lint
@@ -15,6 +16,7 @@ from mcpsite.tools.run_tests import run_tests
 
 __all__ = [
     "countdown",
+    "evaluate_python",
     "find_usages",
     "import_csv",
     "lint",
