@@ -33,11 +33,10 @@ class Evaluation(BaseModel):
 
 
 class _Output(io.TextIOBase):
-    """What the code prints: kept up to a bound, and each line handed on."""
+    """What the code prints, up to a bound; `check` is called whenever it prints."""
 
-    def __init__(self, on_line: Callable[[str], None]) -> None:
-        self._on_line = on_line
-        self._line = ""
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
         self.text = ""
         self.truncated = False
 
@@ -45,13 +44,10 @@ class _Output(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
+        self._check()
         room = MAX_OUTPUT_CHARS - len(self.text)
         self.text += text[:room]
         self.truncated = self.truncated or len(text) > room
-        *lines, self._line = (self._line + text[:MAX_OUTPUT_CHARS]).split("\n")
-        self._line = self._line[:MAX_OUTPUT_CHARS]
-        for line in lines:
-            self._on_line(line)
         return len(text)
 
 
@@ -76,14 +72,8 @@ def evaluate_python(
     Code that does not end within 60 seconds is interrupted, and if need be its process is killed.
     """
     require_staff(ctx)
-    lines = 0
-
-    def report(line: str) -> None:
-        nonlocal lines
-        lines += 1
-        ctx.progress(lines, message=line)
-
-    output = _Output(report)
+    # Not streamed as progress: code that holds the interpreter while a line is stored would hold the database, too.
+    output = _Output(ctx.check)
     try:
         with redirect_stdout(output), redirect_stderr(output):
             value = _evaluate(code)
