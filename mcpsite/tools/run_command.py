@@ -24,8 +24,6 @@ class CommandResult(BaseModel):
 @tool(
     title="Run a command",
     cancel=CancelPolicy.KILL,
-    cooperative_grace=0.5,
-    hard_grace=2.0,
     time_limit=600,
     annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
 )
