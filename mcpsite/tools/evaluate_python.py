@@ -77,6 +77,8 @@ def evaluate_python(
     try:
         with redirect_stdout(output), redirect_stderr(output):
             value = _evaluate(code)
+    except ToolError as error:
+        raise ToolError(f"{error}\nPrinted before:\n{output.text}" if output.text else str(error)) from error
     finally:
         ctx.partial_result = output.text or None
     shown = value or ""

@@ -34,7 +34,7 @@ def test_value_and_output_are_bounded(example: ExampleSite) -> None:
     ("code", "said"),
     [
         ("def f():\n    1 / 0\nf()", "ZeroDivisionError: division by zero\n  in line 3, <module>\n  in line 2, f"),
-        ("raise SystemExit(3)", "SystemExit: 3\n  in line 1, <module>"),
+        ("print('so far')\nraise SystemExit(3)", "SystemExit: 3\n  in line 2, <module>\nPrinted before:\nso far\n"),
         ("nothing_here", "NameError: name 'nothing_here' is not defined\n  in line 1, <module>"),
     ],
 )
