@@ -9,6 +9,7 @@ MCPSITE_PROJECTS     folder of the projects that tools lint, test and change; `p
 
 import os
 import secrets
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -145,3 +146,20 @@ MCP = {
     "SERVER_TITLE": "mcp_app example site",
     "ALLOW_ANONYMOUS": DEBUG,
 }
+
+UPLOADS = DATA / "uploads"
+"""Where files are put for the tools `import_csv` and `run_command`, which read nothing outside it."""
+UPLOADS.mkdir(exist_ok=True)
+
+_SHA256 = ["sha256sum"] if shutil.which("sha256sum") else ["shasum", "-a", "256"]
+MCPSITE_COMMANDS: dict[str, dict[str, Any]] = {
+    "list_files": {"does": "list a folder", "argv": ["ls", "-l", "{folder:path}"]},
+    "disk_usage": {"does": "the size of a file or folder, in KiB", "argv": ["du", "-k", "{path:path}"]},
+    "checksum": {"does": "the SHA-256 of a file", "argv": [*_SHA256, "{file:file}"]},
+    "search": {"does": "the lines that contain a text", "argv": ["grep", "-rnIF", "-e", "{text:text}", "{path:path}"]},
+    "follow": {
+        "does": "the last lines of a file, then each line added to it, until cancelled",
+        "argv": ["tail", "-n", "{lines:number}", "-f", "{file:file}"],
+    },
+}
+"""What the tool `run_command` may run: no shell, and each `{name:type}` is one argument (see `mcpsite.commands`)."""
