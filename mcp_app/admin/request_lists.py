@@ -11,13 +11,15 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Left
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, RequestColumns
 from mcp_app.models import Request, Tool
+from mcp_app.states import OPEN, Status
 
 VIEW = "mcp_app.view_request"
 VIEW_PAYLOAD = "mcp_app.view_request_payload"
@@ -26,6 +28,8 @@ CANCEL = "mcp_app.cancel_request"
 SEARCHED = 10_000
 """Rows that a search for text looks through: it reads each of them."""
 MAX_TOOLS = 500
+_SPANS = 5
+"""Any date, today, 7 days, this month, this year: without those for rows that have none."""
 
 _LISTED = (
     "status", "tool", "principal_label", "submitted_at", "finished_at", "progress", "progress_total",
@@ -59,15 +63,37 @@ class ToolFilter(admin.SimpleListFilter):
         return queryset if self.value() is None else queryset.filter(tool=self.value())
 
 
+class OpenStatusFilter(admin.SimpleListFilter):
+    """By those statuses that a request in flight can have."""
+
+    title = _("status")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(status.value, str(status.label)) for status in Status if status in OPEN]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Request]) -> QuerySet[Request]:
+        return queryset if self.value() is None else queryset.filter(status=self.value())
+
+
+class DateFilter(admin.DateFieldListFilter):
+    """By a time that every row of the list has."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.links = self.links[:_SPANS]
+
+
 class RequestListAdmin(RequestColumns, ReadOnlyAdmin):
     """Base of the lists; the permissions are those of `Request`, also for its proxies."""
 
     list_per_page = 50
     list_max_show_all = 50
-    list_display: ClassVar[Any] = ("state", "called", "caller", "client", "submitted", "took", "done", "said")
+    list_display: Any = ("state", "called", "done", "took", "caller", "client", "submitted", "said")
     list_display_links = ("called",)
-    list_filter: ClassVar[Any] = ("status", ToolFilter, "submitted_at")
-    sortable_by: Any = ("submitted",)
+    list_filter: ClassVar[Any] = ("status", ToolFilter, ("submitted_at", DateFilter))
+    filtered_fields = frozenset({"status", "submitted_at"})
+    sortable_by: ClassVar[Any] = ("submitted",)
     show_facets = admin.ShowFacets.NEVER
     search_fields = ("principal_label", "cancel_actor", "cancel_reason")
     search_help_text = _("A request's id; or a part of a caller, an actor or a reason, among the newest 10,000.")
@@ -87,6 +113,10 @@ class RequestListAdmin(RequestColumns, ReadOnlyAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RequestList
 
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        title = capfirst(str(self.opts.verbose_name_plural))
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         shown = request.user.has_perm(VIEW_PAYLOAD)
         return [column for column in self.list_display if shown or column != "said"]
@@ -100,7 +130,7 @@ class RequestListAdmin(RequestColumns, ReadOnlyAdmin):
         )
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
-        return lookup.split("__")[0] in self.list_filter
+        return lookup.split("__")[0] in self.filtered_fields
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -4,6 +4,7 @@ Refuses payload to whoever lacks the permission for it: arguments, results, erro
 are what the tool was given and what it said.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -115,16 +116,15 @@ def _who(row: Request) -> Iterator[tuple[str, str]]:
     named = " ".join(str(info[key])[:NAME_CHARS] for key in ("name", "version") if info.get(key))
     yield "Client (as it says)", text(named, NAME_CHARS)
     yield "Address", text(row.remote_address)
-    yield "Its id for the request", text(repr(row.jsonrpc_id), NAME_CHARS)
+    yield "Its id for the request", text(json.dumps(row.jsonrpc_id), NAME_CHARS)
     yield "Protocol", text(row.protocol_version)
 
 
 def _policy(row: Request) -> str:
-    policy = CancelPolicy(row.cancel_policy)
-    told = str(policy.label)
-    if policy != CancelPolicy.COOPERATIVE:
-        told += f", interrupt after {duration(row.cooperative_grace)}"
-    if policy == CancelPolicy.KILL:
+    told = str(CancelPolicy(row.cancel_policy).label)
+    if row.cancel_policy != CancelPolicy.COOPERATIVE:
+        told = f"interrupt after {duration(row.cooperative_grace)}"
+    if row.cancel_policy == CancelPolicy.KILL:
         told += f", kill after {duration(row.hard_grace)}"
     return f"{told}; reached: {Stage(row.stage).label}" if row.cancel_requested_at else told
 

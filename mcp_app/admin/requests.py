@@ -13,7 +13,14 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.admin import cancelling, request_page
-from mcp_app.admin.request_lists import VIEW_PAYLOAD, RequestListAdmin, ToolFilter, page_url
+from mcp_app.admin.request_lists import (
+    VIEW_PAYLOAD,
+    DateFilter,
+    OpenStatusFilter,
+    RequestListAdmin,
+    ToolFilter,
+    page_url,
+)
 from mcp_app.models import CancelledRequest, InFlightRequest, Request
 from mcp_app.states import OPEN
 
@@ -130,6 +137,8 @@ class SomeRequestsAdmin(CancellingListAdmin):
 class InFlightRequestAdmin(SomeRequestsAdmin):
     """What has not ended."""
 
+    list_filter = (OpenStatusFilter, ToolFilter, ("submitted_at", DateFilter))
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
         return super().get_queryset(request).filter(status__in=sorted(OPEN))
 
@@ -140,9 +149,10 @@ class CancelledRequestAdmin(SomeRequestsAdmin):
 
     ordering = ("-cancel_requested_at",)
     list_display = (
-        "state", "called", "caller", "client", "asked", "cause", "actor", "reason", "reached", "stopped_after", "done",
+        "state", "called", "cause", "actor", "reason", "asked", "stopped_after", "reached", "caller", "client", "done",
     )  # fmt: skip
-    list_filter = ("cancel_cause", "stage", "status", ToolFilter, "cancel_requested_at")
+    list_filter = ("cancel_cause", "stage", "status", ToolFilter, ("cancel_requested_at", DateFilter))
+    filtered_fields = frozenset({"cancel_cause", "stage", "status", "cancel_requested_at"})
     sortable_by = ("asked",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
