@@ -79,8 +79,8 @@ class OpenStatusFilter(admin.SimpleListFilter):
 class DateFilter(admin.DateFieldListFilter):
     """By a time that every row of the list has."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.links = self.links[:_SPANS]
 
 
