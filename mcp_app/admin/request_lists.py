@@ -92,7 +92,7 @@ class RequestListAdmin(RequestColumns, ReadOnlyAdmin):
     list_display: Any = ("state", "called", "done", "took", "caller", "client", "submitted", "said")
     list_display_links = ("called",)
     list_filter: ClassVar[Any] = ("status", ToolFilter, ("submitted_at", DateFilter))
-    filtered_fields = frozenset({"status", "submitted_at"})
+    filtered_fields = frozenset({"status", "tool", "submitted_at"})
     sortable_by: ClassVar[Any] = ("submitted",)
     show_facets = admin.ShowFacets.NEVER
     search_fields = ("principal_label", "cancel_actor", "cancel_reason")

@@ -152,7 +152,7 @@ class CancelledRequestAdmin(SomeRequestsAdmin):
         "state", "called", "cause", "actor", "reason", "asked", "stopped_after", "reached", "caller", "client", "done",
     )  # fmt: skip
     list_filter = ("cancel_cause", "stage", "status", ToolFilter, ("cancel_requested_at", DateFilter))
-    filtered_fields = frozenset({"cancel_cause", "stage", "status", "cancel_requested_at"})
+    filtered_fields = frozenset({"cancel_cause", "stage", "status", "tool", "cancel_requested_at"})
     sortable_by = ("asked",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
