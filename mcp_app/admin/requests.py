@@ -148,6 +148,7 @@ class CancelledRequestAdmin(SomeRequestsAdmin):
     """What somebody or something asked to stop, whatever became of it."""
 
     ordering = ("-cancel_requested_at",)
+    listed_at = "cancel_requested_at"
     list_display = (
         "state", "called", "cause", "actor", "reason", "asked", "stopped_after", "reached", "caller", "client", "done",
     )  # fmt: skip
