@@ -20,8 +20,8 @@ CANCEL = "cancel_request"
 def log_in() -> Callable[..., Client]:
     """Log in a member of the staff who has these permissions of `mcp_app`, and no others."""
 
-    def log_in(*permissions: str, name: str = "grace") -> Client:
-        user = User.objects.create_user(name, is_staff=True)
+    def log_in(*permissions: str, name: str = "grace", **user_fields: bool) -> Client:
+        user = User.objects.create_user(name, **{"is_staff": True} | user_fields)
         user.user_permissions.set(
             Permission.objects.filter(content_type__app_label="mcp_app", codename__in=permissions)
         )
