@@ -108,8 +108,9 @@ class RequestAdmin(CancellingListAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         request.current_app = self.admin_site.name
+        hidden = () if request.user.has_perm(VIEW_PAYLOAD) else ("arguments", "result", "partial_result", "error")
         try:
-            return Request.objects.get(pk=UUID(str(object_id)))
+            return Request.objects.defer(*hidden).get(pk=UUID(str(object_id)))
         except (ValueError, Request.DoesNotExist):
             raise Http404("There is no such request.") from None
 
