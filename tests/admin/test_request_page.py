@@ -159,3 +159,16 @@ def test_requests_are_neither_added_nor_deleted(log_in, path):
     row, root = rows.queued(), log_in(is_superuser=True)
     assert root.post(f"/admin/mcp_app/request/{path.format(row.pk)}", {"post": "yes"}).status_code == 403
     assert rows.fresh(row).status == Status.QUEUED
+
+
+@pytest.mark.urls("tests.admin.backstage")
+def test_an_admin_of_another_name_leads_only_to_its_own_pages(log_in):
+    browser, row = log_in(SEE, CANCEL, "view_tool"), rows.queued()
+    ours = f"/backstage/mcp_app/request/{row.pk}"
+    listed = browser.get("/backstage/mcp_app/inflightrequest/").content.decode()
+    shown = browser.get(f"{ours}/change/").content.decode()
+    assert f"{ours}/change/" in listed
+    assert f'action="{ours}/cancel/"' in shown
+    assert f'data-url="{ours}/state/"' in shown
+    assert browser.post(f"{ours}/cancel/").url == f"{ours}/change/"
+    assert '"/admin/' not in listed + shown
