@@ -15,7 +15,7 @@ from mcp_app.models import Request, Tool
 from mcp_app.states import CancelPolicy, Cause, Status
 from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
 
-pytestmark = pytest.mark.django_db(databases="__all__")
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(240)]
 
 MANY = 100_000
 SEEDS = 1_000
