@@ -3,8 +3,9 @@
 Texts of clients and tools are inert; whoever renders them escapes them.
 """
 
+from datetime import datetime
+
 from django.utils import timezone
-from django.utils.formats import date_format
 
 from mcp_app.admin.formatting import duration, inert
 from mcp_app.models import Cancellation
@@ -52,8 +53,9 @@ def target(row: Cancellation) -> str:
     return inert(row.requested_id)
 
 
-def moment(row: Cancellation) -> str:
-    return date_format(timezone.localtime(row.requested_at), "DATETIME_FORMAT")
+def moment(value: datetime) -> str:
+    """A time to the second, in the site's time zone, which it names."""
+    return f"{timezone.localtime(value):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _asked(row: Cancellation) -> str:
@@ -61,7 +63,7 @@ def _asked(row: Cancellation) -> str:
     tool = f", a call of {inert(row.tool)}" if row.tool else ""
     caller = f" by {inert(row.principal_label)}" if row.tool and row.principal_label else ""
     address = f" ({inert(row.actor_address)})" if row.actor_address else ""
-    return f"On {moment(row)}, {inert(row.actor)}{address} set out to cancel {what}{tool}{caller}."
+    return f"{moment(row.requested_at)}: {inert(row.actor)}{address} set out to cancel {what}{tool}{caller}."
 
 
 def _ended(row: Cancellation) -> list[str]:

@@ -37,10 +37,22 @@ def _text(name: str, description: str, limit: int | None = None) -> Callable[[Ca
     return shown
 
 
+def _moment(name: str) -> Callable[[Cancellation], str]:
+    """A column of a time, to the second: an audit is compared with logs."""
+
+    @admin.display(description=name.replace("_", " "), ordering=name)
+    def shown(row: Cancellation) -> str:
+        value = getattr(row, name)
+        return NOTHING if value is None else cancellation_words.moment(value)
+
+    shown.__name__ = f"shown_{name}"
+    return shown
+
+
 @admin.register(Cancellation)
 class CancellationAdmin(ReadOnlyAdmin):
     list_display = (
-        "requested_at",
+        "asked_at",
         "shown_tool",
         "caller",
         "client",
@@ -50,28 +62,34 @@ class CancellationAdmin(ReadOnlyAdmin):
         "outcome",
         "stage",
         "statuses",
-        "stopped_at",
+        "ended_at",
         "latency",
         "request_link",
     )
     list_filter = (WithinFilter, BetweenFilter, "cause", "outcome", "stage", ActorFilter, ToolFilter)
     show_facets = admin.ShowFacets.NEVER  # they would count the whole table for every choice
-    sortable_by = ("requested_at",)
+    sortable_by = ("asked_at",)
     search_fields = ("reason", "actor", "principal_label", "requested_id")
     search_help_text = "A request's id, or words of the reason, the actor or the caller."
     actions = ("export_selected",)
     empty_value_display = NOTHING
     fieldsets = (
         (None, {"fields": ("story", "request_link")}),
-        ("Asked", {"fields": ("requested_at", "cause", "shown_actor", "address", "reason_in_full")}),
-        ("About", {"fields": ("shown_tool", "caller", "issuer", "subject", "client_id", "client", "requested_id")}),
-        ("What became of it", {"fields": ("outcome", "stage", "statuses", "stopped_at", "latency", "settled_at")}),
+        ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "address", "reason_in_full")}),
+        ("About", {"fields": ("shown_tool", "caller", "shown_issuer", "shown_subject", "shown_client_id", "client")}),
+        ("What became of it", {"fields": ("outcome", "stage", "statuses", "ended_at", "latency", "sealed_at")}),
     )
 
     class Media:
         css = {"all": ("mcp_app/audit.css",)}
 
+    asked_at = staticmethod(_moment("requested_at"))
+    ended_at = staticmethod(_moment("stopped_at"))
+    sealed_at = staticmethod(_moment("settled_at"))
     shown_tool = staticmethod(_text("tool", "tool"))
+    shown_issuer = staticmethod(_text("issuer", "issuer"))
+    shown_subject = staticmethod(_text("subject", "subject"))
+    shown_client_id = staticmethod(_text("client_id", "client id"))
     caller = staticmethod(_text("principal_label", "caller", LABEL_CHARS))
     client = staticmethod(_text("client_name", "client", LABEL_CHARS))
     shown_reason = staticmethod(_text("reason", "reason", REASON_CHARS))

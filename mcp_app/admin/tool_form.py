@@ -135,6 +135,8 @@ def _help(field: str, plain: OfferedTool | None) -> str:
     """What is beside a field: what empty means for it."""
     if field == "enabled":
         return "A disabled tool is in no list, and calls of it are refused as if it did not exist."
+    if field == "cancel_policy":
+        return "How far a cancellation may go."
     extra = f" {tool_words.QUEUE}" if field == "queue" else ""
     if plain is None:
         return f"Empty: as the code says. The code is not there.{extra}"
@@ -142,8 +144,6 @@ def _help(field: str, plain: OfferedTool | None) -> str:
         return "What models read. Empty: the code's own, below."
     value = getattr(plain, field)
     shown = f"{value:g} s" if isinstance(value, float | int) else inert(value or "none", _SHOWN_CHARS)
-    if field == "cancel_policy":
-        shown = str(plain.cancel_policy.label)
     if field in _SITE and _SITE[field][1](plain.registered) is None:
         return f'Empty: {shown}, the site\'s default (MCP["{_SITE[field][0]}"]).{extra}'
     return f"Empty: {shown}, as the code says.{extra}"

@@ -39,8 +39,9 @@ READ_ONLY = (
 @admin.register(Tool)
 class ToolAdmin(admin.ModelAdmin):
     form = ToolForm
-    list_display = ("name", "enabled", "shown_title", "policy", "queue_now", "time_limit_now", "shown_location", "code")
+    list_display = ("name", "enabled", "code", "shown_title", "policy", "queue_now", "time_limit_now", "shown_location")
     list_filter = ("enabled", "registered")
+    show_facets = admin.ShowFacets.NEVER
     search_fields = ("name", "title", "location")
     sortable_by = ("name", "enabled")
     actions = ("enable", "disable")
