@@ -75,7 +75,7 @@ class CancellationAdmin(ReadOnlyAdmin):
     empty_value_display = NOTHING
     fieldsets = (
         (None, {"fields": ("story", "request_link")}),
-        ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "address", "reason_in_full")}),
+        ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "reason_in_full")}),
         ("About", {"fields": ("shown_tool", "caller", "shown_issuer", "shown_subject", "shown_client_id", "client")}),
         ("What became of it", {"fields": ("outcome", "stage", "statuses", "ended_at", "latency", "sealed_at")}),
     )
@@ -94,7 +94,6 @@ class CancellationAdmin(ReadOnlyAdmin):
     client = staticmethod(_text("client_name", "client", LABEL_CHARS))
     shown_reason = staticmethod(_text("reason", "reason", REASON_CHARS))
     reason_in_full = staticmethod(_text("reason", "reason"))
-    address = staticmethod(_text("actor_address", "from address"))
 
     def get_urls(self) -> list[URLPattern]:
         export = self.admin_site.admin_view(self.export_view)
