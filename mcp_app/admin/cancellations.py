@@ -9,7 +9,7 @@ from uuid import UUID
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
@@ -102,6 +102,8 @@ class CancellationAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Cancellation]:
         """With `has_request`: whether the request is still there, and this user may see it."""
         rows: QuerySet[Cancellation] = super().get_queryset(request)
+        if not request.user.has_perm("mcp_app.view_request"):
+            return rows.annotate(has_request=Value(False))
         return rows.annotate(has_request=Exists(Request.objects.filter(pk=OuterRef("request_id"))))
 
     def get_search_results(
