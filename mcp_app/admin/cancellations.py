@@ -66,6 +66,8 @@ class CancellationAdmin(ReadOnlyAdmin):
         "latency",
         "request_link",
     )
+    list_per_page = 50
+    list_max_show_all = 50
     list_filter = (WithinFilter, BetweenFilter, "cause", "outcome", "stage", ActorFilter, ToolFilter)
     show_facets = admin.ShowFacets.NEVER  # they would count the whole table for every choice
     sortable_by = ("asked_at",)
