@@ -15,7 +15,7 @@ from mcp_app.states import Cause, Outcome, Stage, Status
 from tests.admin.staff import log_in
 from tests.admin.test_cancellations import LIST
 
-pytestmark = pytest.mark.django_db(databases="__all__")
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300)]
 
 SAMPLE, COPIES = 1_000, 99
 TABLE = Cancellation._meta.db_table
