@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -18,7 +19,6 @@ from mcp_app.admin import cancellation_export
 from mcp_app.admin.cancellation_export import COLUMNS
 from mcp_app.models import Cancellation
 from mcp_app.states import Outcome
-from tests.admin.staff import log_in
 from tests.admin.test_cancellations import LIST, attempt
 
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -27,7 +27,7 @@ EXPORT = f"{LIST}export/"
 
 
 @pytest.fixture
-def auditor() -> Client:
+def auditor(log_in: Callable[..., Client]) -> Client:
     return log_in("view_cancellation")
 
 
