@@ -67,7 +67,7 @@ def test_it_is_a_file_that_a_spreadsheet_reads(auditor: Client) -> None:
         "status_after": "cancelled",
         "stage": "kill",
         "stopped_at": "2026-11-21T23:30:17.250000Z",
-        "latency_ms": "5250.000",
+        "latency_ms": "5250.0",
         "settled_at": "",
     }
 
