@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from mcp_app.catalogue.errors import InvalidDeclaration
 
 MODULE: Final = "mcp_tools"
-NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ICON_SCHEMES: Final = ("https://", "data:")
 
 
@@ -104,8 +104,13 @@ def spoken(name: str) -> str:
     return re.sub(r"[_.-]+", " ", name).strip().capitalize() or name
 
 
+def is_name(text: str) -> bool:
+    """Whether a tool, a prompt or a queue may be named so: 1 to 128 of the characters A-Z a-z 0-9 _ . -"""
+    return _NAME.fullmatch(text) is not None
+
+
 def check_name(name: str) -> None:
-    if not NAME.fullmatch(name):
+    if not is_name(name):
         raise UnusableOptionError("a name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
 
 

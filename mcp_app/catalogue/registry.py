@@ -14,13 +14,13 @@ import mcp_types
 
 from mcp_app.catalogue import signature
 from mcp_app.catalogue.declaration import (
-    NAME,
     Registry,
     UnusableOptionError,
     check_annotations,
     check_icons,
     check_meta,
     check_name,
+    is_name,
     spoken,
     wire_members,
 )
@@ -170,7 +170,7 @@ def _check_options(
             raise UnusableOptionError(f"{option} is a number of seconds, 0 or more")
     if time_limit is not None and not (math.isfinite(time_limit) and time_limit > 0):
         raise UnusableOptionError("time_limit is a number of seconds above 0")
-    if queue is not None and not NAME.fullmatch(queue):
+    if queue is not None and not is_name(queue):
         raise UnusableOptionError("a queue's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
     check_icons(icons)
     check_annotations(annotations, mcp_types.ToolAnnotations)
