@@ -70,8 +70,8 @@ HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingPr
 
 async def dispatch(exchange: Exchange) -> None:
     """Serve one request by its method."""
-    handler = HANDLERS.get(exchange.route.method)
-    if handler is None or not is_delivered(exchange.route.method):
+    handler = HANDLERS.get(exchange.route.method) if is_delivered(exchange.route.method) else None
+    if handler is None:
         await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
     else:
         await handler(exchange)
