@@ -30,6 +30,10 @@ class Defaults:
     """Exact browser origins served, as `https://example.com`; loopback origins are added under DEBUG."""
     ALLOW_ANONYMOUS: bool = False
     """Serve calls that carry no principal."""
+    AUTHENTICATOR: str | None = None
+    """Dotted path of the site's function that says who asks: from an `auth.connection.HTTPConnection` a Django user, an
+    `auth.principal.Principal` or None. A plain function: it runs in a thread and may use the database."""
+    AUTHENTICATION_TIMEOUT: float = 10.0
 
     MAX_BODY_BYTES: int = 4 * MIB
     MAX_DEPTH: int = 64
