@@ -46,6 +46,9 @@ def run(*, concurrency: int, queues: Sequence[str], parent_pid: int | None = Non
         pool_cls="prefork",
         concurrency=concurrency,
         queues=list(queues),
+        prefetch_multiplier=1,  # a call that is fetched waits for this worker, whoever else is free
+        time_limit=0,  # the site's limits are for its own tasks; a tool's end by the ladder
+        soft_time_limit=0,
         loglevel="WARNING",
         quiet=True,
         # They let workers know of each other, which nobody here needs, and cost broadcasts at every start.
