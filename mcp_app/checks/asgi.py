@@ -15,8 +15,8 @@ def check_asgi(**kwargs: Any) -> list[CheckMessage]:
     """Imports the application, as every server does, and asks whether an endpoint was made meanwhile."""
     path = getattr(django_settings, "ASGI_APPLICATION", None)
     if not path:
-        named = lines.in_settings(f'ASGI_APPLICATION = "{lines.package()}.asgi.application"')
-        return [Error("ASGI_APPLICATION is not set.", hint=f"{named}\n{lines.asgi_application()}", id="mcp_app.E005")]
+        hint = lines.in_settings(f'ASGI_APPLICATION = "{lines.package()}.asgi.application"')
+        return [Error("ASGI_APPLICATION is not set.", hint=hint, id="mcp_app.E005")]
     try:
         import_string(path)
     except Exception as error:

@@ -20,19 +20,21 @@ OWN_PROCESS_ONLY: Final = frozenset({"memory", "filesystem"})
 @register
 def check_app(**kwargs: Any) -> list[CheckMessage]:
     """The site has a Celery app that reads the settings module."""
-    if current_app.main == "default" and not current_app.configured:
+    if not _has_app():
         return [Error("The site has no Celery app, which runs the tools.", hint=lines.celery_app(), id="mcp_app.E004")]
     wanted = getattr(django_settings, "CELERY_BROKER_URL", None)
     if wanted and current_app.conf.broker_url != wanted and "CELERY_BROKER_URL" not in os.environ:
         message = "The Celery app does not read the site's settings: its broker is not CELERY_BROKER_URL."
-        hint = 'Celery app:\n    app.config_from_object("django.conf:settings", namespace="CELERY")'
-        return [Error(message, hint=f"In the module of the {hint}", id="mcp_app.E011")]
+        hint = f"In {lines.package()}/celery.py, or wherever the app is made:{lines.indented(lines.CONFIGURE)}"
+        return [Error(message, hint=hint, id="mcp_app.E011")]
     return []
 
 
 @register
 def check_broker(**kwargs: Any) -> list[CheckMessage]:
     """The broker takes messages from the server to a worker."""
+    if not _has_app():
+        return []
     url = _broker_url()
     if not url:
         message = "CELERY_BROKER_URL is not set: Celery looks for RabbitMQ on this machine."
@@ -52,7 +54,7 @@ def check_broker(**kwargs: Any) -> list[CheckMessage]:
 @register
 def check_messages(**kwargs: Any) -> list[CheckMessage]:
     """Workers accept what tools are called by, and the tools' queue may be made."""
-    if not readable():
+    if not readable() or not _has_app():
         return []
     found: list[CheckMessage] = []
     conf = current_app.conf
@@ -76,6 +78,8 @@ def check_results(**kwargs: Any) -> list[CheckMessage]:
         hint = lines.in_settings('INSTALLED_APPS += ["django_celery_results"]', 'CELERY_RESULT_BACKEND = "django-db"')
         message = "The app django_celery_results is missing, which keeps Celery's own view of a call."
         return [Error(message, hint=hint, id="mcp_app.E015")]
+    if not _has_app():
+        return []
     backend = str(current_app.conf.result_backend or "")
     if backend.startswith(("django-db", "django_celery_results")):
         return []
@@ -86,6 +90,8 @@ def check_results(**kwargs: Any) -> list[CheckMessage]:
 @register
 def check_workers(**kwargs: Any) -> list[CheckMessage]:
     """Options of the site's that slow tools down, or that tools do not follow."""
+    if not _has_app():
+        return []
     found: list[CheckMessage] = []
     conf = current_app.conf
     if not conf.get("CELERY_DB_REUSE_MAX", None):
@@ -104,6 +110,11 @@ def check_workers(**kwargs: Any) -> list[CheckMessage]:
         )
         found.append(Warning(message, hint=hint, id="mcp_app.W006"))
     return found
+
+
+def _has_app() -> bool:
+    """Whether the site made a Celery app: the one that Celery makes where nobody did has these two names."""
+    return (current_app.main, current_app.loader_cls) != ("default", "default")
 
 
 def _broker_url() -> str:

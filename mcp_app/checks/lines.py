@@ -28,7 +28,7 @@ def celery_app() -> str:
         "from celery import Celery",
         f'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "{settings_module()}")',
         f'app = Celery("{site}")',
-        'app.config_from_object("django.conf:settings", namespace="CELERY")',
+        CONFIGURE,
         "app.autodiscover_tasks()",
     )
     imported = indented(f"from {site}.celery import app as celery_app")
@@ -54,6 +54,7 @@ def sqlite_database(alias: str) -> tuple[str, ...]:
     )
 
 
+CONFIGURE = 'app.config_from_object("django.conf:settings", namespace="CELERY")'
 ROUTER = 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]'
 BROKER = (
     'CELERY_BROKER_URL = "mcpfs://"',
