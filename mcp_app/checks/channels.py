@@ -17,7 +17,7 @@ READ_SECONDS: Final = 5
 def check_layers(**kwargs: Any) -> list[CheckMessage]:
     """Every host of a Redis layer may be waited for longer than the layer waits."""
     layers = getattr(django_settings, "CHANNEL_LAYERS", None) or {}
-    if _redis_major() < 8 or not any(map(_is_impatient, layers.values())):
+    if redis_major() < 8 or not any(map(_is_impatient, layers.values())):
         return []
     message = "An idle channel layer would fail: redis-py ends a read after 5 s, as long as the layer blocks in one."
     hint = lines.in_settings(
@@ -43,7 +43,8 @@ def _outlasts_a_read(host: Mapping[str, Any]) -> bool:
     return seconds is None or seconds > READ_SECONDS
 
 
-def _redis_major() -> int:
+def redis_major() -> int:
+    """The major version of redis-py; 0 where it is not installed."""
     try:
         return int(version("redis").partition(".")[0])
     except PackageNotFoundError:

@@ -51,7 +51,7 @@ def _fits(value: object, hint: Any) -> bool:
         return isinstance(value, (list, tuple)) and all(_fits(item, *get_args(hint)) for item in value)
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+    return isinstance(value, get_origin(hint) or hint) and (hint is bool or not isinstance(value, bool))
 
 
 def _wrong_type(name: str, value: object) -> CheckMessage:
@@ -66,7 +66,7 @@ def _words(hint: Any) -> str:
     if get_origin(hint) is list:
         return "a list of strings"
     words = {str: "a string", bool: "True or False", int: "a whole number", float: "a finite number", NoneType: "None"}
-    return words[hint]
+    return words.get(hint, str(hint))
 
 
 def _nonsense(message: str) -> CheckMessage:

@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.site)
-            item.add_marker(pytest.mark.timeout(400))
+            item.add_marker(pytest.mark.timeout(900))
 
 
 class Site:
@@ -38,7 +38,7 @@ class Site:
         log = self._logs / f"{self._started}.log"
         return Program(command, {**self.environment, **changes}, log, cwd=self.folder)
 
-    def run(self, *command: str, within: float = 60.0, **changes: str) -> str:
+    def run(self, *command: str, within: float = 120.0, **changes: str) -> str:
         """Run it to its end, which must be a good one; what it said."""
         program = self.start(*command, **changes)
         assert program.wait(within) == 0, program.output()

@@ -105,7 +105,7 @@ def test_forgotten_app_is_named(first_site: Site) -> None:
 
 
 def test_tool_that_cannot_be_offered_is_named_with_its_reason(first_site: Site) -> None:
-    adding("greetings/mcp_tools.py", "\n\n@tool\ndef unusable(*names: str) -> str:\n    return ""\n")(first_site.folder)
+    adding("greetings/mcp_tools.py", "\n\n@tool\ndef unusable(*names: str) -> str:\n    return \n")(first_site.folder)
     last = check(first_site).rstrip().splitlines()[-1]
     assert "unusable" in last
     assert "InvalidTool" in last

@@ -16,6 +16,7 @@ from tests.site_setup.readme import File, Shell
 
 INSTALLING = 300.0
 STARTING = 120.0
+STOPPING = 60.0
 SERVE = "python manage.py mcp serve"
 ACTIVATE = ". .venv/bin/activate\n"
 NO_ISSUES = "System check identified no issues (0 silenced)."
@@ -48,7 +49,7 @@ def first_call(site: Site, command: str, port: int) -> dict[str, Any]:
 
 def interrupted(site: Site, program: Program) -> None:
     program.interrupt()
-    program.wait()
+    program.wait(STOPPING)
     assert program.output().rstrip().endswith("Stopped."), program.output()
     site.await_no_process()
 
