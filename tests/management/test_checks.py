@@ -135,8 +135,8 @@ def test_celery_app_that_does_not_read_the_settings_is_found(monkeypatch: pytest
     ("options", "expected", "line"),
     [
         ({"broker_url": None}, "mcp_app.W010", 'CELERY_BROKER_URL = "mcpfs://"'),
-        ({"broker_url": "memory://"}, "mcp_app.E012", 'CELERY_BROKER_URL = "mcpfs://"'),
-        ({"broker_url": "filesystem://"}, "mcp_app.E012", 'CELERY_BROKER_URL = "mcpfs://"'),
+        ({"broker_url": "memory://"}, "mcp_app.W011", 'CELERY_BROKER_URL = "mcpfs://"'),
+        ({"broker_url": "filesystem://"}, "mcp_app.W011", 'CELERY_BROKER_URL = "mcpfs://"'),
         ({"broker_transport_options": {}}, "mcp_app.E013", 'CELERY_BROKER_TRANSPORT_OPTIONS = {"folder"'),
         ({"broker_transport_options": {"folder": "broker"}}, "mcp_app.E013", 'str(BASE_DIR / "broker")'),
         ({"accept_content": ["pickle"]}, "mcp_app.E014", "CELERY_ACCEPT_CONTENT = ['json', 'pickle']"),

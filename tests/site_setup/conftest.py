@@ -6,10 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
 from tests.acceptance import programs
+from tests.acceptance.inspector import ROOT
 from tests.acceptance.programs import Program
 from tests.acceptance.waiting import eventually
+from tests.site_setup import readme
 
 MARKER = "MCP_SITE_SETUP"
 """In the environment of everything that a test starts: the folder of its site."""
@@ -69,3 +72,15 @@ def site(tmp_path: Path) -> Iterator[Site]:
     logs.mkdir()
     with Site.opened(folder, logs) as site:
         yield site
+
+
+@pytest.fixture
+def first_site(site: Site) -> Site:
+    """What the README makes, with this checkout in place of an installed one."""
+    site.environment["PYTHONPATH"] = str(ROOT)
+    call_command("startproject", "mysite", str(site.folder))
+    (site.folder / "greetings").mkdir()
+    (site.folder / "greetings/__init__.py").touch()
+    for file in readme.files():
+        file.write(site.folder)
+    return site

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from django.core.management import call_command
 
-from tests.acceptance.inspector import ROOT
 from tests.site_setup import readme
 from tests.site_setup.conftest import Site
 
@@ -17,18 +15,6 @@ PATIENCE: Final = 120.0
 NO_ISSUES: Final = "System check identified no issues"
 HINT: Final = re.compile(r"^In (?P<path>[\w/]+\.py)[^\n]*:\n(?P<lines>(?:    .*\n)+)", re.MULTILINE)
 """A file, and the lines for its end."""
-
-
-@pytest.fixture
-def first_site(site: Site) -> Site:
-    """What the README makes, with this checkout in place of an installed one."""
-    site.environment["PYTHONPATH"] = str(ROOT)
-    call_command("startproject", "mysite", str(site.folder))
-    (site.folder / "greetings").mkdir()
-    (site.folder / "greetings/__init__.py").touch()
-    for file in readme.files():
-        file.write(site.folder)
-    return site
 
 
 def check(site: Site) -> str:
@@ -71,7 +57,7 @@ SETTINGS: Final = "mysite/settings.py"
 MISTAKES: Final = [
     ("mcp_app.E003", without(SETTINGS, 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]')),
     ("mcp_app.E005", without(SETTINGS, 'ASGI_APPLICATION = "mysite.asgi.application"')),
-    ("mcp_app.E012", adding(SETTINGS, 'CELERY_BROKER_URL = "memory://"\n')),
+    ("mcp_app.W011", adding(SETTINGS, 'CELERY_BROKER_URL = "memory://"\n')),
     ("mcp_app.E013", adding(SETTINGS, 'CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": "broker"}\n')),
     ("mcp_app.E014", adding(SETTINGS, 'CELERY_ACCEPT_CONTENT = ["pickle"]\n')),
     ("mcp_app.E015", without(SETTINGS, '"django_celery_results", ')),

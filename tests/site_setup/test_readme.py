@@ -5,6 +5,7 @@ Three things are put in: where the checkout is, a free port for 8000, and the na
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,17 @@ STOPPING = 60.0
 SERVE = "python manage.py mcp serve"
 ACTIVATE = ". .venv/bin/activate\n"
 NO_ISSUES = "System check identified no issues (0 silenced)."
+OWN_TESTS = """
+from django.contrib.auth import get_user_model
+from django.test import TestCase
+from mcp_app.models import Tool
+
+class Test(TestCase):
+    databases = {"default", "mcp"}
+
+    def test_both_databases_have_their_tables(self):
+        self.assertFalse(get_user_model().objects.exists() or Tool.objects.exists())
+"""
 KEY = "a-key-that-nobody-guesses"
 
 
@@ -77,6 +89,7 @@ def test_newcomers_first_site(site: Site, tmp_path: Path) -> None:
     done(shell(site, ACTIVATE + "\n".join(commands)), says=NO_ISSUES)
     program, port = served(site)
     assert first_call(site, call, port)["result"]["content"][0]["text"] == "Hello Ada, from somebody!"
+    done(shell(site, f"curl -sSf -o /dev/null http://127.0.0.1:{port}/static/admin/css/base.css"))
     interrupted(site, program)
 
     for file in files[len(first) :]:
@@ -93,3 +106,8 @@ def test_newcomers_first_site(site: Site, tmp_path: Path) -> None:
     assert first_call(site, keyed, port)["result"]["content"][0]["text"] == "Hello Ada, from ada!"
     interrupted(site, program)
     assert KEY not in program.output()
+
+
+def test_sites_own_tests_run_with_the_app_in_it(first_site: Site) -> None:
+    (first_site.folder / "greetings/tests.py").write_text(OWN_TESTS)
+    first_site.run(sys.executable, "manage.py", "test")
