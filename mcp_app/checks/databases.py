@@ -55,7 +55,7 @@ def _options(alias: str) -> list[CheckMessage]:
 
 
 def _is_in_memory(name: str) -> bool:
-    """Not what Django calls memorydb_…: the site's own tests run the checks, too, and no other process is to share those."""
+    """Not what Django calls memorydb_…: that is the site's own tests', which run the checks, too."""
     return "memorydb_" not in name and (not name or ":memory:" in name or "mode=memory" in name)
 
 
