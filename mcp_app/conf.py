@@ -30,6 +30,11 @@ class Defaults:
     """Exact browser origins served, as `https://example.com`; loopback origins are added under DEBUG."""
     ALLOW_ANONYMOUS: bool = False
     """Serve calls that carry no principal."""
+    AUTHENTICATOR: str | None = None
+    """Dotted path of the site's function that says who asks: from an `auth.connection.HTTPConnection` a Django user, an
+    `auth.principal.Principal` or None. A plain function: it runs in a thread, may use the database, and bounds what
+    else it waits for."""
+    AUTHENTICATION_TIMEOUT: float = 10.0
 
     MAX_BODY_BYTES: int = 4 * MIB
     MAX_DEPTH: int = 64

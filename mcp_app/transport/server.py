@@ -34,6 +34,8 @@ class Server:
         """For the database alone."""
         self.broker = Threads("broker", THREADS)
         """For publishing: it may wait for the broker, and a broker that hangs holds up nobody's result."""
+        self.authentication = Threads("authentication", THREADS)
+        """For the site's authenticator: one that hangs holds up those who have yet to say who they are, nobody else."""
         self._background = Threads("background", BACKGROUND_THREADS)
         """For cancelling and supervision: a crowd that leaves keeps nobody waiting who comes."""
         self.authors = AuthorThreads()
@@ -66,6 +68,7 @@ class Server:
             logger.error("the end of this process could not be noted, supervision will see it: %s", error)
         await self.rows.close()
         await self.broker.close()
+        await self.authentication.close()
         await self._background.close()
         await self.authors.close()
 
