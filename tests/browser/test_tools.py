@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tests.acceptance import wire
 from tests.acceptance.stack import Stack
 from tests.acceptance.test_subscriptions import listen
+from tests.browser import pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -21,7 +22,7 @@ def offered(stack: Stack) -> set[str]:
 
 
 def switch(page: "Page", *, on: bool) -> None:
-    page.goto(f"/admin/mcp_app/tool/{TOOL}/change/")
+    page.goto(pages.tool(TOOL))
     page.get_by_label("Enabled").set_checked(on)
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_text("was changed successfully").wait_for()
