@@ -1,4 +1,4 @@
-"""How the admin shows values: times, JSON, and texts that came from clients and tools.
+"""How the admin shows values: times, numbers, JSON, and texts that came from clients and tools.
 
 Everything returned is inert: markup is escaped by whoever renders it, and what would hide, reverse or break a line is
 shown as a visible sign.
@@ -6,13 +6,29 @@ shown as a visible sign.
 
 import json
 import re
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 NOTHING: Final = "–"
-_HIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+TEXT_CHARS: Final = 20_000
+"""How much of a text that came from outside is put on a page."""
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The beginning of a text, inert, and how many characters of the text are not shown."""
+
+    text: str
+    hidden: int = 0
 
 
 def inert(text: object, limit: int | None = None) -> str:
@@ -22,9 +38,20 @@ def inert(text: object, limit: int | None = None) -> str:
     return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", shown)
 
 
+def excerpt(text: object, limit: int = TEXT_CHARS) -> Excerpt:
+    """The first `limit` characters of `text`."""
+    whole = str(text)
+    return Excerpt(inert(whole[:limit]), max(0, len(whole) - limit))
+
+
 def as_json(value: Any) -> str:
     """A JSON value for people, indented."""
     return inert(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def json_excerpt(value: Any, limit: int = TEXT_CHARS) -> Excerpt:
+    """The beginning of a JSON value, indented."""
+    return excerpt(json.dumps(value, indent=2, ensure_ascii=False), limit)
 
 
 def duration(seconds: float | None) -> str:
@@ -41,6 +68,38 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def between(start: datetime | None, end: datetime | None) -> str:
+    """The time from `start` to `end`; clocks of two hosts may make it negative, which is shown as none."""
+    return NOTHING if start is None or end is None else duration(max(0.0, (end - start).total_seconds()))
+
+
+def moment(value: datetime | None, *, precise: bool = False) -> str:
+    """A point in time in the site's current time zone, to the second or, if `precise`, to the millisecond."""
+    if value is None:
+        return NOTHING
+    local = timezone.localtime(value)
+    return local.isoformat(" ", "milliseconds" if precise else "seconds")[: 23 if precise else 19]
+
+
+def number(value: float) -> str:
+    """A finite number without needless digits: `3`, `0.25`, `1e+30`."""
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+
+
 def badge(kind: str, label: object) -> SafeString:
     """A word with a colour of its own; `kind` is a value of `states`."""
     return format_html('<span class="mcp-badge mcp-{}">{}</span>', kind, label)
+
+
+def progress_bar(done: float | None, total: float | None) -> str:
+    """A bar and its numbers; numbers alone where the total is unknown."""
+    if done is None:
+        return NOTHING
+    if total is None or total <= 0:
+        return number(done)
+    told = f"{number(done)} of {number(total)}"
+    # repr: a localised decimal comma is no number to a browser
+    return format_html(
+        '<span class="mcp-bar"><progress max="{}" value="{}">{}</progress> <span>{}</span></span>',
+        repr(total), repr(min(max(done, 0.0), total)), told, told,
+    )  # fmt: skip

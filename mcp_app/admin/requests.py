@@ -1,11 +1,159 @@
-"""The admin's pages of requests."""
+"""The admin's pages of requests: all of them, those in flight, those whose cancellation was asked for, and each."""
+
+from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext_lazy as _
 
-from mcp_app.admin.read_only import ReadOnlyAdmin
-from mcp_app.models import Request
+from mcp_app.admin import cancelling, request_page
+from mcp_app.admin.request_lists import (
+    VIEW_PAYLOAD,
+    DateFilter,
+    OpenStatusFilter,
+    RequestListAdmin,
+    ToolFilter,
+    page_url,
+)
+from mcp_app.models import CancelledRequest, InFlightRequest, Request
+from mcp_app.states import OPEN
+
+
+class CancellingListAdmin(RequestListAdmin):
+    """A list with the action `Cancel selected…`: it leads to a page that asks for a reason and posts to `cancel/`."""
+
+    actions = ("cancel_selected",)
+
+    @admin.action(description=_("Cancel selected…"), permissions=["cancel"])
+    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Request]) -> HttpResponse:
+        return cancelling.confirm(self, request, queryset)
+
+    def get_urls(self) -> list[URLPattern]:
+        name = f"{self.opts.app_label}_{self.opts.model_name}_cancel_selected"
+        ours = [path("cancel/", self.admin_site.admin_view(self.cancel_selected_view), name=name)]
+        return [*ours, *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if "cancel_selected" in request.POST.getlist("action") and not self.has_cancel_permission(request):
+            cancelling.deny(request, request.POST.getlist(ACTION_CHECKBOX_NAME))
+        return super().changelist_view(request, extra_context)
+
+    def cancel_selected_view(self, request: HttpRequest) -> HttpResponse:
+        """Cancel what was posted, and go back to the list as it was."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_cancel_permission(request):
+            cancelling.deny(request, cancelling.posted_ids(request))
+        cancelling.cancel(request, cancelling.posted_ids(request))
+        changelist = f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"
+        url = reverse(changelist, current_app=self.admin_site.name)
+        return HttpResponseRedirect(f"{url}?{request.POST.get('filters', '')}".rstrip("?"))
 
 
 @admin.register(Request)
-class RequestAdmin(ReadOnlyAdmin):
-    pass
+class RequestAdmin(CancellingListAdmin):
+    """All requests, and the page of each: read-only, but for the form that cancels."""
+
+    class Media:
+        js = ("mcp_app/request_page.js",)
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        ours = [
+            path("<uuid:request_id>/state/", wrap(self.state_view), name="mcp_app_request_state"),
+            path("<uuid:request_id>/cancel/", wrap(self.cancel_view), name="mcp_app_request_cancel"),
+        ]
+        return [*ours, *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The request's page."""
+        row = self._row(request, object_id)
+        context = {
+            **self.admin_site.each_context(request),
+            **self._shown(request, row),
+            "title": "Request",
+            "opts": self.opts,
+            "media": self.media,
+            "may_cancel": self.has_cancel_permission(request),
+            "cancel_url": page_url(self.admin_site, row.pk, "cancel"),
+            "reason_chars": cancelling.max_reason_chars(),
+            "what_a_stop_means": request_page.what_a_stop_means(row),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/mcp_app/request_page.html", context)
+
+    def state_view(self, request: HttpRequest, request_id: UUID) -> HttpResponse:
+        """The part of the page that moves, as it is now."""
+        row = self._row(request, request_id)
+        return TemplateResponse(request, "admin/mcp_app/request_live.html", self._shown(request, row))
+
+    def cancel_view(self, request: HttpRequest, request_id: UUID) -> HttpResponse:
+        """Cancel one request, and go back to its page."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_cancel_permission(request):
+            cancelling.deny(request, [request_id])
+        cancelling.cancel(request, [request_id])
+        return HttpResponseRedirect(page_url(self.admin_site, request_id))
+
+    def _row(self, request: HttpRequest, object_id: str | UUID) -> Request:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        request.current_app = self.admin_site.name
+        try:
+            return Request.objects.get(pk=UUID(str(object_id)))
+        except (ValueError, Request.DoesNotExist):
+            raise Http404("There is no such request.") from None
+
+    def _shown(self, request: HttpRequest, row: Request) -> dict[str, Any]:
+        state = page_url(self.admin_site, row.pk, "state")
+        payload = request.user.has_perm(VIEW_PAYLOAD)
+        return {"state_url": state, **request_page.shown(request, self.admin_site, row, payload=payload)}
+
+
+class SomeRequestsAdmin(CancellingListAdmin):
+    """A list of some requests; the page of each is the one among all requests."""
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            return HttpResponseRedirect(page_url(self.admin_site, UUID(object_id)))
+        except ValueError:
+            raise Http404("There is no such request.") from None
+
+
+@admin.register(InFlightRequest)
+class InFlightRequestAdmin(SomeRequestsAdmin):
+    """What has not ended."""
+
+    list_filter = (OpenStatusFilter, ToolFilter, ("submitted_at", DateFilter))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
+        return super().get_queryset(request).filter(status__in=sorted(OPEN))
+
+
+@admin.register(CancelledRequest)
+class CancelledRequestAdmin(SomeRequestsAdmin):
+    """What somebody or something asked to stop, whatever became of it."""
+
+    ordering = ("-cancel_requested_at",)
+    list_display = (
+        "state", "called", "cause", "actor", "reason", "asked", "stopped_after", "reached", "caller", "client", "done",
+    )  # fmt: skip
+    list_filter = ("cancel_cause", "stage", "status", ToolFilter, ("cancel_requested_at", DateFilter))
+    filtered_fields = frozenset({"cancel_cause", "stage", "status", "cancel_requested_at"})
+    sortable_by = ("asked",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
+        return super().get_queryset(request).filter(cancel_requested_at__isnull=False)

@@ -63,6 +63,22 @@ def cancel_all(asks: Sequence[Ask]) -> list[Outcome]:
     return outcomes
 
 
+def deny(asks: Sequence[Ask]) -> None:
+    """Audit the asking of somebody who may cancel nobody's requests: a DENIED row for each, nothing else touched."""
+    attempts = [audit.attempt(ask.cause, ask.actor, ask.reason) for ask in asks]
+    _record_denials(asks, attempts)
+    for attempt in attempts[:1]:
+        logger.warning("cancel of %d requests denied, asked by %s (%s)", len(asks), attempt.actor.name, attempt.cause)
+
+
+@transactional
+def _record_denials(asks: Sequence[Ask], attempts: Sequence[Attempt]) -> None:
+    ids = [_as_uuid(ask.request_id) for ask in asks]
+    rows = Request.objects.defer("arguments", "result", "partial_result").in_bulk([pk for pk in ids if pk])
+    for ask, attempt, pk in zip(asks, attempts, ids, strict=True):
+        audit.record(attempt, Outcome.DENIED, row=rows.get(pk) if pk else None, requested_id=ask.request_id)
+
+
 @transactional
 def _record_all(asks: Sequence[Ask], attempts: Sequence[Attempt]) -> list[Outcome]:
     return [_record(ask, attempt) for ask, attempt in zip(asks, attempts, strict=True)]

@@ -1,0 +1,116 @@
+"""Cancelling from the admin: the page that asks for a reason, and the one door behind it.
+
+Refuses to cancel on anything but a POST of somebody with the permission; an attempt without it is audited.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NoReturn
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+
+from mcp_app.admin.formatting import moment
+from mcp_app.admin.request_columns import status_badge, text
+from mcp_app.conf import settings
+from mcp_app.lifecycle import cancellation
+from mcp_app.lifecycle.audit import REASON_CHARS, Actor
+from mcp_app.lifecycle.cancellation import Ask
+from mcp_app.models import Request
+from mcp_app.states import OPEN, Cause, Outcome
+
+MAX_AT_ONCE: Final = 1_000
+TOGETHER: Final = 50
+"""Cancellations in one transaction: other writers wait for the whole of it."""
+
+_WORDS: Final = {
+    Outcome.ACCEPTED: ("cancelled", "cancelled"),
+    Outcome.TOO_LATE: ("had already finished", "had already finished"),
+    Outcome.DUPLICATE: ("had been cancelled before", "had been cancelled before"),
+    Outcome.UNKNOWN: ("is unknown", "are unknown"),
+}
+
+
+def cancel(request: HttpRequest, request_ids: Sequence[UUID | str]) -> None:
+    """Cancel these requests in the user's name, for the posted reason, and tell the user what came of it."""
+    outcomes: Counter[Outcome] = Counter()
+    for some in _batches(_asks(request, request_ids)):
+        outcomes.update(cancellation.cancel_all(some))
+    level = messages.SUCCESS if outcomes[Outcome.ACCEPTED] else messages.WARNING
+    messages.add_message(request, level, describe(outcomes) or "Nothing was selected.")
+
+
+def deny(request: HttpRequest, request_ids: Sequence[UUID | str]) -> NoReturn:
+    """Refuse somebody without the permission, and audit the attempt."""
+    for some in _batches(_asks(request, request_ids)):
+        cancellation.deny(some)
+    raise PermissionDenied
+
+
+def describe(outcomes: Counter[Outcome]) -> str:
+    """What became of the asking: `3 cancelled, 1 had already finished`."""
+    told = [(outcomes[outcome], words) for outcome, words in _WORDS.items() if outcomes[outcome]]
+    return ", ".join(f"{count} {words[count != 1]}" for count, words in told)
+
+
+def posted_ids(request: HttpRequest) -> list[str]:
+    """The ids that the confirmation page posts, one field for all: Django refuses a thousand fields."""
+    return request.POST.get("request_ids", "").replace(",", " ").split()
+
+
+def confirm(model_admin: Any, request: HttpRequest, selected: QuerySet[Request]) -> TemplateResponse:
+    """The page that lists what is selected and asks for a reason. It cancels nothing."""
+    rows = list(selected[:MAX_AT_ONCE])
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "title": "Cancel requests",
+        "opts": model_admin.opts,
+        "media": model_admin.media,
+        "lines": [_line(row) for row in rows],
+        "request_ids": ",".join(str(row.pk) for row in rows),
+        "unselected": selected.count() - len(rows) if len(rows) == MAX_AT_ONCE else 0,
+        "maximum": MAX_AT_ONCE,
+        "ended": sum(row.status not in OPEN for row in rows),
+        "filters": request.GET.urlencode(),
+        "reason_chars": max_reason_chars(),
+    }
+    request.current_app = model_admin.admin_site.name
+    return TemplateResponse(request, "admin/mcp_app/cancel_requests.html", context)
+
+
+def max_reason_chars() -> int:
+    """How long a reason may be before it is cut."""
+    return min(int(settings.MAX_REASON_CHARS), REASON_CHARS)
+
+
+def _line(row: Request) -> dict[str, object]:
+    return {
+        "id": row.pk,
+        "state": status_badge(row),
+        "tool": text(row.tool),
+        "caller": text(row.principal_label),
+        "submitted": moment(row.submitted_at),
+    }
+
+
+def _asks(request: HttpRequest, request_ids: Sequence[UUID | str]) -> list[Ask]:
+    """Each request once. Raises BadRequest for more than any page of the admin posts."""
+    once = list(dict.fromkeys(request_ids))
+    if len(once) > MAX_AT_ONCE:
+        raise BadRequest(f"At most {MAX_AT_ONCE} requests can be cancelled at once.")
+    actor = Actor(_username(request), request.META.get("REMOTE_ADDR") or "")
+    reason = request.POST.get("reason", "")
+    return [Ask(request_id, Cause.ADMIN, actor, reason) for request_id in once]
+
+
+def _batches(asks: Sequence[Ask]) -> Iterator[Sequence[Ask]]:
+    for start in range(0, len(asks), TOGETHER):
+        yield asks[start : start + TOGETHER]
+
+
+def _username(request: HttpRequest) -> str:
+    return str(request.user.get_username())

@@ -1,0 +1,147 @@
+"""What every list of requests has in common: bounded queries, filters, search and the way to a request's page.
+
+Refuses look-ups that no filter offers: a list must not become an oracle about payloads its reader may not see.
+"""
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.text import capfirst
+from django.utils.translation import gettext_lazy as _
+
+from mcp_app.admin.read_only import ReadOnlyAdmin
+from mcp_app.admin.request_columns import NAME_CHARS, RequestColumns
+from mcp_app.models import Request, Tool
+from mcp_app.states import OPEN, Status
+
+VIEW = "mcp_app.view_request"
+VIEW_PAYLOAD = "mcp_app.view_request_payload"
+CANCEL = "mcp_app.cancel_request"
+
+SEARCHED = 10_000
+"""Rows that a search for text looks through: it reads each of them."""
+MAX_TOOLS = 500
+_SPANS = 5
+"""Any date, today, 7 days, this month, this year: without those for rows that have none."""
+
+_LISTED = (
+    "status", "tool", "principal_label", "submitted_at", "finished_at", "progress", "progress_total",
+    "progress_message", "cancel_requested_at", "cancel_cause", "cancel_actor", "cancel_reason", "cancel_policy",
+    "stage",
+)  # fmt: skip
+
+
+def page_url(site: admin.AdminSite, request_id: UUID, page: str = "change") -> str:
+    """Where one request is shown, or (`state`, `cancel`) watched and cancelled."""
+    return reverse(f"admin:mcp_app_request_{page}", args=(request_id,), current_app=site.name)
+
+
+class RequestList(ChangeList):
+    """A list whose rows all lead to the one page of a request: a row may leave its list while it is looked at."""
+
+    def url_for_result(self, result: Any) -> str:
+        return page_url(self.model_admin.admin_site, result.pk)
+
+
+class ToolFilter(admin.SimpleListFilter):
+    """By tool; the choices are the tools' rows, not what 100,000 requests name."""
+
+    title = _("tool")
+    parameter_name = "tool"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in Tool.objects.values_list("name", flat=True)[:MAX_TOOLS]]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Request]) -> QuerySet[Request]:
+        return queryset if self.value() is None else queryset.filter(tool=self.value())
+
+
+class OpenStatusFilter(admin.SimpleListFilter):
+    """By those statuses that a request in flight can have."""
+
+    title = _("status")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(status.value, str(status.label)) for status in Status if status in OPEN]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Request]) -> QuerySet[Request]:
+        return queryset if self.value() is None else queryset.filter(status=self.value())
+
+
+class DateFilter(admin.DateFieldListFilter):
+    """By a time that every row of the list has."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.links = self.links[:_SPANS]
+
+
+class RequestListAdmin(RequestColumns, ReadOnlyAdmin):
+    """Base of the lists; the permissions are those of `Request`, also for its proxies."""
+
+    list_per_page = 50
+    list_max_show_all = 50
+    list_display: Any = ("state", "called", "done", "took", "caller", "client", "submitted", "said")
+    list_display_links = ("called",)
+    list_filter: ClassVar[Any] = ("status", ToolFilter, ("submitted_at", DateFilter))
+    filtered_fields = frozenset({"status", "submitted_at"})
+    sortable_by: ClassVar[Any] = ("submitted",)
+    show_facets = admin.ShowFacets.NEVER
+    search_fields = ("principal_label", "cancel_actor", "cancel_reason")
+    search_help_text = _("A request's id; or a part of a caller, an actor or a reason, among the newest 10,000.")
+
+    class Media:
+        css = {"all": ("mcp_app/admin.css",)}
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm(VIEW))
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request) and bool(request.user.has_perm(CANCEL))
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return RequestList
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        title = capfirst(str(self.opts.verbose_name_plural))
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        shown = request.user.has_perm(VIEW_PAYLOAD)
+        return [column for column in self.list_display if shown or column != "said"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
+        """The listed columns only: arguments and results may be megabytes each, and so may what a client is called."""
+        rows: QuerySet[Request] = super().get_queryset(request).only(*_LISTED)
+        return rows.annotate(
+            client_name=Left(KeyTextTransform("name", "client_info"), NAME_CHARS),
+            client_version=Left(KeyTextTransform("version", "client_info"), NAME_CHARS),
+        )
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        return lookup.split("__")[0] in self.filtered_fields
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        try:
+            return queryset.filter(pk=UUID(search_term.strip())), False
+        except ValueError:
+            newest = _newest(queryset) if search_term else queryset
+            return super().get_search_results(request, newest, search_term)
+
+
+def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
+    oldest = rows.order_by("-submitted_at").values_list("submitted_at", flat=True)[SEARCHED : SEARCHED + 1]
+    return rows.filter(submitted_at__gt=oldest[0]) if oldest else rows
