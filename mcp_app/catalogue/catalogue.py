@@ -61,6 +61,12 @@ def find(name: str, principal: object) -> OfferedTool | None:
     return next(_join([(tool, Tool.objects.filter(pk=name).first())]), None)
 
 
+def effective(row: Tool) -> OfferedTool | None:
+    """What the code and `row`, saved or not, come to, enabled or not; None where this process has no such code."""
+    tool = registered_tools().get(row.name)
+    return None if tool is None else _offer(tool, row)
+
+
 def page(cursor: str | None, principal: object) -> Page:
     """A page of `offered`, after `cursor` where there is one. Raises `InvalidCursor`."""
     after = None if cursor is None else paging.read(SUBJECT, cursor)

@@ -83,6 +83,11 @@ def registered_tools() -> Mapping[str, RegisteredTool]:
     return MappingProxyType(_tools)
 
 
+def is_name(text: str) -> bool:
+    """Whether a tool or a queue may be named so: 1 to 128 of the characters A-Z a-z 0-9 _ . -"""
+    return _NAME.fullmatch(text) is not None
+
+
 def autodiscover() -> None:
     """Import `mcp_tools` of every installed app; a second call finds nothing new."""
     autodiscover_modules(MODULE)
@@ -192,7 +197,7 @@ def _spoken(name: str) -> str:
 
 
 def _check_name(name: str, location: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise UnusableSignatureError("a name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
     if (other := _tools.get(name)) is not None:
         raise InvalidTool(
@@ -216,7 +221,7 @@ def _check_options(
             raise UnusableSignatureError(f"{option} is a number of seconds, 0 or more")
     if time_limit is not None and not (math.isfinite(time_limit) and time_limit > 0):
         raise UnusableSignatureError("time_limit is a number of seconds above 0")
-    if queue is not None and not _NAME.fullmatch(queue):
+    if queue is not None and not is_name(queue):
         raise UnusableSignatureError("a queue's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
     if any(not icon.src.lower().startswith(_ICON_SCHEMES) for icon in icons):
         raise UnusableSignatureError("an icon's src begins with https:// or data:")
