@@ -5,3 +5,4 @@ from tests.acceptance.settings import INSTALLED_APPS, MIDDLEWARE
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.browser"]
 MIDDLEWARE = ["tests.browser.csp.strict_csp", *MIDDLEWARE]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # slow ones are of no use here
