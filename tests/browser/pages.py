@@ -42,3 +42,11 @@ def cancel(page: "Page", request_id: str, reason: str) -> None:
     page.get_by_label("Reason").fill(reason)
     page.get_by_role("button", name="Cancel this request").click()
     expect(page.locator(".messagelist")).to_have_text("1 cancelled")
+
+
+def select_all_to_cancel(page: "Page") -> None:
+    """Choose all requests of a list and come to the page that asks why."""
+    page.locator("#action-toggle").check()
+    page.get_by_label("Action:").select_option(label="Cancel selected…")
+    page.get_by_role("button", name="Go").click()
+    page.get_by_label("Reason").wait_for()

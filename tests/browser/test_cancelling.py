@@ -12,8 +12,6 @@ from tests.browser.callers import DOCUMENTS, answer, call, ended, start_indexing
 from tests.browser.chromium import expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
     from tests.browser.conftest import Browse
 
 KILL = 3
@@ -60,7 +58,7 @@ def test_several_are_cancelled_from_the_list_and_what_had_finished_is_counted_ap
 
     page = browse("operator")
     page.goto(pages.IN_FLIGHT)
-    select_all_to_cancel(page)
+    pages.select_all_to_cancel(page)
     file.touch()
     assert answer(finishing) == "It is there."
     page.get_by_label("Reason").fill("all wrong")
@@ -91,11 +89,3 @@ def test_the_keyboard_alone_cancels(stack: Stack, steps: Path, browse: "Browse")
     expect(page.get_by_role("button", name="Cancel this request")).to_be_focused()
     page.keyboard.press("Enter")
     assert answer(calling) == f"{TOLD}no mouse"
-
-
-def select_all_to_cancel(page: "Page") -> None:
-    """Choose all requests of a list and come to the page that asks why."""
-    page.locator("#action-toggle").check()
-    page.get_by_label("Action:").select_option(label="Cancel selected…")
-    page.get_by_role("button", name="Go").click()
-    page.get_by_label("Reason").wait_for()
