@@ -36,9 +36,15 @@ _WORDS: Final = {
 
 
 def cancel(request: HttpRequest, request_ids: Sequence[UUID | str]) -> None:
-    """Cancel these requests in the user's name, for the posted reason, and tell the user what came of it."""
+    """Cancel these requests in the user's name, for the posted reason, and tell the user what came of it.
+
+    Raises BadRequest for more than any page of the admin posts.
+    """
+    asks = _asks(request, request_ids)
+    if len(asks) > MAX_AT_ONCE:
+        raise BadRequest(f"At most {MAX_AT_ONCE} requests can be cancelled at once.")
     outcomes: Counter[Outcome] = Counter()
-    for some in _batches(_asks(request, request_ids)):
+    for some in _batches(asks):
         outcomes.update(cancellation.cancel_all(some))
     level = messages.SUCCESS if outcomes[Outcome.ACCEPTED] else messages.WARNING
     messages.add_message(request, level, describe(outcomes) or "Nothing was selected.")
@@ -46,7 +52,7 @@ def cancel(request: HttpRequest, request_ids: Sequence[UUID | str]) -> None:
 
 def deny(request: HttpRequest, request_ids: Sequence[UUID | str]) -> NoReturn:
     """Refuse somebody without the permission, and audit the attempt."""
-    for some in _batches(_asks(request, request_ids)):
+    for some in _batches(_asks(request, request_ids)[:MAX_AT_ONCE]):
         cancellation.deny(some)
     raise PermissionDenied
 
@@ -98,10 +104,8 @@ def _line(row: Request) -> dict[str, object]:
 
 
 def _asks(request: HttpRequest, request_ids: Sequence[UUID | str]) -> list[Ask]:
-    """Each request once. Raises BadRequest for more than any page of the admin posts."""
-    once = list(dict.fromkeys(request_ids))
-    if len(once) > MAX_AT_ONCE:
-        raise BadRequest(f"At most {MAX_AT_ONCE} requests can be cancelled at once.")
+    """Each request once."""
+    once = dict.fromkeys(request_ids)
     actor = Actor(_username(request), request.META.get("REMOTE_ADDR") or "")
     reason = request.POST.get("reason", "")
     return [Ask(request_id, Cause.ADMIN, actor, reason) for request_id in once]

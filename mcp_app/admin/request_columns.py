@@ -50,7 +50,7 @@ class RequestColumns:
         named = (getattr(row, "client_name", None), getattr(row, "client_version", None))
         return text(" ".join(part for part in named if part))
 
-    @admin.display(description=_("submitted"), ordering="-submitted_at")
+    @admin.display(description=_("submitted"), ordering="submitted_at")
     def submitted(self, row: Request) -> str:
         return moment(row.submitted_at)
 
@@ -82,7 +82,7 @@ class RequestColumns:
     def reached(self, row: Request) -> str:
         return str(Stage(row.stage).label)
 
-    @admin.display(description=_("cancel requested"), ordering="-cancel_requested_at")
+    @admin.display(description=_("cancel requested"), ordering="cancel_requested_at")
     def asked(self, row: Request) -> str:
         return moment(row.cancel_requested_at)
 

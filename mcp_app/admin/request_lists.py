@@ -92,7 +92,9 @@ class RequestListAdmin(RequestColumns, ReadOnlyAdmin):
     list_display: Any = ("state", "called", "done", "took", "caller", "client", "submitted", "said")
     list_display_links = ("called",)
     list_filter: ClassVar[Any] = ("status", ToolFilter, ("submitted_at", DateFilter))
-    filtered_fields = frozenset({"status", "submitted_at"})
+    listed_at = "submitted_at"
+    """The time that orders the list; an index has it."""
+    filtered_fields = frozenset({"status", "tool", "submitted_at"})
     sortable_by: ClassVar[Any] = ("submitted",)
     show_facets = admin.ShowFacets.NEVER
     search_fields = ("principal_label", "cancel_actor", "cancel_reason")
@@ -138,10 +140,10 @@ class RequestListAdmin(RequestColumns, ReadOnlyAdmin):
         try:
             return queryset.filter(pk=UUID(search_term.strip())), False
         except ValueError:
-            newest = _newest(queryset) if search_term else queryset
+            newest = self._newest(queryset) if search_term else queryset
             return super().get_search_results(request, newest, search_term)
 
-
-def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
-    oldest = rows.order_by("-submitted_at").values_list("submitted_at", flat=True)[SEARCHED : SEARCHED + 1]
-    return rows.filter(submitted_at__gt=oldest[0]) if oldest else rows
+    def _newest(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        times = rows.order_by(f"-{self.listed_at}").values_list(self.listed_at, flat=True)
+        oldest = times[SEARCHED : SEARCHED + 1]
+        return rows.filter(**{f"{self.listed_at}__gt": oldest[0]}) if oldest else rows

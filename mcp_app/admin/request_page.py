@@ -70,7 +70,7 @@ def shown(request: HttpRequest, site: AdminSite, row: Request, *, payload: bool)
 def what_a_stop_means(row: Request) -> str:
     """How far a cancellation of this request would go, in a sentence."""
     if row.status != Status.RUNNING:
-        return "Nothing of it runs: it is closed at once."
+        return "Nothing of it runs, so it is closed at once, unless a worker has just begun it."
     told = "The tool is told at once"
     if row.cancel_policy == CancelPolicy.COOPERATIVE:
         return f"{told} and never cut: it stops where it looks for a cancellation, or runs to its end."

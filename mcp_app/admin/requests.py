@@ -108,8 +108,9 @@ class RequestAdmin(CancellingListAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         request.current_app = self.admin_site.name
+        hidden = () if request.user.has_perm(VIEW_PAYLOAD) else ("arguments", "result", "partial_result", "error")
         try:
-            return Request.objects.get(pk=UUID(str(object_id)))
+            return Request.objects.defer(*hidden).get(pk=UUID(str(object_id)))
         except (ValueError, Request.DoesNotExist):
             raise Http404("There is no such request.") from None
 
@@ -148,11 +149,12 @@ class CancelledRequestAdmin(SomeRequestsAdmin):
     """What somebody or something asked to stop, whatever became of it."""
 
     ordering = ("-cancel_requested_at",)
+    listed_at = "cancel_requested_at"
     list_display = (
         "state", "called", "cause", "actor", "reason", "asked", "stopped_after", "reached", "caller", "client", "done",
     )  # fmt: skip
     list_filter = ("cancel_cause", "stage", "status", ToolFilter, ("cancel_requested_at", DateFilter))
-    filtered_fields = frozenset({"cancel_cause", "stage", "status", "cancel_requested_at"})
+    filtered_fields = frozenset({"cancel_cause", "stage", "status", "tool", "cancel_requested_at"})
     sortable_by = ("asked",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:

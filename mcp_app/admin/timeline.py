@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Case, JSONField, QuerySet, TextField, When
+from django.db.models.functions import Cast, Left, Length
 
 from mcp_app.admin.formatting import Excerpt, as_json, excerpt, moment, number
 from mcp_app.lifecycle.events import finite
@@ -14,6 +15,8 @@ from mcp_app.states import Cause, EventKind, Stage, Status
 
 LINES = 200
 LINE_CHARS = 2_000
+WHOLE_CHARS = 20_000
+"""Of an event larger than this only the beginning is fetched: a tool may log megabytes in each of its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +42,35 @@ class Timeline:
 
 def timeline(request_id: UUID, *, before: int | None, payload: bool) -> Timeline:
     """The newest lines of a request, or the newest of those numbered below `before`."""
-    events: QuerySet[RequestEvent] = RequestEvent.objects.filter(request_id=request_id).order_by("-seq")
+    events = RequestEvent.objects.filter(request_id=request_id).order_by("-seq")
     if before is not None:
         events = events.filter(seq__lt=before)
-    lines = [_line(event, payload=payload) for event in events[:LINES]]
+    lines = [_line(event, payload=payload) for event in _measured(events)[:LINES]]
     oldest = lines[-1].seq if lines else 1
     return Timeline(lines, oldest - 1, oldest if oldest > 1 else None)
 
 
-def _line(event: RequestEvent, *, payload: bool) -> Line:
-    data = event.data if isinstance(event.data, dict) else {}
+def _measured(events: QuerySet[RequestEvent]) -> QuerySet[Any]:
+    raw = Cast("data", TextField())
+    whole = Case(When(size__lte=WHOLE_CHARS, then="data"), default=None, output_field=JSONField())
+    measured = events.defer("data").annotate(size=Length(raw), beginning=Left(raw, LINE_CHARS))
+    return measured.annotate(whole=whole)
+
+
+def _line(event: Any, *, payload: bool) -> Line:
+    data = event.whole if isinstance(event.whole, dict) else {}
     kind = EventKind(event.kind)
-    told, secret = _WORDS[kind](data)
-    words = told if not secret else f"{told}: {secret}" if told else secret
+    told, secret = ("", event.beginning) if event.whole is None else _WORDS[kind](data)
+    words = ": ".join(part for part in (told, secret) if part)
+    shown = excerpt(words if payload else told, LINE_CHARS)
+    if event.whole is None and payload:
+        shown = Excerpt(shown.text, event.size - LINE_CHARS)
     return Line(
         seq=event.seq,
         at=moment(event.recorded_at, precise=True),
         kind=str(data.get("status", kind)) if kind == EventKind.TRANSITION else kind.value,
         label=str(kind.label),
-        text=excerpt(words if payload else told, LINE_CHARS),
+        text=shown,
         withheld=bool(secret) and not payload,
     )
 

@@ -5,30 +5,19 @@
     const AFTER_A_FAILURE = 5000;
     const live = () => document.getElementById("mcp-live");
 
-    const replace = (fresh) => {
-        const old = live();
-        const unchanged = new Map([...old.children].map((part) => [part.id, part]));
-        for (const part of [...fresh.children]) {
-            const known = unchanged.get(part.id);
-            if (known && known.outerHTML === part.outerHTML) {
-                part.replaceWith(known);
-            } else if (known) {
-                keepScrolled(known, part);
-            }
+    /* Changes only what differs, so that a selection, a focus and a scrolled box outlast it. */
+    const renew = (old, fresh) => {
+        if (old.isEqualNode(fresh)) {
+            return;
         }
-        old.replaceWith(fresh);
-        if (!("cancellable" in fresh.dataset)) {
-            document.getElementById("mcp-cancel")?.remove();
+        const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
+        if (!(old instanceof Element) || old.nodeName !== fresh.nodeName || before.length !== after.length) {
+            old.replaceWith(fresh);
+            return;
         }
-    };
-
-    /* The browser forgets how far a box was scrolled when it is put in anew. */
-    const keepScrolled = (known, part) => {
-        const [from, to] = [known, part].map((section) => section.querySelector(".mcp-scroll"));
-        if (from && to && (from.scrollTop || from.scrollLeft)) {
-            const [top, left] = [from.scrollTop, from.scrollLeft];
-            requestAnimationFrame(() => to.scrollTo({top, left, behavior: "instant"}));
-        }
+        old.getAttributeNames().filter((name) => !fresh.hasAttribute(name)).forEach((name) => old.removeAttribute(name));
+        fresh.getAttributeNames().forEach((name) => old.setAttribute(name, fresh.getAttribute(name)));
+        before.forEach((child, index) => renew(child, after[index]));
     };
 
     const look = async () => {
@@ -41,7 +30,10 @@
         if (!response.ok || !fresh) {
             return null; /* logged out, or it is gone */
         }
-        replace(document.adoptNode(fresh));
+        renew(live(), fresh);
+        if (!("cancellable" in live().dataset)) {
+            document.getElementById("mcp-cancel")?.remove();
+        }
         return EVERY;
     };
 

@@ -1,0 +1,14 @@
+"""A site with two admins: the usual one, and one of its own with another name and address."""
+
+from django.contrib import admin
+from django.urls import path
+
+from mcp_app.admin.requests import CancelledRequestAdmin, InFlightRequestAdmin, RequestAdmin
+from mcp_app.models import CancelledRequest, InFlightRequest, Request
+
+backstage = admin.AdminSite("backstage")
+backstage.register(Request, RequestAdmin)
+backstage.register(InFlightRequest, InFlightRequestAdmin)
+backstage.register(CancelledRequest, CancelledRequestAdmin)
+
+urlpatterns = [path("admin/", admin.site.urls), path("backstage/", backstage.urls)]

@@ -1,0 +1,40 @@
+"""Users with the rights that the admin tells apart, each with a browser's session."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from mcp_app.lifecycle import processes
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.states import ProcessRole
+
+SEE = "view_request"
+SEE_PAYLOAD = "view_request_payload"
+CANCEL = "cancel_request"
+
+
+@pytest.fixture
+def log_in() -> Callable[..., Client]:
+    """Log in a member of the staff who has these permissions of `mcp_app`, and no others."""
+
+    def log_in(*permissions: str, name: str = "grace", **user_fields: bool) -> Client:
+        user = User.objects.create_user(name, **{"is_staff": True} | user_fields)
+        user.user_permissions.set(
+            Permission.objects.filter(content_type__app_label="mcp_app", codename__in=permissions)
+        )
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return log_in
+
+
+@pytest.fixture
+def worker() -> UUID:
+    """The boot id of a worker process that lives."""
+    identity = Identity(ProcessRole.WORKER)
+    processes.beat(identity)
+    return identity.boot_id

@@ -1,0 +1,7 @@
+"""Texts by which clients and tools might attack whoever reads the admin."""
+
+SCRIPT = "<script>alert(1)</script>"
+LINK = "javascript:alert(1)"
+REVERSED = "safe\u202egnp.exe"
+CONTROL = "bell\x07 escape\x1b[31m"
+LONG = "x" * 1_000_000

@@ -1,0 +1,127 @@
+"""With 100,000 requests every list costs a bounded number of statements, and an index serves each."""
+
+from contextlib import contextmanager
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_app import databases
+from mcp_app.admin.cancelling import MAX_AT_ONCE
+from mcp_app.models import Request, Tool
+from mcp_app.states import CancelPolicy, Cause, Status
+from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
+
+pytestmark = pytest.mark.django_db(databases="__all__")
+
+MANY = 100_000
+SEEDS = 1_000
+TOOLS = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def many_requests(django_db_setup, django_db_blocker):
+    """Requests of a long time, one a second: 1 in 500 is open, 1 in 50 was cancelled."""
+    newest = timezone.now()
+    with django_db_blocker.unblock():
+        tools = Tool.objects.bulk_create(Tool(name=f"tool{number}", location="tests") for number in range(TOOLS))
+        Request.objects.bulk_create(_row(number, newest) for number in range(SEEDS))
+        _multiply(MANY // SEEDS)
+        yield
+        with databases.connection().constraint_checks_disabled():  # SQLite looks for the events of each row
+            Request.objects.all()._raw_delete(databases.settings.DATABASE)
+        Tool.objects.filter(pk__in=[tool.pk for tool in tools]).delete()
+
+
+def _multiply(times):
+    """Copy the rows in the database, each time further back: 100,000 rows made in Python would take a minute."""
+    columns = {field.column: field.column for field in Request._meta.concrete_fields}
+    sqlite = databases.connection().vendor == "sqlite"
+    columns["id"] = "lower(hex(randomblob(16)))" if sqlite else "gen_random_uuid()"
+    for name in ("submitted_at", "cancel_requested_at"):
+        seconds = f"-n * {SEEDS}"
+        earlier = f"strftime('%Y-%m-%d %H:%M:%f', {name}, ({seconds}) || ' seconds')"
+        columns[name] = earlier if sqlite else f"{name} + ({seconds}) * interval '1 second'"
+    with databases.connection().cursor() as cursor:
+        cursor.execute(
+            f"WITH RECURSIVE times(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM times WHERE n < {times - 1}) "
+            f"INSERT INTO mcp_app_request ({', '.join(columns)}) "
+            f"SELECT {', '.join(columns.values())} FROM mcp_app_request, times"
+        )
+
+
+def _row(number, newest):
+    at = newest - timedelta(seconds=number)
+    cancelled = number % 50 == 0
+    return Request(
+        id=uuid4(),
+        jsonrpc_id=number,
+        method="tools/call",
+        tool=f"tool{number % TOOLS}",
+        protocol_version="2026-07-28",
+        client_info={"name": "editor", "version": "1"},
+        principal_label=f"caller {number % 1000}",
+        status=Status.RUNNING if number % 500 == 0 else Status.CANCELLED if cancelled else Status.COMPLETED,
+        submitted_at=at,
+        cancel_requested_at=at if cancelled else None,
+        cancel_cause=Cause.CLIENT if cancelled else "",
+        cancel_policy=CancelPolicy.KILL,
+        cooperative_grace=0.1,
+        hard_grace=0.5,
+        time_limit=60.0,
+        queue="mcp",
+    )
+
+
+@contextmanager
+def statements():
+    """The statements on this app's rows, as a list that is filled at the end of the block."""
+    executed = []
+    with CaptureQueriesContext(databases.connection()) as captured:
+        yield executed
+    executed += [query["sql"] for query in captured.captured_queries if "mcp_app_" in query["sql"]]
+
+
+def plan(sql):
+    """How SQLite finds the rows of requests for a statement; nothing for other engines."""
+    if databases.connection().vendor != "sqlite":
+        return []
+    with databases.connection().cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
+        return [step for *_, step in cursor.fetchall() if "mcp_app_request" in step]
+
+
+@pytest.fixture
+def browser(log_in):
+    return log_in(SEE, SEE_PAYLOAD, CANCEL)
+
+
+@pytest.mark.parametrize("query", ["", "status__exact=running", "tool=tool7", "p=2", "o=7", "q=caller 77"])
+@pytest.mark.parametrize("name", ["request", "inflightrequest", "cancelledrequest"])
+def test_a_list_costs_its_tools_its_count_and_its_rows_by_an_index(browser, name, query):
+    with statements() as executed:
+        response = browser.get(f"/admin/mcp_app/{name}/?{query}", follow=True)
+    assert response.status_code == 200
+    assert len(executed) <= (4 if query.startswith("q=") else 3)
+    for sql in executed:
+        assert '"arguments"' not in sql
+        assert '"result"' not in sql
+        assert all("INDEX" in step for step in plan(sql))
+
+
+def test_the_list_shows_a_page_of_all_and_of_the_open_and_of_the_cancelled(browser):
+    for name, number in (("request", MANY), ("inflightrequest", MANY // 500), ("cancelledrequest", MANY // 50)):
+        shown = browser.get(f"/admin/mcp_app/{name}/").context["cl"]
+        assert shown.result_count == number
+        assert len(shown.result_list) == 50
+
+
+def test_selecting_all_of_them_offers_a_thousand_and_says_so(browser):
+    chosen = {"action": "cancel_selected", "select_across": "1", "index": "0", "_selected_action": str(uuid4())}
+    with statements() as executed:
+        response = browser.post("/admin/mcp_app/request/", chosen)
+    assert len(executed) <= 5
+    assert len(response.context["lines"]) == MAX_AT_ONCE
+    assert f"{MANY - MAX_AT_ONCE} more are left alone" in response.content.decode()

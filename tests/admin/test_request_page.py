@@ -1,0 +1,174 @@
+"""A request's page tells everything that is stored about it, to whoever may see it, and runs nothing of it."""
+
+import pytest
+from django_celery_results.models import TaskResult
+
+from mcp_app.admin.formatting import TEXT_CHARS
+from mcp_app.admin.timeline import LINES
+from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.events import Event
+from mcp_app.models import Tool
+from mcp_app.states import Cause, EventKind, Stage, Status
+from tests.admin import hostile
+from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
+from tests.lifecycle import rows
+
+pytestmark = pytest.mark.django_db(databases="__all__")
+
+
+def page(browser, row, name="change", **query):
+    response = browser.get(f"/admin/mcp_app/request/{row.pk}/{name}/", query)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def say(row, *events, **columns):
+    assert transitions.record(row.pk, events, **columns)
+
+
+def log(text):
+    return Event(EventKind.LOG, {"level": "info", "logger": "dig", "data": text})
+
+
+@pytest.fixture
+def told(worker):
+    """A request whose every part of payload is a word of its own."""
+    row = rows.running(worker, arguments={"depth": "ARGUMENT"})
+    said = {"progress": 1, "total": 4, "message": "MESSAGE"}
+    say(row, Event(EventKind.PROGRESS, said), log("LOGLINE"), progress=1, progress_total=4, progress_message="MESSAGE")
+    rows.cancel(row, Cause.ADMIN, "too dear", actor=Actor("root", "192.0.2.1"))
+    rows.cancel(row, Cause.CLIENT, "me too")
+    result, error = {"content": [{"type": "text", "text": "PARTIAL"}]}, {"message": "ERRORTEXT"}
+    transitions.finish(row.pk, Status.CANCELLED, worker=worker, stage=Stage.INTERRUPT, result=result, error=error)
+    TaskResult.objects.create(task_id=str(row.pk), status="FAILURE", worker="w1@host", traceback="TRACEBACK")
+    return row
+
+
+SECRETS = ("ARGUMENT", "MESSAGE", "LOGLINE", "PARTIAL", "ERRORTEXT", "TRACEBACK")
+
+
+def test_the_page_tells_who_called_what_and_how_it_ended(log_in, told):
+    shown = page(log_in(SEE, SEE_PAYLOAD), told)
+    for part in (*SECRETS, "dig", "Ada", "cancelled", "1 of 4", "FAILURE", "w1@host", told.queue):
+        assert part in shown
+    assert '<progress max="4.0" value="1.0">' in shown
+
+
+def test_the_cancellation_is_a_story_of_every_attempt(log_in, told):
+    response = log_in(SEE).get(f"/admin/mcp_app/request/{told.pk}/change/")
+    first, second = response.context["tellings"]
+    for part in ("root (192.0.2.1)", "administrator", "“too dear”", "Accepted while it was running", "interrupt"):
+        assert part in first.words
+    assert (first.outcome, second.outcome) == ("accepted", "duplicate")
+    assert "“me too”" in second.words
+
+
+@pytest.mark.parametrize("part", ["change", "state"])
+def test_without_the_permission_for_payload_nothing_of_it_is_told(log_in, told, part):
+    shown = page(log_in(SEE, CANCEL), told, part)
+    assert "too dear" in shown
+    assert "Withheld" in shown
+    assert not [secret for secret in SECRETS if secret in shown]
+
+
+def test_what_moves_is_told_anew_without_the_rest_of_the_page(log_in, worker):
+    browser, row = log_in(SEE, SEE_PAYLOAD), rows.running(worker)
+    before = page(browser, row, "state")
+    say(row, log("dug deeper"), progress=0.5, progress_total=1.0)
+    after = page(browser, row, "state")
+    assert "dug deeper" not in before
+    assert "dug deeper" in after
+    assert "data-open" in after
+    assert "<html" not in after
+    transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    assert "data-open" not in page(browser, row, "state")
+
+
+@pytest.mark.parametrize("text", [hostile.SCRIPT, hostile.REVERSED, hostile.CONTROL])
+def test_hostile_text_stays_text(log_in, worker, text):
+    client = {"name": text, "version": text}
+    row = rows.running(worker, arguments={text: text}, client_info=client, jsonrpc_id=text, tool="dig")
+    say(row, log(text), Event(EventKind.PROGRESS, {"progress": 1, "message": text}), progress_message=text)
+    rows.cancel(row, reason=text, actor=Actor(text, text))
+    transitions.finish(row.pk, Status.CANCELLED, worker=worker, error={"message": text})
+    browser = log_in(SEE, SEE_PAYLOAD)
+    for shown in (page(browser, row), browser.get("/admin/mcp_app/cancelledrequest/").content.decode()):
+        assert "alert(1)</script>" not in shown
+        assert not [sign for sign in "\u202e\x07\x1b" if sign in shown]
+
+
+def test_no_link_is_made_of_what_a_tool_returned(log_in, worker):
+    row = rows.running(worker)
+    linked = {"content": [{"type": "resource_link", "uri": hostile.LINK, "name": "click"}]}
+    transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=linked)
+    shown = page(log_in(SEE, SEE_PAYLOAD), row)
+    assert hostile.LINK in shown
+    assert f'href="{hostile.LINK}' not in shown
+
+
+def test_a_megabyte_is_cut_and_the_rest_is_counted(log_in, worker):
+    row = rows.running(worker, arguments={"text": hostile.LONG})
+    say(row, log(hostile.LONG))
+    transitions.finish(row.pk, Status.COMPLETED, worker=worker, result={"text": hostile.LONG})
+    shown = page(log_in(SEE, SEE_PAYLOAD), row)
+    assert len(shown) < 4 * TEXT_CHARS
+    assert shown.count("more characters are not shown") == 3
+
+
+def test_a_long_timeline_is_paged(log_in, worker):
+    row = rows.running(worker)
+    say(row, *(log(f"line {number}") for number in range(LINES)))
+    browser = log_in(SEE, SEE_PAYLOAD)
+    newest = browser.get(f"/admin/mcp_app/request/{row.pk}/change/").context["timeline"]
+    assert [line.seq for line in newest.lines] == list(range(LINES + 2, 2, -1))
+    assert (newest.remaining, newest.older) == (2, 3)
+    older = browser.get(f"/admin/mcp_app/request/{row.pk}/change/?before=3").context["timeline"]
+    assert [line.text.text for line in older.lines] == ["running in process 4711", "queued"]
+    assert older.older is None
+
+
+def test_the_page_leads_to_its_tool_for_those_who_may_see_tools(log_in):
+    row = rows.queued()
+    Tool.objects.create(name="dig", location="tests")
+    link = 'href="/admin/mcp_app/tool/dig/change/"'
+    assert link in page(log_in(SEE, "view_tool"), row)
+    assert link not in page(log_in(SEE, name="other"), row)
+
+
+@pytest.mark.parametrize("name", ["inflightrequest", "cancelledrequest"])
+def test_a_request_has_one_page_whatever_list_leads_to_it(log_in, name):
+    row = rows.queued()
+    response = log_in(SEE).get(f"/admin/mcp_app/{name}/{row.pk}/change/")
+    assert response.url == f"/admin/mcp_app/request/{row.pk}/change/"
+
+
+@pytest.mark.parametrize("request_id", ["not-an-id", "00000000-0000-0000-0000-000000000000"])
+def test_an_id_that_nobody_has_is_not_found(log_in, request_id):
+    assert log_in(SEE).get(f"/admin/mcp_app/request/{request_id}/change/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["", "{}/change/", "{}/state/", "{}/delete/", "add/"])
+def test_nobody_sees_requests_without_the_permission(log_in, path):
+    row = rows.queued()
+    assert log_in(SEE_PAYLOAD, CANCEL).get(f"/admin/mcp_app/request/{path.format(row.pk)}").status_code == 403
+
+
+@pytest.mark.parametrize("path", ["add/", "{}/delete/"])
+def test_requests_are_neither_added_nor_deleted(log_in, path):
+    row, root = rows.queued(), log_in(is_superuser=True)
+    assert root.post(f"/admin/mcp_app/request/{path.format(row.pk)}", {"post": "yes"}).status_code == 403
+    assert rows.fresh(row).status == Status.QUEUED
+
+
+@pytest.mark.urls("tests.admin.backstage")
+def test_an_admin_of_another_name_leads_only_to_its_own_pages(log_in):
+    browser, row = log_in(SEE, CANCEL, "view_tool"), rows.queued()
+    ours = f"/backstage/mcp_app/request/{row.pk}"
+    listed = browser.get("/backstage/mcp_app/inflightrequest/").content.decode()
+    shown = browser.get(f"{ours}/change/").content.decode()
+    assert f"{ours}/change/" in listed
+    assert f'action="{ours}/cancel/"' in shown
+    assert f'data-url="{ours}/state/"' in shown
+    assert browser.post(f"{ours}/cancel/").url == f"{ours}/change/"
+    assert '"/admin/' not in listed + shown
