@@ -9,7 +9,7 @@ from uuid import UUID
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
@@ -66,6 +66,8 @@ class CancellationAdmin(ReadOnlyAdmin):
         "latency",
         "request_link",
     )
+    list_per_page = 50
+    list_max_show_all = 50
     list_filter = (WithinFilter, BetweenFilter, "cause", "outcome", "stage", ActorFilter, ToolFilter)
     show_facets = admin.ShowFacets.NEVER  # they would count the whole table for every choice
     sortable_by = ("asked_at",)
@@ -75,7 +77,7 @@ class CancellationAdmin(ReadOnlyAdmin):
     empty_value_display = NOTHING
     fieldsets = (
         (None, {"fields": ("story", "request_link")}),
-        ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "address", "reason_in_full")}),
+        ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "reason_in_full")}),
         ("About", {"fields": ("shown_tool", "caller", "shown_issuer", "shown_subject", "shown_client_id", "client")}),
         ("What became of it", {"fields": ("outcome", "stage", "statuses", "ended_at", "latency", "sealed_at")}),
     )
@@ -94,7 +96,6 @@ class CancellationAdmin(ReadOnlyAdmin):
     client = staticmethod(_text("client_name", "client", LABEL_CHARS))
     shown_reason = staticmethod(_text("reason", "reason", REASON_CHARS))
     reason_in_full = staticmethod(_text("reason", "reason"))
-    address = staticmethod(_text("actor_address", "from address"))
 
     def get_urls(self) -> list[URLPattern]:
         export = self.admin_site.admin_view(self.export_view)
@@ -103,6 +104,8 @@ class CancellationAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Cancellation]:
         """With `has_request`: whether the request is still there, and this user may see it."""
         rows: QuerySet[Cancellation] = super().get_queryset(request)
+        if not request.user.has_perm("mcp_app.view_request"):
+            return rows.annotate(has_request=Value(False))
         return rows.annotate(has_request=Exists(Request.objects.filter(pk=OuterRef("request_id"))))
 
     def get_search_results(

@@ -29,7 +29,7 @@ READ_ONLY = (
     "work",
     "code_description",
     "stopping",
-    "location",
+    "shown_location",
     "parameters",
     "registered_at",
     "updated_at",
@@ -51,7 +51,7 @@ class ToolAdmin(admin.ModelAdmin):
         ("What clients see", {"fields": ("title", "description", "code_description")}),
         ("How it runs", {"fields": ("queue", "time_limit")}),
         ("How it is stopped", {"fields": ("stopping", "cancel_policy", "cooperative_grace", "hard_grace")}),
-        ("Its code", {"fields": ("location", "parameters", "registered_at", "updated_at")}),
+        ("Its code", {"fields": ("shown_location", "parameters", "registered_at", "updated_at")}),
     )
 
     class Media:

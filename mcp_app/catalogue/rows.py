@@ -58,7 +58,7 @@ def change(names: Collection[str], **values: Any) -> list[str]:
 
     `values`: `enabled`, or overrides, None being "as the code says". They are not checked here.
     """
-    differing = Tool.objects.filter(pk__in=names).exclude(**values)
+    differing = Tool.objects.filter(pk__in=names).exclude(**values) if values else Tool.objects.none()
     changed = list(differing.select_for_update().values_list("pk", flat=True))
     if changed:
         Tool.objects.filter(pk__in=changed).update(**values, updated_at=Now())

@@ -135,6 +135,30 @@ def test_disabled_tool_is_neither_listed_nor_found() -> None:
     assert names() == ["a", "b"]
 
 
+def test_a_change_of_several_rows_is_one_and_names_those_that_it_changed() -> None:
+    register("a", "b", "c")
+    rows.sync()
+    rows.change(["b"], title="T", queue="q")
+    before = rows.version()
+    assert sorted(rows.change(["a", "b", "c", "nobody"], title="T", queue="q")) == ["a", "c"]
+    assert rows.version() == before + 1
+    assert rows.change(["a", "b"], title="T", queue="q") == rows.change(["a"]) == rows.change([], title="U") == []
+    assert rows.change(["a"], title=None) == ["a"]
+    assert rows.version() == before + 2
+
+
+def test_only_a_row_without_code_is_forgotten() -> None:
+    register("a")
+    Tool.objects.create(name="old", location="x", registered=False)
+    rows.sync()
+    before = rows.version()
+    assert rows.forget("a") is rows.forget("nobody") is False
+    assert rows.version() == before
+    assert rows.forget("old") is True
+    assert set(Tool.objects.values_list("pk", flat=True)) == {"a"}
+    assert rows.version() == before + 1
+
+
 def test_unknown_tool_is_not_found_without_a_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(0, using=settings.DATABASE):
         assert catalogue.find("nobody", ANONYMOUS) is None
