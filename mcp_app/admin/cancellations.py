@@ -54,16 +54,16 @@ class CancellationAdmin(ReadOnlyAdmin):
     list_display = (
         "asked_at",
         "shown_tool",
-        "caller",
-        "client",
         "cause",
         "shown_actor",
         "shown_reason",
         "outcome",
         "stage",
+        "latency",
         "statuses",
         "ended_at",
-        "latency",
+        "caller",
+        "client",
         "request_link",
     )
     list_per_page = 50

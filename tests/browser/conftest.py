@@ -14,12 +14,13 @@ from tests.browser.chromium import PATIENCE_MS, BrowserMissingError, launched
 from tests.browser.users import PASSWORD, USERS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, StorageState
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, StorageState
 
 SETTINGS = "tests.browser.settings"
 WINDOW = {"width": 1280, "height": 800}
 
 Browse = Callable[..., "Page"]
+Picture = Callable[[str, "Page | Locator"], None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -102,6 +103,18 @@ def browse(
     for context in contexts:
         context.close()
     assert not complaints
+
+
+@pytest.fixture
+def picture() -> Picture:
+    """Keeps a picture of a page, or of a part of it, in the folder that MCP_PICTURES names, if it names one."""
+    folder = os.environ.get("MCP_PICTURES")
+
+    def take(name: str, shown: "Page | Locator") -> None:
+        if folder:
+            shown.screenshot(path=Path(folder) / f"{name}.png", animations="disabled", caret="hide")
+
+    return take
 
 
 def collect_complaints(context: "BrowserContext", complaints: list[str]) -> None:

@@ -55,7 +55,7 @@ def test_every_page_fits_and_is_readable(screen: str, stack: Stack, steps: Path,
     _, running = start_indexing(stack, steps)
     long = call(stack, "hostile_texts", {**CLIENT, "name": LONG}, text=LONG)
     stack.running(long)
-    page = browse("head", **SCREENS[screen])
+    page = browse("chief", **SCREENS[screen])
     pages.cancel(page, stack.row(long).id, LONG)
     stopped = ended(stack, long)
     for name in visits(page, running.id, stopped.id):

@@ -9,5 +9,5 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
     "auditor": AUDITOR,
     "operator": (*AUDITOR, "cancel_request", "view_request_payload"),
     "manager": ("view_tool", "change_tool"),
-    "head": (*AUDITOR, "cancel_request", "view_request_payload", "view_tool", "change_tool"),
+    "chief": (*AUDITOR, "cancel_request", "view_request_payload", "view_tool", "change_tool"),
 }
