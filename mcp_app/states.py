@@ -93,7 +93,7 @@ class Outcome(TextChoices):
     """The request had reached its end, or reached it before the stop landed."""
     UNKNOWN = "unknown", _("unknown request")
     DENIED = "denied", _("denied")
-    """The request belongs to somebody else; the asker is told the same as for UNKNOWN."""
+    """The request belongs to somebody else, and the asker is told the same as for UNKNOWN; or a user may not cancel."""
 
 
 class EventKind(TextChoices):

@@ -26,7 +26,7 @@ VIEW_PAYLOAD = "mcp_app.view_request_payload"
 CANCEL = "mcp_app.cancel_request"
 
 SEARCHED = 10_000
-"""Rows that a search for text looks through: it reads each of them."""
+"""Rows that a search for text looks through, as `search_help_text` says: it reads each of them."""
 MAX_TOOLS = 500
 _SPANS = 5
 """Any date, today, 7 days, this month, this year: without those for rows that have none."""

@@ -103,18 +103,19 @@ def _facts(row: Request) -> Iterator[tuple[str, str]]:
     yield "Cancel policy", _policy(row)
     yield "Time limit", duration(row.time_limit)
     yield "Queue", text(row.queue)
+    yield "Times are in", timezone.get_current_timezone_name()
     yield from _where(row)
 
 
 def _who(row: Request) -> Iterator[tuple[str, str]]:
     yield "Caller", text(row.principal_label, NAME_CHARS)
     if identity := [part for part in (row.issuer, row.subject, row.client_id) if part]:
-        yield "Issuer, subject, client id", text(", ".join(identity), NAME_CHARS)
+        yield "Issuer, subject, client id", text(", ".join(identity), 3 * NAME_CHARS)
     if row.user_id:
         yield "User id", text(row.user_id)
     info = row.client_info if isinstance(row.client_info, dict) else {}
-    named = " ".join(str(info[key])[:NAME_CHARS] for key in ("name", "version") if info.get(key))
-    yield "Client (as it says)", text(named, NAME_CHARS)
+    named = " ".join(inert(info[key], NAME_CHARS) for key in ("name", "version") if info.get(key))
+    yield "Client (as it says)", text(named, 3 * NAME_CHARS)
     yield "Address", text(row.remote_address)
     yield "Its id for the request", text(json.dumps(row.jsonrpc_id), NAME_CHARS)
     yield "Protocol", text(row.protocol_version)

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Case, JSONField, QuerySet, TextField, When
 from django.db.models.functions import Cast, Left, Length
 
-from mcp_app.admin.formatting import Excerpt, as_json, excerpt, moment, number
+from mcp_app.admin.formatting import NOTHING, Excerpt, as_json, excerpt, moment, number
 from mcp_app.lifecycle.events import finite
 from mcp_app.models import RequestEvent
 from mcp_app.states import Cause, EventKind, Stage, Status
@@ -94,7 +94,7 @@ def _stage(data: Mapping[str, Any]) -> tuple[str, str]:
 
 def _progress(data: Mapping[str, Any]) -> tuple[str, str]:
     done, total = finite(data.get("progress")), finite(data.get("total"))
-    told = "" if done is None else number(done)
+    told = NOTHING if done is None else number(done)
     return (told if total is None else f"{told} of {number(total)}"), str(data.get("message") or "")
 
 

@@ -10,11 +10,12 @@ from django.utils import timezone
 
 from mcp_app import databases
 from mcp_app.admin.cancelling import MAX_AT_ONCE
+from mcp_app.admin.request_lists import SEARCHED
 from mcp_app.models import Request, Tool
 from mcp_app.states import CancelPolicy, Cause, Status
 from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
 
-pytestmark = pytest.mark.django_db(databases="__all__")
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(240)]
 
 MANY = 100_000
 SEEDS = 1_000
@@ -116,6 +117,11 @@ def test_the_list_shows_a_page_of_all_and_of_the_open_and_of_the_cancelled(brows
         shown = browser.get(f"/admin/mcp_app/{name}/").context["cl"]
         assert shown.result_count == number
         assert len(shown.result_list) == 50
+
+
+def test_a_text_is_looked_for_among_the_newest_only(browser):
+    found = browser.get("/admin/mcp_app/request/?q=caller").context["cl"]
+    assert found.result_count == SEARCHED
 
 
 def test_selecting_all_of_them_offers_a_thousand_and_says_so(browser):

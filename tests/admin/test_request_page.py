@@ -1,8 +1,12 @@
 """A request's page tells everything that is stored about it, to whoever may see it, and runs nothing of it."""
 
+import re
+
 import pytest
+from django.test.utils import CaptureQueriesContext
 from django_celery_results.models import TaskResult
 
+from mcp_app import databases
 from mcp_app.admin.formatting import TEXT_CHARS
 from mcp_app.admin.timeline import LINES
 from mcp_app.lifecycle import transitions
@@ -172,3 +176,22 @@ def test_an_admin_of_another_name_leads_only_to_its_own_pages(log_in):
     assert f'data-url="{ours}/state/"' in shown
     assert browser.post(f"{ours}/cancel/").url == f"{ours}/change/"
     assert '"/admin/' not in listed + shown
+
+
+def test_the_page_runs_scripts_from_files_only(log_in, told):
+    shown = page(log_in(SEE, SEE_PAYLOAD, CANCEL), told)
+    assert "mcp_app/request_page.js" in shown
+    assert re.findall(r"<script(?![^>]*\ssrc=)", shown) == []
+    assert re.findall(r"\s(?:style|on\w+)=", shown) == []
+
+
+@pytest.mark.parametrize("events", [1, LINES])
+def test_looking_at_a_request_costs_the_same_however_much_happened(log_in, worker, events):
+    browser, row = log_in(SEE, SEE_PAYLOAD), rows.stopping(worker)
+    say(row, *(log(f"line {number}") for number in range(events)))
+    for _ in range(events):
+        rows.cancel(row)
+    with CaptureQueriesContext(databases.connection()) as captured:
+        page(browser, row, "state")
+    executed = [query["sql"] for query in captured.captured_queries]
+    assert len([sql for sql in executed if "mcp_app_" in sql or "taskresult" in sql]) == 5
