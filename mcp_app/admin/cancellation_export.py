@@ -59,7 +59,7 @@ def lines(queryset: QuerySet[Cancellation]) -> Iterator[str]:
     """The file in parts of some rows each; each part is one query, so that a slow reader holds no cursor open."""
     writer = csv.writer(_Echo())
     yield _MARK + writer.writerow(COLUMNS)
-    # By number alone: SQLite compares times as texts, and what its `Now()` wrote is less there than what we read of it.
+    # By number alone: SQLite compares times as texts, and what its `Now()` wrote is less than what is read of it.
     rows = queryset.order_by("-pk").values_list(*COLUMNS, "pk")
     following = rows
     while part := list(following[:ROWS_AT_ONCE]):

@@ -1,6 +1,6 @@
 """The filters of the list of cancellations. None of them asks the audit for its distinct values: it only grows.
 
-Tools come from the tools' rows. Actors are as many as there are principals, so theirs is typed, exactly, which an index
+Actors are as many as there are principals, so theirs is typed, exactly, which an index
 answers; a part of a name is found by the search.
 """
 
@@ -15,8 +15,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_date
-
-from mcp_app.models import Tool
 
 DAYS = {"today": 1, "7": 7, "30": 30}
 
@@ -37,20 +35,6 @@ class WithinFilter(admin.SimpleListFilter):
             raise IncorrectLookupParameters(f"{self.parameter_name} is one of {', '.join(DAYS)}")
         midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
         return queryset.filter(requested_at__gte=midnight - timedelta(days=DAYS[value] - 1))
-
-
-class ToolFilter(admin.SimpleListFilter):
-    title = "tool"
-    parameter_name = "tool"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        names = set(Tool.objects.values_list("name", flat=True))
-        if (value := self.value()) is not None:
-            names.add(value)  # the row of a tool may be gone, its cancellations are not
-        return [(name, name) for name in sorted(names)]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset if self.value() is None else queryset.filter(tool=self.value())
 
 
 @dataclass(frozen=True, slots=True)

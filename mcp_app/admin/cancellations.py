@@ -4,49 +4,60 @@ Refuses every change, whoever asks.
 """
 
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet, Value
-from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from mcp_app.admin import cancellation_export, cancellation_words
-from mcp_app.admin.cancellation_filters import ActorFilter, BetweenFilter, ToolFilter, WithinFilter
-from mcp_app.admin.formatting import NOTHING, duration, inert
+from mcp_app.admin import cancellation_export
+from mcp_app.admin.cancellation_filters import ActorFilter, BetweenFilter, WithinFilter
+from mcp_app.admin.cancellation_story import tell
+from mcp_app.admin.formatting import NOTHING, badge, duration, inert, moment
 from mcp_app.admin.read_only import ReadOnlyAdmin
+from mcp_app.admin.request_columns import NAME_CHARS, TEXT_CHARS, text
+from mcp_app.admin.request_lists import VIEW as VIEW_REQUEST
+from mcp_app.admin.request_lists import ToolFilter, page_url
 from mcp_app.models import Cancellation, Request
+from mcp_app.states import Outcome
 
-LABEL_CHARS = 40
-REASON_CHARS = 80
+COLUMN_CHARS = 255
+REASON_CHARS = 1024
+"""What the columns hold: a page shows it all."""
+_FILTERED = frozenset({"within", "from", "to", "cause", "outcome", "stage", "actor", "tool"})
 
 
-def _text(name: str, description: str, limit: int | None = None) -> Callable[[Cancellation], str]:
+def _text(name: str, description: str, limit: int = TEXT_CHARS) -> Any:
     """A column of a text that came from outside."""
 
     @admin.display(description=description)
-    def shown(row: Cancellation) -> str:
-        return inert(getattr(row, name), limit) or NOTHING
+    def shown(row: Cancellation) -> SafeString:
+        return text(getattr(row, name), limit)
 
-    shown.__name__ = f"shown_{name}"
-    return shown
+    return staticmethod(_named(shown, name))
 
 
-def _moment(name: str) -> Callable[[Cancellation], str]:
+def _moment(name: str, description: str) -> Any:
     """A column of a time, to the second: an audit is compared with logs."""
 
-    @admin.display(description=name.replace("_", " "), ordering=name)
+    @admin.display(description=description, ordering=name)
     def shown(row: Cancellation) -> str:
-        value = getattr(row, name)
-        return NOTHING if value is None else cancellation_words.moment(value)
+        return moment(getattr(row, name))
 
-    shown.__name__ = f"shown_{name}"
-    return shown
+    return staticmethod(_named(shown, name))
+
+
+def _named(column: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Django names a cell's class after the function."""
+    column.__name__ = f"shown_{name}"
+    return column
 
 
 @admin.register(Cancellation)
@@ -57,7 +68,7 @@ class CancellationAdmin(ReadOnlyAdmin):
         "cause",
         "shown_actor",
         "shown_reason",
-        "outcome",
+        "became",
         "stage",
         "latency",
         "statuses",
@@ -79,32 +90,39 @@ class CancellationAdmin(ReadOnlyAdmin):
         (None, {"fields": ("story", "request_link")}),
         ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "reason_in_full")}),
         ("About", {"fields": ("shown_tool", "caller", "shown_issuer", "shown_subject", "shown_client_id", "client")}),
-        ("What became of it", {"fields": ("outcome", "stage", "statuses", "ended_at", "latency", "sealed_at")}),
+        ("What became of it", {"fields": ("became", "stage", "statuses", "ended_at", "latency", "sealed_at")}),
     )
 
     class Media:
-        css = {"all": ("mcp_app/audit.css",)}
+        css = {"all": ("mcp_app/admin.css", "mcp_app/audit.css")}
 
-    asked_at = staticmethod(_moment("requested_at"))
-    ended_at = staticmethod(_moment("stopped_at"))
-    sealed_at = staticmethod(_moment("settled_at"))
-    shown_tool = staticmethod(_text("tool", "tool"))
-    shown_issuer = staticmethod(_text("issuer", "issuer"))
-    shown_subject = staticmethod(_text("subject", "subject"))
-    shown_client_id = staticmethod(_text("client_id", "client id"))
-    caller = staticmethod(_text("principal_label", "caller", LABEL_CHARS))
-    client = staticmethod(_text("client_name", "client", LABEL_CHARS))
-    shown_reason = staticmethod(_text("reason", "reason", REASON_CHARS))
-    reason_in_full = staticmethod(_text("reason", "reason"))
+    asked_at = _moment("requested_at", "requested at")
+    ended_at = _moment("stopped_at", "stopped at")
+    sealed_at = _moment("settled_at", "settled at")
+    shown_tool = _text("tool", "tool")
+    shown_issuer = _text("issuer", "issuer", COLUMN_CHARS)
+    shown_subject = _text("subject", "subject", COLUMN_CHARS)
+    shown_client_id = _text("client_id", "client id", COLUMN_CHARS)
+    caller = _text("principal_label", "caller", NAME_CHARS)
+    client = _text("client_name", "client", NAME_CHARS)
+    shown_reason = _text("reason", "reason")
+    reason_in_full = _text("reason", "reason", REASON_CHARS)
 
     def get_urls(self) -> list[URLPattern]:
         export = self.admin_site.admin_view(self.export_view)
         return [path("export/", export, name="mcp_app_cancellation_export"), *super().get_urls()]
 
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        """What the filters offer, and no look-up that the database would answer row by row."""
+        return lookup.removesuffix("__exact") in _FILTERED
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {"title": "Cancellations", **(extra_context or {})})
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Cancellation]:
         """With `has_request`: whether the request is still there, and this user may see it."""
         rows: QuerySet[Cancellation] = super().get_queryset(request)
-        if not request.user.has_perm("mcp_app.view_request"):
+        if not request.user.has_perm(VIEW_REQUEST):
             return rows.annotate(has_request=Value(False))
         return rows.annotate(has_request=Exists(Request.objects.filter(pk=OuterRef("request_id"))))
 
@@ -124,24 +142,23 @@ class CancellationAdmin(ReadOnlyAdmin):
         try:
             queryset = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters:
-            return HttpResponseRedirect(reverse("admin:mcp_app_cancellation_changelist") + "?e=1")
+            return HttpResponseRedirect(f"{self._list_url()}?e=1")
         return cancellation_export.response(request, queryset)
 
     @admin.action(permissions=["view"], description="Export selected cancellations as CSV")
     def export_selected(self, request: HttpRequest, queryset: QuerySet[Cancellation]) -> HttpResponseBase:
         return cancellation_export.response(request, queryset)
 
-    @admin.display(description="actor", ordering="actor")
+    @admin.display(description="actor")
     def shown_actor(self, row: Cancellation) -> SafeString:
-        """The actor, and everything else that they asked for."""
+        """The actor, who leads to everything else that they asked for."""
         address = f" ({inert(row.actor_address)})" if row.actor_address else ""
-        return format_html(
-            '<a href="{}?{}">{}</a>{}',
-            reverse("admin:mcp_app_cancellation_changelist"),
-            urlencode({"actor": row.actor}),
-            inert(row.actor, LABEL_CHARS),
-            address,
-        )
+        query = urlencode({"actor": row.actor})
+        return format_html('<a href="{}?{}">{}</a>{}', self._list_url(), query, text(row.actor, NAME_CHARS), address)
+
+    @admin.display(description="outcome")
+    def became(self, row: Cancellation) -> SafeString:
+        return badge(row.outcome, Outcome(row.outcome).label)
 
     @admin.display(description="status before → after")
     def statuses(self, row: Cancellation) -> str:
@@ -155,16 +172,19 @@ class CancellationAdmin(ReadOnlyAdmin):
         return NOTHING if row.latency_ms is None else duration(row.latency_ms / 1000)
 
     @admin.display(description="request")
-    def request_link(self, row: Cancellation) -> str | SafeString:
-        shown = cancellation_words.target(row) or NOTHING
+    def request_link(self, row: Cancellation) -> SafeString:
+        if row.request_id is None:
+            return text(row.requested_id)
         if not getattr(row, "has_request", False):
-            return shown
-        return format_html('<a href="{}">{}</a>', reverse("admin:mcp_app_request_change", args=[row.request_id]), shown)
+            return text(row.request_id)
+        return format_html('<a href="{}">{}</a>', page_url(self.admin_site, row.request_id), row.request_id)
 
     @admin.display(description="what happened")
     def story(self, row: Cancellation) -> SafeString:
-        sentences = ((sentence,) for sentence in cancellation_words.story(row))
-        return format_html('<div class="mcp-story">{}</div>', format_html_join("", "<p>{}</p>", sentences))
+        return format_html('<bdi class="mcp-text">{}</bdi>', tell(row).words)
+
+    def _list_url(self) -> str:
+        return reverse("admin:mcp_app_cancellation_changelist", current_app=self.admin_site.name)
 
 
 def _uuid(text: str) -> UUID | None:

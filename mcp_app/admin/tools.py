@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
@@ -55,7 +55,10 @@ class ToolAdmin(admin.ModelAdmin):
     )
 
     class Media:
-        css = {"all": ("mcp_app/audit.css",)}
+        css = {"all": ("mcp_app/admin.css", "mcp_app/audit.css")}
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {"title": "Tools", **(extra_context or {})})
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -149,16 +152,16 @@ class ToolAdmin(admin.ModelAdmin):
         query = urlencode({"tool": row.name})
         return format_html(
             '<a href="{}?{}">Its requests</a> · <a href="{}?{}">Its cancellations</a>',
-            reverse("admin:mcp_app_request_changelist"),
+            reverse("admin:mcp_app_request_changelist", current_app=self.admin_site.name),
             query,
-            reverse("admin:mcp_app_cancellation_changelist"),
+            reverse("admin:mcp_app_cancellation_changelist", current_app=self.admin_site.name),
             query,
         )
 
     @admin.display(description="the code's description")
     def code_description(self, row: Tool) -> str | SafeString:
         tool = catalogue.effective(Tool(name=row.name))
-        return format_html('<div class="mcp-text">{}</div>', inert(tool.description)) if tool else NOTHING
+        return format_html('<bdi class="mcp-text">{}</bdi>', inert(tool.description)) if tool else NOTHING
 
     @admin.display(description="what a cancellation does")
     def stopping(self, row: Tool) -> str | SafeString:
@@ -166,9 +169,9 @@ class ToolAdmin(admin.ModelAdmin):
         if tool is None:
             return NOTHING
         return format_html(
-            '<div class="mcp-text">{}</div><div class="mcp-text mcp-risk">{}</div>',
+            "<p>{}</p>{}",
             tool_words.stopping(tool),
-            tool_words.risk(tool),
+            format_html('<p class="mcp-warning">{}</p>', risk) if (risk := tool_words.risk(tool)) else "",
         )
 
     @admin.display(description="parameters")
@@ -176,7 +179,7 @@ class ToolAdmin(admin.ModelAdmin):
         tool = catalogue.effective(row)
         if tool is None:
             return NOTHING
-        return format_html('<pre class="mcp-schema">{}</pre>', as_json(tool.registered.signature.input_schema))
+        return format_html('<pre class="mcp-payload">{}</pre>', as_json(tool.registered.signature.input_schema))
 
 
 def _change(field: str, before: Any, after: Any) -> str:

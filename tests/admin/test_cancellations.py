@@ -1,5 +1,6 @@
 """Cancellations in the admin: everything about each, found by every road, changed by nobody."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -13,17 +14,18 @@ from django.utils.http import urlencode
 from mcp_app import databases
 from mcp_app.models import Cancellation, Tool
 from mcp_app.states import Cause, Outcome, Stage, Status
-from tests.admin.staff import log_in, log_in_as_superuser, text
+from tests.admin.pages import words
 from tests.lifecycle import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
+LogIn = Callable[..., Client]
 LIST = "/admin/mcp_app/cancellation/"
 HOSTILE = "<script>alert(1)</script>\u202egpj.exe\x1b[2J"
 
 
 @pytest.fixture
-def auditor() -> Client:
+def auditor(log_in: LogIn) -> Client:
     return log_in("view_cancellation")
 
 
@@ -67,15 +69,15 @@ def found(client: Client, **query: Any) -> list[int]:
 
 def test_the_list_tells_who_stopped_what_and_how(auditor: Client) -> None:
     row = attempt()
-    asked = f"{timezone.localtime(row.requested_at):%Y-%m-%d %H:%M:%S %Z}"
-    stopped = f"{timezone.localtime(row.stopped_at):%Y-%m-%d %H:%M:%S %Z}"
+    asked = f"{timezone.localtime(row.requested_at):%Y-%m-%d %H:%M:%S}"
+    stopped = f"{timezone.localtime(row.stopped_at):%Y-%m-%d %H:%M:%S}"
     assert (
         f"{asked} search ada@example.com Editor administrator boss (192.0.2.7) it hangs accepted kill "
         f"running → cancelled {stopped} 5.2 s {row.request_id}"
-    ) in text(auditor.get(LIST))
+    ) in words(auditor.get(LIST))
 
 
-def test_a_request_is_linked_while_it_exists_for_whoever_may_see_it() -> None:
+def test_a_request_is_linked_while_it_exists_for_whoever_may_see_it(log_in: LogIn) -> None:
     auditor = log_in("view_cancellation", "view_request")
     kept = attempt(request_id=rows.queued().pk)
     gone = attempt()
@@ -83,12 +85,12 @@ def test_a_request_is_linked_while_it_exists_for_whoever_may_see_it() -> None:
         shown = auditor.get(url).content.decode()
         assert (f'href="/admin/mcp_app/request/{kept.request_id}/change/"' in shown) == (url != page(gone))
         assert f"/admin/mcp_app/request/{gone.request_id}" not in shown
-    shown = log_in("view_cancellation").get(LIST).content.decode()
+    shown = log_in("view_cancellation", name="ada").get(LIST).content.decode()
     assert str(kept.request_id) in shown
     assert f"/admin/mcp_app/request/{kept.request_id}" not in shown
 
 
-def test_more_rows_cost_no_more_queries() -> None:
+def test_more_rows_cost_no_more_queries(log_in: LogIn) -> None:
     auditor = log_in("view_cancellation", "view_request")
 
     def queries() -> int:
@@ -104,41 +106,26 @@ def test_more_rows_cost_no_more_queries() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "words"),
+    ("columns", "said"),
     [
         (
             {},
-            "boss (192.0.2.7) set out to cancel request {id}, a call of search by ada@example.com. An administrator "
-            "asked for the cancellation. The reason given: “it hangs”. The cancellation was accepted. The request was "
-            "running. The tool's process was killed, with every process that it started. The request ended cancelled, "
-            "5.2 s after it was asked for.",
+            "boss (192.0.2.7) asked, cause: administrator, reason: “it hangs”. Accepted while it was running. It ended",
         ),
+        ({"settled_at": None, "status_after": ""}, "The tool has not stopped yet."),
+        ({"outcome": Outcome.DENIED}, "Denied: whoever asked had no right to; nothing was touched."),
         (
-            {"status_before": Status.QUEUED, "stage": Stage.NONE},
-            "It was closed before it ran; nothing had to be stopped.",
+            {"outcome": Outcome.UNKNOWN, "request_id": None, "requested_id": "tea"},
+            "No such request was known. Request: tea",
         ),
-        ({"settled_at": None, "status_after": ""}, "the work has not been proved stopped yet."),
-        (
-            {"outcome": Outcome.TOO_LATE, "status_after": Status.COMPLETED},
-            "It was too late: the request had reached its",
-        ),
-        ({"outcome": Outcome.DUPLICATE}, "Its cancellation had been asked for before; the first attempt counts."),
-        ({"outcome": Outcome.DENIED}, "The request belongs to somebody else, so nothing was done;"),
-        (
-            {"outcome": Outcome.UNKNOWN, "request_id": None, "requested_id": "tea", "tool": "", "status_before": ""},
-            "set out to cancel “tea”, an id that nobody knew. An administrator asked for the cancellation. "
-            "The reason given: “it hangs”. No request with this id was known, so nothing was done.",
-        ),
-        ({"cause": Cause.DISCONNECT, "reason": ""}, "The client's connection was closed, which cancels its request."),
     ],
 )
-def test_a_page_tells_the_story(auditor: Client, columns: dict[str, Any], words: str) -> None:
-    row = attempt(**columns)
-    assert words.format(id=row.request_id) in text(auditor.get(page(row)))
+def test_a_page_tells_the_story(auditor: Client, columns: dict[str, Any], said: str) -> None:
+    assert said in words(auditor.get(page(attempt(**columns))))
 
 
 def test_a_page_has_everything_that_is_known(auditor: Client) -> None:
-    shown = text(auditor.get(page(attempt(reason="r" * 1000))))
+    shown = words(auditor.get(page(attempt(reason="r" * 1000))))
     for value in ("https://issuer.example", "u-1", "c-1", "Editor", "r" * 1000, "192.0.2.7", "kill", "5.2 s"):
         assert value in shown
 
@@ -177,13 +164,16 @@ def test_a_typed_filter_keeps_the_others(auditor: Client) -> None:
     assert '<a href="?q=it&amp;within=7">Clear</a>' in shown
 
 
-@pytest.mark.parametrize(
-    "query", ["within=9", "from=yesterday", "to=2026-02-30", "to=9999-12-31", "stage__exact=x", "nonsense=1"]
-)
+@pytest.mark.parametrize("query", ["within=9", "from=yesterday", "to=2026-02-30", "to=9999-12-31", "stage__exact=x"])
 def test_a_filter_that_makes_no_sense_is_dropped(auditor: Client, query: str) -> None:
     for url in (LIST, f"{LIST}export/"):
         response = auditor.get(f"{url}?{query}")
         assert (response.status_code, response["Location"]) == (302, f"{LIST}?e=1")
+
+
+@pytest.mark.parametrize("query", ["reason__regex=(a%2B)%2B", "request_id__isnull=1", "nonsense=1"])
+def test_a_look_up_that_no_filter_offers_is_refused(auditor: Client, query: str) -> None:
+    assert auditor.get(f"{LIST}?{query}").status_code == auditor.get(f"{LIST}export/?{query}").status_code == 400
 
 
 def test_search_finds_ids_exactly_and_words_anywhere(auditor: Client) -> None:
@@ -203,10 +193,10 @@ def test_search_finds_ids_exactly_and_words_anywhere(auditor: Client) -> None:
         assert found(auditor, q=term) == expected, term
 
 
-def test_nobody_adds_changes_or_deletes_an_audit_row() -> None:
+def test_nobody_adds_changes_or_deletes_an_audit_row(log_in: LogIn) -> None:
     row = attempt()
     before = Cancellation.objects.values().get()
-    root = log_in_as_superuser()
+    root = log_in(is_superuser=True)
     forged = {"reason": "nothing happened", "cause": "client", "actor": "x", "outcome": "denied"}
     assert root.get(f"{LIST}add/").status_code == 403
     assert root.post(f"{LIST}add/", forged).status_code == 403
@@ -216,10 +206,10 @@ def test_nobody_adds_changes_or_deletes_an_audit_row() -> None:
     root.post(LIST, {"action": "delete_selected", "_selected_action": [row.pk], "post": "yes"})
     root.post(LIST, {"_save": "", "form-TOTAL_FORMS": "1", "form-INITIAL_FORMS": "1", "form-0-id": row.pk, **forged})
     assert Cancellation.objects.values().get() == before
-    assert "Delete" not in text(root.get(LIST)) + text(root.get(page(row)))
+    assert "Delete" not in words(root.get(LIST)) + words(root.get(page(row)))
 
 
-def test_who_may_not_view_it_sees_nothing_of_the_audit() -> None:
+def test_who_may_not_view_it_sees_nothing_of_the_audit(log_in: LogIn) -> None:
     row = attempt()
     stranger = log_in("view_tool", "view_request")
     for url in (LIST, page(row), f"{LIST}export/"):
@@ -227,7 +217,7 @@ def test_who_may_not_view_it_sees_nothing_of_the_audit() -> None:
     assert Client().get(f"{LIST}export/").status_code == 302
 
 
-def test_what_clients_wrote_is_text(auditor: Client) -> None:
+def test_what_clients_wrote_is_words(auditor: Client) -> None:
     texts = dict.fromkeys(
         ("tool", "issuer", "subject", "client_id", "principal_label", "client_name", "actor", "reason", "requested_id"),
         HOSTILE,
@@ -238,4 +228,4 @@ def test_what_clients_wrote_is_text(auditor: Client) -> None:
         shown = response.content.decode()
         assert "<script>alert" not in shown
         assert "<script>)" not in shown
-        assert "\\u202egpj.exe\\u001b[2J" in text(response)
+        assert "\\u202egpj.exe\\u001b[2J" in words(response)

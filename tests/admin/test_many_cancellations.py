@@ -1,6 +1,6 @@
 """The audit of a busy year: 100,000 rows, and every list of them a handful of queries that an index answers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,6 @@ from django.test.utils import CaptureQueriesContext
 from mcp_app import databases
 from mcp_app.models import Cancellation
 from mcp_app.states import Cause, Outcome, Stage, Status
-from tests.admin.staff import log_in
 from tests.admin.test_cancellations import LIST
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300)]
@@ -58,7 +57,7 @@ def _many(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def auditor() -> Client:
+def auditor(log_in: Callable[..., Client]) -> Client:
     return log_in("view_cancellation", "view_request")
 
 

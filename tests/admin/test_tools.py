@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ from mcp_app.lifecycle import processes, wakeups
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy, ProcessRole
-from tests.admin.staff import log_in, log_in_as_superuser, text
+from tests.admin.pages import words
 from tests.transport.client import call, message, post, run
 from tests.transport.test_listening import listen_to_tools
 from tests.transport.worker import in_thread
@@ -25,6 +25,7 @@ from tests.transport.worker import in_thread
 pytestmark = pytest.mark.django_db(databases="__all__")
 committed = pytest.mark.django_db(databases="__all__", transaction=True)
 
+LogIn = Callable[..., Client]
 LIST = "/admin/mcp_app/tool/"
 EMPTY = dict.fromkeys(
     ("title", "description", "queue", "time_limit", "cancel_policy", "cooperative_grace", "hard_grace"), ""
@@ -51,7 +52,7 @@ def _tools() -> Iterator[None]:
 
 
 @pytest.fixture
-def manager() -> Client:
+def manager(log_in: LogIn) -> Client:
     return log_in("view_tool", "change_tool")
 
 
@@ -76,31 +77,31 @@ def now(name: str = "search") -> catalogue.OfferedTool:
 def test_the_list_shows_what_code_and_overrides_come_to(manager: Client) -> None:
     Tool.objects.create(name="old", location="away.mcp_tools.old", registered=False)
     rows.change(["search"], cancel_policy="interrupt", title="Find")
-    shown = text(manager.get(LIST))
+    shown = words(manager.get(LIST))
     here = "tests.admin.test_tools._tools.<locals>."
     assert f"search registered Find interrupt (override) fast 9 s {here}search" in shown
     assert f"rename registered – cooperative only mcp 3600 s {here}rename" in shown
     assert "old code gone – – – – away.mcp_tools.old" in shown
 
 
-def test_who_may_view_changes_nothing() -> None:
+def test_who_may_view_changes_nothing(log_in: LogIn) -> None:
     viewer = log_in("view_tool")
     before = rows.version()
-    assert "search" in text(viewer.get(LIST))
-    assert "Save" not in text(viewer.get(page("search")))
+    assert "search" in words(viewer.get(LIST))
+    assert "Save" not in words(viewer.get(page("search")))
     assert save(viewer, enabled=False).status_code == 403
     act(viewer, "disable", "search")
     assert rows.version() == before
     assert now()
 
 
-def test_who_may_do_neither_sees_nothing() -> None:
+def test_who_may_do_neither_sees_nothing(log_in: LogIn) -> None:
     nobody = log_in("view_cancellation")
     assert nobody.get(LIST).status_code == nobody.get(page("search")).status_code == 403
 
 
-def test_nobody_adds_a_tool_or_deletes_one_that_has_code() -> None:
-    root = log_in_as_superuser()
+def test_nobody_adds_a_tool_or_deletes_one_that_has_code(log_in: LogIn) -> None:
+    root = log_in(is_superuser=True)
     assert root.get(f"{LIST}add/").status_code == 403
     assert root.post(f"{LIST}add/", {**EMPTY, "name": "new", "location": "x"}).status_code == 403
     assert root.post(f"{LIST}search/delete/", {"post": "yes"}).status_code == 403
@@ -111,7 +112,7 @@ def test_nobody_adds_a_tool_or_deletes_one_that_has_code() -> None:
 def test_a_tool_whose_code_has_gone_can_be_forgotten(manager: Client) -> None:
     Tool.objects.create(name="old", location="x", registered=False)
     before = rows.version()
-    assert "Not offered: its code has gone." in text(manager.get(page("old")))
+    assert "Not offered: its code has gone." in words(manager.get(page("old")))
     manager.post(f"{LIST}old/delete/", {"post": "yes"})
     assert not Tool.objects.filter(pk="old").exists()
     assert rows.version() == before + 1
@@ -141,7 +142,7 @@ def test_overrides_hold_at_once_and_the_history_says_who_changed_what(manager: C
     assert rows.version() == before + 1
     entry = LogEntry.objects.get()
     assert "queue (as the code says → slow)" in entry.get_change_message()
-    assert "queue (as the code says → slow)" in text(manager.get(f"{LIST}search/history/"))
+    assert "queue (as the code says → slow)" in words(manager.get(f"{LIST}search/history/"))
 
 
 def test_an_emptied_field_is_as_the_code_says_again(manager: Client) -> None:
@@ -159,8 +160,8 @@ def test_saving_without_a_change_announces_nothing(manager: Client) -> None:
 
 
 def test_what_stands_behind_an_empty_field_is_shown_beside_it(manager: Client) -> None:
-    shown = text(manager.get(page("search")))
-    for words in (
+    shown = words(manager.get(page("search")))
+    for said in (
         "Empty: Search, as the code says.",
         "Empty: fast, as the code says.",
         "Empty: 9 s, as the code says.",
@@ -168,8 +169,8 @@ def test_what_stands_behind_an_empty_field_is_shown_beside_it(manager: Client) -
         "Search <script>alert(1)</script> for a pattern.",
         '"pattern": {',
     ):
-        assert words in shown
-    assert 'Empty: 5 s, the site\'s default (MCP["HARD_GRACE"]).' in text(manager.get(page("rename")))
+        assert said in shown
+    assert 'Empty: 5 s, the site\'s default (MCP["HARD_GRACE"]).' in words(manager.get(page("rename")))
 
 
 @pytest.mark.parametrize(
@@ -196,23 +197,23 @@ def test_what_stands_behind_an_empty_field_is_shown_beside_it(manager: Client) -
 )
 def test_what_a_tool_could_not_run_with_is_refused(manager: Client, values: dict[str, str], complaint: str) -> None:
     before = rows.version()
-    assert complaint in text(save(manager, **values))
+    assert complaint in words(save(manager, **values))
     assert rows.version() == before
 
 
 def test_a_tool_that_nothing_else_stops_says_so(manager: Client) -> None:
-    assert "Nothing but its own code stops this tool." in text(manager.get(page("rename")))
-    assert "Nothing but its own code" not in text(manager.get(page("search")))
+    assert "Nothing but its own code stops this tool." in words(manager.get(page("rename")))
+    assert "Nothing but its own code" not in words(manager.get(page("search")))
 
 
 def test_cutting_a_tool_that_must_not_be_cut_is_warned_of(manager: Client) -> None:
     warning = (
         "The code of rename says that it must not be cut (cooperative only). With “kill” a cancellation may end it"
     )
-    assert warning not in text(manager.get(page("rename")))
+    assert warning not in words(manager.get(page("rename")))
     response = manager.post(page("rename"), {**EMPTY, "enabled": "on", "cancel_policy": "kill"}, follow=True)
-    assert warning in text(response)
-    assert warning in text(manager.get(page("rename")))
+    assert warning in words(response)
+    assert warning in words(manager.get(page("rename")))
 
 
 def test_a_page_leads_to_the_tools_requests_and_cancellations(manager: Client) -> None:
@@ -224,17 +225,17 @@ def test_a_page_leads_to_the_tools_requests_and_cancellations(manager: Client) -
 def test_several_tools_are_disabled_as_one_change(manager: Client) -> None:
     rows.set_enabled("rename", False)
     before = rows.version()
-    assert "1 tool disabled. 1 was disabled before." in text(act(manager, "disable", "search", "rename"))
+    assert "1 tool disabled. 1 was disabled before." in words(act(manager, "disable", "search", "rename"))
     assert catalogue.offered(ANONYMOUS) == []
     assert rows.version() == before + 1
     assert [entry.object_id for entry in LogEntry.objects.all()] == ["search"]
-    assert "2 tools enabled." in text(act(manager, "enable", "search", "rename"))
+    assert "2 tools enabled." in words(act(manager, "enable", "search", "rename"))
     assert rows.version() == before + 2
-    assert "0 tools enabled. 2 were enabled before." in text(act(manager, "enable", "search", "rename"))
+    assert "0 tools enabled. 2 were enabled before." in words(act(manager, "enable", "search", "rename"))
     assert rows.version() == before + 2
 
 
-def test_what_the_code_and_the_rows_say_is_text(manager: Client) -> None:
+def test_what_the_code_and_the_rows_say_is_words(manager: Client) -> None:
     Tool.objects.create(name="old", location="<img src=x onerror=alert(1)>\u202e", registered=False)
     rows.change(["search"], title="<script>alert(2)</script>", queue="<b>")
     for url in (LIST, page("search"), page("old"), page(quote("search"))):
