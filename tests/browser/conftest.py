@@ -87,7 +87,10 @@ def log_in(browser: "Browser", base_url: str) -> "Callable[[str], StorageState]"
 def browse(
     browser: "Browser", stack: Stack, base_url: str, log_in: "Callable[[str], StorageState]"
 ) -> Iterator[Browse]:
-    """Opens a page of the site as a user: `browse("auditor", color_scheme="dark")`."""
+    """Opens a page of the site as a user: `browse("auditor", color_scheme="dark")`.
+
+    Wait for the page that a click leads to before a test ends: a context that is closed in between never closes.
+    """
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
 

@@ -53,7 +53,7 @@ def test_its_audit_row_is_found_and_exported(stack: Stack, steps: Path, browse: 
     for told in ("administrator", "operator", "accepted"):
         expect(found).to_contain_text(told)
     with page.expect_download() as download:
-        page.get_by_role("link", name="CSV").click()
+        page.get_by_role("link", name="Export as CSV").click()
     with download.value.path().open(encoding="utf-8-sig", newline="") as file:
         [exported] = [line for line in csv.DictReader(file) if line["request_id"] == row.id]
     [attempt] = row.attempts

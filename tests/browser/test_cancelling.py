@@ -88,4 +88,5 @@ def test_the_keyboard_alone_cancels(stack: Stack, steps: Path, browse: "Browse")
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Cancel this request")).to_be_focused()
     page.keyboard.press("Enter")
+    expect(page.locator(".messagelist")).to_have_text("1 cancelled")
     assert answer(calling) == f"{TOLD}no mouse"

@@ -44,6 +44,7 @@ def test_texts_of_clients_and_tools_are_inert(stack: Stack, browse: "Browse") ->
         page.goto(path)
         assert_inert(page, shown=1)
     page.locator("#result_list tbody tr").first.get_by_role("link").first.click()
+    expect(page.get_by_role("main")).to_contain_text("It ended as cancelled")
     assert_inert(page, shown=1)
 
 
