@@ -15,7 +15,7 @@ from typing import Final
 from tests.acceptance.inspector import ROOT
 from tests.acceptance.waiting import eventually
 
-STARTING: Final = 30.0
+STARTING: Final = 60.0
 STOPPING: Final = 25.0
 
 
