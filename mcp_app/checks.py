@@ -4,6 +4,7 @@ Run by every management command and by `mcp serve`. They read settings only, so 
 and no broker can be reached.
 """
 
+import logging
 from typing import Any
 
 from celery import current_app
@@ -39,6 +40,9 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
         known = ", ".join(connections)
         hint = f'Add DATABASES["{alias}"], or set MCP["DATABASE"] to one of: {known}.'
         return [Error(f'MCP["DATABASE"] names {alias!r}, which DATABASES has not.', hint=hint, id="mcp_app.E002")]
+    if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
+        hint = "Name a level of Python's logging, such as INFO or WARNING."
+        return [Error(f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}, which is no level.', hint=hint, id="mcp_app.E006")]
     if router.db_for_write(Tool) != alias:
         hint = 'Add DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"], before any router that claims mcp_app.'
         return [Error(f"The rows of mcp_app do not go to the database {alias!r}.", hint=hint, id="mcp_app.E003")]

@@ -76,6 +76,8 @@ class Defaults:
     EVENT_BURST: int = 50
     EVENT_RATE: float = 100.0
     """Token bucket per request for progress and log events: burst, then events a second."""
+    LOG_LEVEL: str = "INFO"
+    """From which level on the standard `logging` in a tool reaches its client and its row."""
     MAX_REASON_CHARS: int = 1024
 
 

@@ -21,6 +21,7 @@ def test_example_site_passes() -> None:
     [
         ({"MCP": {"DATABSE": "mcp"}}, "mcp_app.E001"),
         ({"MCP": {"DATABASE": "elsewhere"}}, "mcp_app.E002"),
+        ({"MCP": {"DATABASE": "mcp", "LOG_LEVEL": "info"}}, "mcp_app.E006"),
         ({"MCP": {"DATABASE": "mcp"}, "DATABASE_ROUTERS": []}, "mcp_app.E003"),
         ({"MCP": {}, "DATABASE_ROUTERS": []}, "mcp_app.W001"),
         ({"ASGI_APPLICATION": None}, "mcp_app.E005"),
