@@ -1,7 +1,5 @@
 """A client that asked for debug messages is told, every 2 s from +2 s, whether its worker is alive."""
 
-import os
-import signal
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -54,9 +52,7 @@ def test_beats_of_a_call_whose_worker_was_killed_say_that_it_is_silent_until_the
         site.running(call)
         heard = beats(call)
         assert next(beat for beat in heard if beat["status"] == "running")["worker"] == "alive"
-        for pid in site.workers().values():
-            os.kill(pid, signal.SIGKILL)
+        site.worker_programs.pop().kill()
         after = list(heard)
         assert (after[-1]["status"], after[-1]["worker"]) == ("running", "silent")
         assert site.ended(call).status == "lost"
-        site.worker_programs.clear()  # it cannot be asked to end well
