@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 INTERRUPT_SIGNAL = signal.SIGUSR2
-DELICATE_MODULES = frozenset({"logging", "importlib._bootstrap"})
+DELICATE_MODULES = frozenset({"logging", "importlib._bootstrap", "opentelemetry.sdk.trace"})
 
 
 class ToolCancelled(BaseException):
@@ -116,7 +116,10 @@ class Interrupter:
 
 def _is_delicate(frame: FrameType | None) -> bool:
     """Whether an exception raised in `frame` is swallowed (finalizers), or would leave what the whole process shares
-    in pieces: a lock of logging held for good, a module half imported. Looks no further up than the armed body."""
+    in pieces: a lock of logging or tracing held for good, a module half imported.
+
+    Looks no further up than the armed body.
+    """
     while frame is not None and frame.f_code is not Interrupter.run.__code__:
         if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in DELICATE_MODULES:
             return True
