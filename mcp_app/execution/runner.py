@@ -19,7 +19,7 @@ from mcp_app.catalogue import results
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
-from mcp_app.execution import child, connections, coroutines, processes
+from mcp_app.execution import child, connections, coroutines, processes, spans
 from mcp_app.execution.child import Child
 from mcp_app.execution.context import ToolContext, entered
 from mcp_app.execution.identity import worker_identity
@@ -49,9 +49,11 @@ def run(task: Task, request_id: UUID) -> str:
     """Run one request to its end and return its final status. Raises Ignore when this message is not to run it."""
     here = child.current()
     row = claim(here, request_id)
-    running, outcome = call(here, row)
-    ending = conclude(row, running, outcome)
-    status = close(here, row, running, ending)
+    with spans.running(row) as span:
+        running, outcome = call(here, row)
+        ending = conclude(row, running, outcome)
+        status = close(here, row, running, ending)
+        spans.conclude(span, status or ending.status, ending.error)
     return report(task, row, status, ending)
 
 

@@ -5,6 +5,11 @@ import os
 from tests.everything.settings import *  # noqa: F403
 from tests.everything.settings import MCP
 
+if spans := os.environ.get("MCP_TEST_SPANS"):
+    from tests.acceptance.tracing import export_to
+
+    export_to(spans)
+
 MCP = {
     **MCP,
     "HEARTBEAT_INTERVAL": 0.5,
