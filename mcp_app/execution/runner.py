@@ -6,6 +6,7 @@ is told; Celery's own result is for people, never the truth.
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -85,6 +86,8 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
     if here.interrupter.raised:
         running.stage = Stage.INTERRUPT
     if context.is_cancelled:
+        if isinstance(outcome, Raised):
+            _let_go(outcome.error)
         connections.drop_all()
         processes.kill_leftovers(row.pk)
     connections.drop_unfinished(running.wrappers)
@@ -165,6 +168,15 @@ def _claim(here: Child, request_id: UUID) -> Request | None:
         ours = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker, worker_pid=here.pid)
         row = ours.filter(killing=False).first()
     return row
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Clear the frames of a stopped body: a cursor in one of them would keep SQLite's lock after its connection."""
+    met: set[int] = set()
+    while error is not None and id(error) not in met:
+        met.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def _answer(tool: RegisteredTool, context: ToolContext, function: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
