@@ -62,6 +62,8 @@ class Defaults:
     """A call still running after this is answered as an event stream."""
     KEEP_ALIVE: float = 15.0
     """Silence on an open stream after which a comment is sent."""
+    VITAL_SIGNS_INTERVAL: float = 2.0
+    """How often a call tells a client that asked for debug messages whether its worker is alive, from then on."""
     POLL_INTERVAL: float = 1.0
     """How often a waiting server process looks again without being woken."""
     POLL_INTERVAL_WITHOUT_WAKE_UP: float = 0.05
@@ -91,6 +93,8 @@ class Defaults:
     EVENT_BURST: int = 50
     EVENT_RATE: float = 100.0
     """Token bucket per request for progress and log events: burst, then events a second."""
+    LOG_LEVEL: str = "INFO"
+    """From which level on the standard `logging` in a tool reaches its client and its row."""
     MAX_REASON_CHARS: int = 1024
 
 

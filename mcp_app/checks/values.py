@@ -1,5 +1,6 @@
 """`MCP`: its names are known, its values of the right type, and they make sense, alone and together."""
 
+import logging
 import math
 import re
 from collections.abc import Iterator
@@ -81,6 +82,8 @@ def _alone(own: dict[str, Any]) -> Iterator[str]:
             yield f'MCP["{name}"] is {value!r}: it must be {"0 or more" if name in MAY_BE_ZERO else "above 0"}.'
     if not _QUEUE.fullmatch(settings.QUEUE):
         yield f'MCP["QUEUE"] is {settings.QUEUE!r}: a queue\'s name has 1 to 128 of the characters A-Z a-z 0-9 _ . -'
+    if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
+        yield f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}: name a level of Python\'s logging, such as INFO or WARNING.'
     for origin in settings.ALLOWED_ORIGINS:
         if not _ORIGIN.fullmatch(origin):
             yield f'MCP["ALLOWED_ORIGINS"] has {origin!r}: write it as browsers send it, such as https://example.com.'

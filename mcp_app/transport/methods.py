@@ -13,7 +13,7 @@ from mcp_app.conf import settings
 from mcp_app.protocol import results
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail, method_not_found
 from mcp_app.protocol.requests import read_list_page
-from mcp_app.transport import call_stream, listen_stream, reads
+from mcp_app.transport import call_stream, listen_stream, reads, spans
 from mcp_app.transport.capabilities import is_delivered, server_capabilities
 from mcp_app.transport.exchange import Exchange, server_info
 
@@ -71,7 +71,8 @@ HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingPr
 async def dispatch(exchange: Exchange) -> None:
     """Serve one request by its method."""
     handler = HANDLERS.get(exchange.route.method) if is_delivered(exchange.route.method) else None
-    if handler is None:
-        await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
-    else:
-        await handler(exchange)
+    with spans.serving(exchange, known=handler is not None):
+        if handler is None:
+            await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
+        else:
+            await handler(exchange)

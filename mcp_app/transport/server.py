@@ -14,6 +14,7 @@ from mcp_app.transport import draining, signals
 from mcp_app.transport.admission import Admission
 from mcp_app.transport.author_threads import AuthorThreads
 from mcp_app.transport.cancellations import Cancellations
+from mcp_app.transport.heartbeats import Heartbeats
 from mcp_app.transport.hints import Hints
 from mcp_app.transport.tail import Tail
 from mcp_app.transport.threads import Threads
@@ -45,6 +46,7 @@ class Server:
         self.upkeep = Upkeep(self.identity, self.rows, self._background)
         self.hints = Hints(self.identity.boot_id, self._hinted)
         self.tail = Tail(self.rows, self.hints, self.upkeep)
+        self.heartbeats = Heartbeats(self.rows)
         self.stopped = False
         self._stopping: asyncio.Task[None] | None = None
 

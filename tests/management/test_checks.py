@@ -83,6 +83,7 @@ def test_mistake_in_the_settings_is_found(settings: Settings, change: dict[str, 
         ({"HARD_GRACE": 0.05}, "mcp_app.E007"),
         ({"LOST_AFTER": 2.0}, "mcp_app.E007"),
         ({"QUEUE": "no spaces"}, "mcp_app.E007"),
+        ({"LOG_LEVEL": "info"}, "mcp_app.E007"),
         ({"ALLOWED_ORIGINS": ["example.com"]}, "mcp_app.E007"),
     ],
 )
