@@ -1,4 +1,4 @@
-"""A newcomer's first tools: small, pure, and one that takes its time."""
+"""A newcomer's first tools: small, pure, and one that takes its time. Those of `mcpsite.tools` do something real."""
 
 from typing import Annotated
 
@@ -6,6 +6,25 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from mcp_app.tools import CancelPolicy, ToolContext, tool
+from mcpsite.tools.evaluate_python import evaluate_python
+from mcpsite.tools.find_usages import find_usages
+from mcpsite.tools.import_csv import import_csv
+from mcpsite.tools.lint import lint
+from mcpsite.tools.rename_symbol import rename_symbol
+from mcpsite.tools.run_command import run_command
+from mcpsite.tools.run_tests import run_tests
+
+__all__ = [
+    "countdown",
+    "evaluate_python",
+    "find_usages",
+    "import_csv",
+    "lint",
+    "rename_symbol",
+    "roman",
+    "run_command",
+    "run_tests",
+]
 
 PURE = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 _NUMERALS = (

@@ -4,10 +4,12 @@ MCPSITE_DATA         folder of the databases, the broker's files and the generat
 MCPSITE_DATABASE     a PostgreSQL host:port/name/user instead of SQLite
 MCPSITE_BROKER       a broker URL instead of the embedded one
 MCPSITE_CHANNELS     a Redis URL for the channel layer; needed from the second host on
+MCPSITE_PROJECTS     folder of the projects that tools lint, test and change; `projects` in the data folder
 """
 
 import os
 import secrets
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from urllib.parse import urlsplit
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("MCPSITE_DATA", BASE_DIR / ".mcpsite-data")).resolve()
 DATA.mkdir(parents=True, exist_ok=True)
+PROJECTS = Path(os.environ.get("MCPSITE_PROJECTS", DATA / "projects")).resolve()
 
 
 def _secret_key() -> str:
@@ -143,3 +146,20 @@ MCP = {
     "SERVER_TITLE": "mcp_app example site",
     "ALLOW_ANONYMOUS": DEBUG,
 }
+
+UPLOADS = DATA / "uploads"
+"""Where files are put for the tools `import_csv` and `run_command`, which read nothing outside it."""
+UPLOADS.mkdir(exist_ok=True)
+
+_SHA256 = ["sha256sum"] if shutil.which("sha256sum") else ["shasum", "-a", "256"]
+MCPSITE_COMMANDS: dict[str, dict[str, Any]] = {
+    "list_files": {"does": "list a folder", "argv": ["ls", "-l", "{folder:path}"]},
+    "disk_usage": {"does": "the size of a file or folder, in KiB", "argv": ["du", "-k", "{path:path}"]},
+    "checksum": {"does": "the SHA-256 of a file", "argv": [*_SHA256, "{file:file}"]},
+    "search": {"does": "the lines that contain a text", "argv": ["grep", "-rnIF", "-e", "{text:text}", "{path:path}"]},
+    "follow": {
+        "does": "the last lines of a file, then each line added to it, until cancelled",
+        "argv": ["tail", "-n", "{lines:number}", "-f", "{file:file}"],
+    },
+}
+"""What the tool `run_command` may run: no shell, and each `{name:type}` is one argument (see `mcpsite.commands`)."""

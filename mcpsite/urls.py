@@ -1,6 +1,8 @@
-"""The site's pages: the admin."""
+"""The site's pages: the one at `/`, and the admin."""
 
 from django.contrib import admin
 from django.urls import path
 
-urlpatterns = [path("admin/", admin.site.urls)]
+from mcpsite.views import home
+
+urlpatterns = [path("", home, name="home"), path("admin/", admin.site.urls)]

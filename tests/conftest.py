@@ -1,9 +1,20 @@
 """What tests of every room use."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.execution.site import Site
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An embedded data folder with the tables of every test site, to be copied."""
+    data = tmp_path_factory.mktemp("migrated")
+    with Site.opened(data, {}):
+        return data
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from mcp_app.admin import tool_words
 from mcp_app.admin.formatting import inert
 from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.catalogue import OfferedTool
-from mcp_app.catalogue.registry import RegisteredTool, is_name
+from mcp_app.catalogue.declaration import is_name
+from mcp_app.catalogue.registry import RegisteredTool
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
 

@@ -9,14 +9,13 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from mcp_app import databases
+from mcp_app.catalogue import changes
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import settings
-from mcp_app.lifecycle import wakeups
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.models import TOOL_LIST, ChangeVersion, Tool
+from mcp_app.models import ChangeVersion, Tool
 
-SUBJECT = TOOL_LIST
+SUBJECT = changes.TOOLS
 _MAX_LOCATION_CHARS = 255
 
 
@@ -25,11 +24,9 @@ def version() -> int:
     return ChangeVersion.objects.filter(subject=SUBJECT).values_list("version", flat=True).first() or 0
 
 
-@transactional
 def touch() -> None:
     """Bump the version of the tool list: whoever listens looks again once this is committed."""
-    ChangeVersion.bump(SUBJECT)
-    databases.on_commit(wakeups.wake_servers)
+    changes.touch(SUBJECT)
 
 
 @transactional

@@ -52,6 +52,9 @@ def run(*, concurrency: int, queues: Sequence[str] | None, parent_pid: int | Non
         pool_cls="prefork",
         concurrency=concurrency,
         queues=consumed,
+        prefetch_multiplier=1,  # a call that is fetched waits for this worker, whoever else is free
+        time_limit=0,  # the site's limits are for its own tasks; a tool's end by the ladder
+        soft_time_limit=0,
         loglevel="WARNING",
         quiet=True,
         # They let workers know of each other, which nobody here needs, and cost broadcasts at every start.

@@ -12,7 +12,8 @@ from django.test import Client
 
 from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.catalogue import catalogue, rows
-from mcp_app.catalogue.registry import isolated_registry, tool
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.registry import tool
 from mcp_app.lifecycle import processes, wakeups
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Tool
@@ -35,7 +36,7 @@ PATIENCE = 10.0
 
 @pytest.fixture(autouse=True)
 def _tools() -> Iterator[None]:
-    with isolated_registry():
+    with isolated_registries():
 
         @tool(title="Search", queue="fast", time_limit=9, cooperative_grace=2, hard_grace=4)
         def search(pattern: str) -> str:

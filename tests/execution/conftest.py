@@ -29,14 +29,6 @@ def one_slot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         _skip(error)
 
 
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An embedded data folder with tables, to be copied."""
-    data = tmp_path_factory.mktemp("migrated")
-    with Site.opened(data, {}):
-        return data
-
-
 @pytest.fixture
 def site(tmp_path: Path, migrated: Path) -> Iterator[Site]:
     """An embedded site, its workers to be started by the test."""

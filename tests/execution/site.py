@@ -62,13 +62,14 @@ class Worker:
 class Site:
     """Workers on a data folder of their own, embedded unless `engines` names others."""
 
-    def __init__(self, data: Path, engines: dict[str, str]) -> None:
+    def __init__(self, data: Path, engines: dict[str, str], settings: str = SETTINGS) -> None:
         self.data = data
+        self.settings = settings
         self.mcp_alias = "default" if "MCPSITE_DATABASE" in engines else "mcp"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("MCPSITE_")},
             **engines,
-            "DJANGO_SETTINGS_MODULE": SETTINGS,
+            "DJANGO_SETTINGS_MODULE": settings,
             "MCPSITE_DATA": str(data),
         }
         self.workers: list[Worker] = []
@@ -79,8 +80,8 @@ class Site:
 
     @classmethod
     @contextmanager
-    def opened(cls, data: Path, engines: dict[str, str]) -> Iterator["Site"]:
-        site = cls(data, engines)
+    def opened(cls, data: Path, engines: dict[str, str], settings: str = SETTINGS) -> Iterator["Site"]:
+        site = cls(data, engines, settings)
         try:
             if engines or not (data / "site.sqlite3").exists():
                 site.ask(driver.migrate)
@@ -98,7 +99,7 @@ class Site:
             "manage.py",
             "mcp",
             "worker",
-            f"--settings={SETTINGS}",
+            f"--settings={self.settings}",
             f"--concurrency={concurrency}",
             f"--parent-pid={os.getpid()}",  # so that it ends with the tests, also with killed ones
         ]

@@ -52,11 +52,11 @@ def test_tools_lists_every_tool_with_its_state() -> None:
     Tool.objects.create(name="former", location="x", registered=False)
     call_command("mcp", "tools", stdout=(output := StringIO()))
 
-    assert [line.split(maxsplit=1) for line in output.getvalue().splitlines()] == [
-        ["countdown", "new: enabled at the next start"],
-        ["former", "code went away"],
-        ["roman", "disabled"],
-    ]
+    said = dict(line.split(maxsplit=1) for line in output.getvalue().splitlines())
+    assert list(said) == sorted(said)
+    assert said["countdown"] == "new: enabled at the next start"
+    assert said["former"] == "code went away"
+    assert said["roman"] == "disabled"
 
 
 def test_worker_without_its_parent_does_not_begin(data: Path) -> None:

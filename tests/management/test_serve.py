@@ -51,7 +51,7 @@ def test_output_is_what_people_need_and_the_password_is_said_once(data: Path, se
     words = shlex.split(said(first, "curl -sS")[0])
     headers = dict(words[at + 1].split(": ") for at, word in enumerate(words) if word == "-H")
     answer = httpx.post(first.endpoint, headers=headers, content=words[words.index("-d") + 1], timeout=20)
-    assert [tool["name"] for tool in answer.json()["result"]["tools"]] == ["countdown", "roman"]
+    assert {"countdown", "roman"} <= {tool["name"] for tool in answer.json()["result"]["tools"]}
     assert first.stop(signal.SIGINT) == 0
     assert len(said(first, "password")) == 1
     assert titles(first) == [*TITLES[:2], "", *TITLES[2:]]

@@ -1,0 +1,81 @@
+"""Calls of the example site's tools by real rows and a real worker, stopped as each tool's own policy says."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcp_app.execution import processes
+from tests.execution import driver
+from tests.execution.site import Site, eventually
+
+
+def submit(tool: str, arguments: dict[str, Any], user_id: str = "") -> str:
+    """Submit a call with the policy and the graces that the tool is offered with. In the driver process."""
+    from mcp_app.auth.principal import ANONYMOUS, Principal
+    from mcp_app.catalogue import catalogue
+
+    principal = Principal("test", user_id, "test", "test", user_id) if user_id else ANONYMOUS
+    offered = catalogue.find(tool, principal)
+    assert offered is not None, f"{tool} is not offered"
+    stop = {name: getattr(offered, name) for name in ("cancel_policy", "cooperative_grace", "hard_grace", "time_limit")}
+    return driver.submit(tool, arguments, principal=principal, **stop)
+
+
+@dataclass(frozen=True)
+class ExampleSite:
+    """The example site as its tests use it."""
+
+    site: Site
+
+    @property
+    def projects(self) -> Path:
+        return self.site.data / "projects"
+
+    def begin(self, tool: str, user_id: str = "", **arguments: Any) -> str:
+        """Submit a call; its id."""
+        return str(self.site.ask(submit, tool, arguments, user_id))
+
+    def call(self, tool: str, user_id: str = "", **arguments: Any) -> dict[str, Any]:
+        """The row of a call that has ended."""
+        return self.site.ended(self.begin(tool, user_id, **arguments), within=45)
+
+    def result(self, tool: str, **arguments: Any) -> Any:
+        """What a tool returned."""
+        ended = self.call(tool, **arguments)
+        assert ended["status"] == "completed", ended
+        return ended["result"]["structuredContent"]
+
+    def refusal(self, tool: str, user_id: str = "", **arguments: Any) -> str:
+        """What a tool that refused said."""
+        ended = self.call(tool, user_id, **arguments)
+        assert (ended["status"], ended["error"]["type"]) == ("failed", "ToolError"), ended
+        return str(ended["result"]["content"][0]["text"])
+
+    def progress(self, request_id: str) -> list[dict[str, Any]]:
+        """The progress stored so far."""
+        return [data for kind, data in self.site.ask(driver.events, request_id) if kind == "progress"]
+
+    def await_progress(self, request_id: str) -> dict[str, Any]:
+        """The first progress of a running call."""
+
+        def first() -> dict[str, Any] | None:
+            return next(iter(self.progress(request_id)), None)
+
+        found: dict[str, Any] = eventually(first, f"progress ({self.site.ask(driver.row, request_id)})")
+        return found
+
+    def cancel(self, request_id: str) -> None:
+        """Cancel a running call that does not stop yet, and wait until its tool has been told."""
+        assert self.site.cancel(request_id) == "accepted"
+
+        def told() -> bool:
+            return bool(self.site.ask(driver.row, request_id)["stage"] == "cooperative")
+
+        eventually(told, "the word to the tool")
+
+    def stop(self, request_id: str) -> dict[str, Any]:
+        """Cancel a running call; the row of its end, with nothing left of what it started."""
+        assert self.site.cancel(request_id) == "accepted"
+        ended = self.site.ended(request_id, within=45)
+        eventually(lambda: not processes.find(request_id), "the end of what was started")
+        return ended

@@ -1,0 +1,51 @@
+"""The example site with one worker, for all tests of its tools."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from tests.execution.site import Site
+from tests.site.calls import ExampleSite
+from tests.site.folders import take_lease
+
+_numbers = count()
+
+
+@pytest.fixture(scope="package")
+def example(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[ExampleSite]:
+    """One slot: each call runs where the one before ran."""
+    data = copytree(migrated, tmp_path_factory.mktemp("example") / "data")
+    with Site.opened(data, {}, "mcpsite.settings") as site:
+        site.start_worker(concurrency=1)
+        yield ExampleSite(site)
+
+
+@pytest.fixture
+def project(example: ExampleSite) -> Callable[[Mapping[str, str]], Path]:
+    """Makes the test's own project from the text of its files."""
+
+    def make(files: Mapping[str, str]) -> Path:
+        folder = example.projects / f"project{next(_numbers)}"
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="package")
+def leases(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips where the kernel does not hold up who opens a file."""
+    path = tmp_path_factory.mktemp("leases") / "file"
+    with path.open("w") as file:
+        try:
+            works = take_lease(file.fileno())
+        except (OSError, AttributeError):
+            works = False
+    if not works:
+        pytest.skip(f"NO FILE LEASES on {path.parent}: what is cancelled midway is not seen here")

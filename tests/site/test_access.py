@@ -1,0 +1,83 @@
+"""Which projects there are for tools, and who may do more with them than read."""
+
+import pytest
+
+from mcp_app.auth.principal import ANONYMOUS, Principal
+from mcp_app.execution.context import ToolContext
+from mcp_app.tools import ToolError
+from mcpsite.access import require_staff
+from mcpsite.tools.projects import locate
+from tests.lifecycle import rows
+
+EVERYWHERE = {"default", "mcp"}
+
+
+def called_by(user=None, principal=None):
+    if user is not None:
+        principal = Principal("site", str(user.pk), "editor", user.username, str(user.pk))
+    return ToolContext(rows.queued(principal=principal or ANONYMOUS), None, None)
+
+
+@pytest.mark.django_db(databases=EVERYWHERE)
+def test_staff_may(django_user_model):
+    require_staff(called_by(django_user_model.objects.create_user("ada", is_staff=True)))
+
+
+@pytest.mark.django_db(databases=EVERYWHERE)
+@pytest.mark.parametrize("debug", [False, True])
+def test_others_may_not(django_user_model, settings, debug):
+    settings.DEBUG = debug
+    gone = django_user_model.objects.create_user("gone", is_staff=True)
+    callers = [
+        called_by(django_user_model.objects.create_user("eve")),
+        called_by(django_user_model.objects.create_user("left", is_staff=True, is_active=False)),
+        called_by(gone),
+    ]
+    gone.delete()
+    for caller in callers:
+        with pytest.raises(ToolError, match="only staff may call it"):
+            require_staff(caller)
+
+
+@pytest.mark.django_db(databases=EVERYWHERE)
+def test_nobody_in_particular_may_on_a_developers_machine_alone(settings):
+    settings.DEBUG = True
+    require_staff(called_by())
+    settings.DEBUG = False
+    with pytest.raises(ToolError, match="only staff may call it"):
+        require_staff(called_by())
+
+
+def test_a_user_who_is_not_staff_can_neither_run_nor_change_a_project(example):
+    for tool, arguments in (("run_tests", {}), ("rename_symbol", {"old": "Inventory", "new": "Stock"})):
+        assert "only staff" in example.refusal(tool, user_id="4711", project="sample", **arguments)
+
+
+@pytest.fixture
+def projects(settings, tmp_path):
+    settings.PROJECTS = tmp_path / "projects"
+    return settings.PROJECTS
+
+
+def test_where_there_are_no_projects_there_is_a_sample(projects):
+    assert (locate("sample") / "test_inventory.py").is_file()
+    assert [path.name for path in projects.parent.iterdir()] == ["projects"]
+
+
+def test_a_folder_of_projects_that_is_there_is_left_alone(projects):
+    projects.mkdir()
+    with pytest.raises(ToolError, match="there are: none"):
+        locate("sample")
+    assert list(projects.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", ".", "sample/stock", "/etc", "..\\x", "link", "file", "nothing", "sample\0"]
+)
+def test_only_a_folder_of_the_projects_is_a_project(projects, tmp_path, name):
+    locate("sample")
+    (projects / "file").touch()
+    (projects / "link").symlink_to(tmp_path)
+    with pytest.raises(ToolError, match="There is no project of that name") as caught:
+        locate(name)
+    assert str(tmp_path) not in str(caught.value)
