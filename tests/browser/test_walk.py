@@ -4,6 +4,8 @@ MCP_PICTURES=docs/images python -m pytest -m browser tests/browser/test_walk.py
 """
 
 import csv
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from tests.acceptance.wire import Connection
     from tests.browser.conftest import Browse, Picture
 
+PAGE: Final = Path(__file__).parents[2] / "docs" / "audit.md"
 LINES: Final = 200_000
 REASON: Final = "Last year's list: wait for the new one"
 CURSOR: Final = {"name": "cursor", "version": "3.2"}
@@ -52,6 +55,11 @@ def test_the_walk_through_an_audit(stack: Stack, importing: "Connection", browse
     find_it_in_the_audit(chief, row, picture)
     see_the_tool(chief, picture)
     look_otherwise(browse, row, picture)
+
+
+def test_every_picture_of_the_walk_is_kept() -> None:
+    shown = re.findall(r"\]\((images/[\w-]+\.png)\)", PAGE.read_text())
+    assert {PAGE.parent / path for path in shown} == set((PAGE.parent / "images").glob("*.png"))
 
 
 def cancel_what_runs(page: "Page", picture: "Picture") -> None:
@@ -103,7 +111,9 @@ def find_it_in_the_audit(page: "Page", row: Row, picture: "Picture") -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Export as CSV").click()
     with download.value.path().open(encoding="utf-8-sig", newline="") as file:
-        assert [line["reason"] for line in csv.DictReader(file) if line["request_id"] == row.id] == [REASON]
+        table = csv.DictReader(file)
+        assert [line["reason"] for line in table if line["request_id"] == row.id] == [REASON]
+    assert table.fieldnames == re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)
     found.get_by_role("link").first.click()
     expect(page.get_by_role("main")).to_contain_text("the stop went as far as: cooperative")
     expect(page.locator(".submit-row input")).to_have_count(0)
