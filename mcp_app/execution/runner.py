@@ -7,6 +7,7 @@ is told; Celery's own result is for people, never the truth.
 import logging
 import time
 import traceback
+from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from mcp_app.execution import child, connections, coroutines, processes, spans
 from mcp_app.execution.child import Child
 from mcp_app.execution.context import ToolContext, entered
 from mcp_app.execution.identity import worker_identity
-from mcp_app.execution.interrupt import Raised, Returned
+from mcp_app.execution.interrupt import Raised, Returned, ToolCancelled
 from mcp_app.execution.watcher import Running
 from mcp_app.lifecycle import transitions
 from mcp_app.models import Request
@@ -214,7 +215,8 @@ def _failed(row: Request, error: BaseException) -> Ending:
 
 
 def _stopped(tool: RegisteredTool | None, context: ToolContext, error: BaseException | None) -> Ending:
-    details = {"cause": "cancelled", "type": type(error).__name__} if error is not None else None
+    failed = error is not None and not isinstance(error, ToolCancelled | CancelledError)
+    details = {"cause": "cancelled", "type": type(error).__name__} if failed else None
     return Ending(Status.CANCELLED, partial_result=_partial(tool, context.partial_result), error=details)
 
 

@@ -43,3 +43,21 @@ def test_a_partial_result_that_cannot_be_kept_does_not_keep_the_row_open(one_slo
         time.sleep(30)
     """
     assert stop(one_slot, code)["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("ending", "kept"),
+    [("raise", None), ("raise RuntimeError('in the clean-up')", {"cause": "cancelled", "type": "RuntimeError"})],
+    ids=["the stop itself", "an error while it cleaned up"],
+)
+def test_what_a_stopped_tool_raised_is_kept_where_it_is_more_than_the_stop(one_slot, ending, kept):
+    code = f"""
+        open(READY, "w").close()
+        try:
+            while True:
+                pass
+        except BaseException:
+            {ending}
+    """
+    ended = stop(one_slot, code)
+    assert (ended["status"], ended["error"]) == ("cancelled", kept)
