@@ -3,12 +3,15 @@
 The light counterpart of a tool's context: there is nothing to cancel, report or store.
 """
 
+import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
+from django.db import connections
 
 from mcp_app.auth.principal import Principal
 
@@ -32,7 +35,30 @@ class Visit:
 
 
 def user_of(user_id: str) -> AbstractBaseUser | None:
-    """The user that a principal or a request names; None for "" and for one who is gone."""
+    """The user that a principal or a request names; None for "" and for one who is gone. For `async` code, too."""
     if not user_id:
         return None
+    if not _in_event_loop():
+        return _read(user_id)
+    # The ORM refuses an event loop's thread. This loop is the author's own: nobody else waits for it.
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(_read_and_leave, user_id).result()
+
+
+def _read(user_id: str) -> AbstractBaseUser | None:
     return get_user_model()._default_manager.filter(pk=user_id).first()
+
+
+def _read_and_leave(user_id: str) -> AbstractBaseUser | None:
+    try:
+        return _read(user_id)
+    finally:
+        connections.close_all()
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

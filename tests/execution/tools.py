@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 
 from mcp_app.tools import ToolContext, tool
@@ -112,6 +113,24 @@ async def python_async(code: str, ctx: ToolContext) -> Any:
     names: dict[str, Any] = {"ctx": ctx, **{m.__name__: m for m in MODULES}}
     exec(code, names)
     return await names["main"]()
+
+
+@tool
+def make_user(name: str) -> str:
+    """Make a user of the site; its key."""
+    return str(get_user_model()._default_manager.create(username=name).pk)
+
+
+@tool
+def who_asks(ctx: ToolContext) -> str:
+    """The caller's user."""
+    return str(ctx.user)
+
+
+@tool
+async def who_asks_async(ctx: ToolContext) -> str:
+    """The caller's user, in a coroutine."""
+    return str(ctx.user)
 
 
 MODULES = (asyncio, logging, os, random, signal, subprocess, sys, threading, time)

@@ -1,0 +1,14 @@
+"""What a tool learns of its call from its context."""
+
+import pytest
+
+from mcp_app.auth.principal import Principal
+
+
+@pytest.mark.parametrize("tool", ["who_asks", "who_asks_async"])
+def test_the_user_is_who_called_in_every_kind_of_tool(one_slot, tool):
+    key = one_slot.text("make_user", {"name": f"ada-{tool}"})
+    principal = Principal(issuer="django", subject=key, client_id="", label="ada", user_id=key)
+    ended = one_slot.call(tool, principal=principal)
+    assert ended["result"]["content"][0]["text"] == f"ada-{tool}", ended
+    assert one_slot.text(tool) == "None"
