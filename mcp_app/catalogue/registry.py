@@ -20,7 +20,8 @@ from django.utils.module_loading import autodiscover_modules
 from pydantic import ValidationError
 
 from mcp_app.catalogue import signature
-from mcp_app.catalogue.errors import InvalidTool
+from mcp_app.catalogue.errors import InvalidForm, InvalidTool
+from mcp_app.catalogue.forms import Schema, requested_schema
 from mcp_app.catalogue.json_schema import Path, UnusableSchemaError, header_params
 from mcp_app.catalogue.signature import Signature, UnusableSignatureError
 from mcp_app.states import CancelPolicy
@@ -120,6 +121,7 @@ def tool(
     icons: Sequence[mcp_types.Icon] | None = None,
     input_schema: dict[str, Any] | None = None,
     requires: Mapping[str, Any] | None = None,
+    asks: Sequence[Schema] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -130,9 +132,10 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: what the
     model reads, by default the docstring. `cancel`: how far a cancellation may go. `cooperative_grace`, `hard_grace`,
     `time_limit`: seconds, None for the site's default. `queue`: the Celery queue. `annotations`, `icons`, `meta`: as
-    the protocol has them. `requires`: client capabilities that it needs, such as `{"sampling": {}}`. `input_schema`: a
-    JSON Schema to show and check instead of the signature's; the function then takes one parameter besides its context,
-    the validated arguments as a dictionary.
+    the protocol has them. `requires`: client capabilities that it needs, such as `{"elicitation": {}}`. `asks`: forms
+    that it may have its user fill in, refused now where they could not be shown. `input_schema`: a JSON Schema to show
+    and check instead of the signature's; the function then takes one parameter besides its context, the validated
+    arguments as a dictionary.
 
     Raises `InvalidTool` where the tool could not be offered.
     """
@@ -152,6 +155,7 @@ def _register(
     icons: Sequence[mcp_types.Icon] | None = None,
     input_schema: dict[str, Any] | None = None,
     requires: Mapping[str, Any] | None = None,
+    asks: Sequence[Schema] = (),
     **options: Any,
 ) -> None:
     location = _location(function)
@@ -159,6 +163,8 @@ def _register(
     try:
         _check_name(name, location)
         _check_options(icons=icons or (), requires=requires, **options)
+        for schema in asks:
+            requested_schema(schema)
         read = signature.read(function, input_schema)
         registered = RegisteredTool(
             name=name,
@@ -173,7 +179,7 @@ def _register(
             requires=requires,
             **options,
         )
-    except (UnusableSchemaError, UnusableSignatureError, ValidationError, ValueError) as error:
+    except (InvalidForm, UnusableSchemaError, UnusableSignatureError, ValidationError, ValueError) as error:
         raise InvalidTool(f"The tool {name!r} ({location}) cannot be offered: {str(error).rstrip('.')}.") from error
     _tools[name] = registered
 
