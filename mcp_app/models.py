@@ -249,6 +249,7 @@ class Cancellation(models.Model):
             models.Index(fields=("tool", "-requested_at"), name="mcp_cancellation_tool"),
             models.Index(fields=("actor", "-requested_at"), name="mcp_cancellation_actor"),
             models.Index(fields=("outcome", "-requested_at"), name="mcp_cancellation_outcome"),
+            models.Index(fields=("stage", "-requested_at"), name="mcp_cancellation_stage"),
         ]
 
     def __str__(self) -> str:
