@@ -41,6 +41,7 @@ class Defaults:
     MAX_RESULT_BYTES: int = 4 * MIB
     """A larger result becomes an `isError` that says so."""
     MAX_OPEN_REQUESTS_PER_PRINCIPAL: int = 100
+    """Calls that a client waits for in one server process; as many may wait for answers to what they asked."""
     MAX_LISTEN_STREAMS: int = 1024
     MAX_LISTEN_STREAMS_PER_PRINCIPAL: int = 10
     MAX_UNSENT_BYTES: int = 1 * MIB
@@ -73,6 +74,8 @@ class Defaults:
     """How long a tool may run unless it says otherwise."""
     MAX_QUEUE_SECONDS: float = 600.0
     """How long a request may wait for a worker before it is cancelled, cause deadline."""
+    MAX_INPUT_SECONDS: float = 1800.0
+    """How long a question to a client waits for its answer before the request is cancelled, cause deadline."""
     REPUBLISH_AFTER: float = 10.0
     """A queued row that nobody claimed for this long is published again."""
     COOPERATIVE_GRACE: float = 0.1

@@ -80,14 +80,22 @@ class Request(models.Model):
 
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.QUEUED)
     submitted_at = models.DateTimeField(db_default=Now())
+    queued_at = models.DateTimeField(db_default=Now(), help_text=_("submitted, or answered what it asked"))
     published_at = models.DateTimeField(null=True)
     claimed_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     delivered_at = models.DateTimeField(null=True)
-    deadline_at = models.DateTimeField(null=True, help_text=_("queued: for the claim; running: for the end"))
+    deadline_at = models.DateTimeField(
+        null=True, help_text=_("queued: for the claim; asking: for the answers; running: for the end")
+    )
     result = models.JSONField(null=True, help_text=_("a CallToolResult"))
     partial_result = models.JSONField(null=True, help_text=_("what a cancelled tool handed back"))
     error = models.JSONField(null=True, help_text=_("code and message, for the log and the admin"))
+
+    input_round = models.PositiveIntegerField(default=0, help_text=_("how often its client was asked for input"))
+    questions = models.JSONField(default=dict, help_text=_("what is asked now: an InputRequests object"))
+    answers = models.JSONField(default=dict, help_text=_("what was answered so far: an InputResponses object"))
+    kept = models.JSONField(default=dict, help_text=_("what the tool wanted done once, by its key"))
 
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")

@@ -104,6 +104,8 @@ class EventKind(TextChoices):
     STAGE = "stage", _("cancellation stage")
     PROGRESS = "progress", _("progress")
     LOG = "log", _("log line")
+    INPUT = "input", _("input")
+    """What was asked of the client and its user, or what they answered."""
     NOTE = "note", _("note")
 
 

@@ -4,16 +4,25 @@ The door for tool authors. It owns nothing: the parts live in `catalogue` and `e
 """
 
 from mcp_app.catalogue.blocks import Audio, Image
-from mcp_app.catalogue.errors import ToolError
+from mcp_app.catalogue.errors import CannotAsk, ToolError
+from mcp_app.catalogue.questions import Answer, Form, Link, Roots, Sampling
 from mcp_app.catalogue.registry import tool
+from mcp_app.execution.asking import InputRequired
 from mcp_app.execution.context import ToolContext, current_context
 from mcp_app.execution.interrupt import ToolCancelled
 from mcp_app.states import CancelPolicy
 
 __all__ = [
+    "Answer",
     "Audio",
     "CancelPolicy",
+    "CannotAsk",
+    "Form",
     "Image",
+    "InputRequired",
+    "Link",
+    "Roots",
+    "Sampling",
     "ToolCancelled",
     "ToolContext",
     "ToolError",

@@ -91,8 +91,8 @@ def _tool(request: HttpRequest, site: AdminSite, row: Request) -> str:
 def _facts(row: Request) -> Iterator[tuple[str, str]]:
     now = timezone.now()
     yield "Submitted", moment(row.submitted_at, precise=True)
-    yield "Waited for a worker", between(row.submitted_at, row.claimed_at or row.finished_at or now)
-    if row.claimed_at is not None:
+    yield "Waited for a worker", between(row.queued_at, row.claimed_at or row.finished_at or now)
+    if row.claimed_at is not None and row.status != Status.INPUT_REQUIRED:
         yield "Ran", between(row.claimed_at, row.finished_at or now)
     if row.finished_at is not None:
         yield "Finished", moment(row.finished_at, precise=True)
@@ -143,6 +143,12 @@ def _where(row: Request) -> Iterator[tuple[str, str]]:
 
 def _payloads(row: Request) -> Iterator[Payload]:
     yield Payload("Arguments", json_excerpt(row.arguments))
+    if row.questions:
+        yield Payload("Asked of its client", json_excerpt(row.questions))
+    if row.answers:
+        yield Payload("Answered", json_excerpt(row.answers))
+    if row.kept:
+        yield Payload("Done once", json_excerpt(row.kept))
     if row.result is not None:
         yield Payload("Result", json_excerpt(row.result))
     if row.partial_result is not None:

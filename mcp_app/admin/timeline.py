@@ -104,6 +104,13 @@ def _log(data: Mapping[str, Any]) -> tuple[str, str]:
     return str(data.get("level", "")), f"{data.get('logger', '')}: {said}"
 
 
+def _input(data: Mapping[str, Any]) -> tuple[str, str]:
+    for what in ("asked", "answered"):
+        if isinstance(values := data.get(what), Mapping):
+            return f"{what} {', '.join(map(str, values))}", as_json(values)
+    return "", as_json(data)
+
+
 def _note(data: Mapping[str, Any]) -> tuple[str, str]:
     return "", as_json(data)
 
@@ -118,5 +125,6 @@ _WORDS = {
     EventKind.STAGE: _stage,
     EventKind.PROGRESS: _progress,
     EventKind.LOG: _log,
+    EventKind.INPUT: _input,
     EventKind.NOTE: _note,
 }

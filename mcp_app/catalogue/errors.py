@@ -3,15 +3,19 @@
     ImproperlyConfigured
     └── InvalidDeclaration      what cannot be offered: raised while its module is imported
         └── InvalidTool  InvalidResource  InvalidPrompt
+            └── InvalidForm     a question that no client could show
     CatalogueError
     ├── ToolError               a tool's own words for the model
+    │   └── CannotAsk           the client did not declare what a question needs
     ├── ResourceError           a resource's own words for the client
     ├── PromptError             a prompt's own words for the client
     ├── ResourceNotFound        there is no such resource, or not for this caller
     ├── InvalidArguments        the caller's arguments do not fit: the model can mend that
     ├── InvalidResult           what the code returned cannot be sent: its author must mend that
     │   └── TooLarge            it is larger than this server sends
-    └── InvalidCursor           a cursor that this list did not issue
+    ├── InvalidCursor           a cursor that this list did not issue
+    ├── MalformedAnswer         a client's answer is none to what it was asked
+    └── UnfitAnswer             a user's answer does not fit the form: it is asked again
 
 The words of `ToolError`, `ResourceError`, `PromptError`, `InvalidArguments`, `TooLarge` and `InvalidCursor` are for
 clients; those of the others for the log.
@@ -36,12 +40,20 @@ class InvalidPrompt(InvalidDeclaration):
     """A prompt cannot be registered."""
 
 
+class InvalidForm(InvalidTool):
+    """A question cannot be asked of any client; the message says what to change."""
+
+
 class CatalogueError(Exception):
     """Root of what this room raises while it serves."""
 
 
 class ToolError(CatalogueError):
     """Raised by a tool to tell the model what went wrong; the text is sent as it stands, as an `isError` result."""
+
+
+class CannotAsk(ToolError):  # noqa: N818 - named for what is wrong
+    """The client did not declare that it can be asked this. Uncaught, the call ends with these words."""
 
 
 class ResourceError(CatalogueError):
@@ -70,3 +82,11 @@ class TooLarge(InvalidResult):
 
 class InvalidCursor(CatalogueError):  # noqa: N818 - named for what is wrong
     """The cursor is not one that this list issued (-32602)."""
+
+
+class MalformedAnswer(CatalogueError):  # noqa: N818 - named for what is wrong
+    """What the client sent is no result of what it was asked (-32602)."""
+
+
+class UnfitAnswer(CatalogueError):  # noqa: N818 - named for what is wrong
+    """The user's answer does not fit the form; the text says why, and it is asked again."""

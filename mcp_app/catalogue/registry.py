@@ -24,7 +24,8 @@ from mcp_app.catalogue.declaration import (
     spoken,
     wire_members,
 )
-from mcp_app.catalogue.errors import InvalidTool
+from mcp_app.catalogue.errors import InvalidForm, InvalidTool
+from mcp_app.catalogue.forms import Schema, requested_schema
 from mcp_app.catalogue.json_schema import Path, header_params
 from mcp_app.catalogue.signature import Signature
 from mcp_app.states import CancelPolicy
@@ -98,6 +99,7 @@ def tool(
     icons: Sequence[mcp_types.Icon] | None = None,
     input_schema: dict[str, Any] | None = None,
     requires: Mapping[str, Any] | None = None,
+    asks: Sequence[Schema] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -108,9 +110,10 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: what the
     model reads, by default the docstring. `cancel`: how far a cancellation may go. `cooperative_grace`, `hard_grace`,
     `time_limit`: seconds, None for the site's default. `queue`: the Celery queue. `annotations`, `icons`, `meta`: as
-    the protocol has them. `requires`: client capabilities that it needs, such as `{"sampling": {}}`. `input_schema`: a
-    JSON Schema to show and check instead of the signature's; the function then takes one parameter besides its context,
-    the validated arguments as a dictionary.
+    the protocol has them. `requires`: client capabilities that it needs, such as `{"elicitation": {}}`. `asks`: forms
+    that it may have its user fill in, refused now where they could not be shown. `input_schema`: a JSON Schema to show
+    and check instead of the signature's; the function then takes one parameter besides its context, the validated
+    arguments as a dictionary.
 
     Raises `InvalidTool` where the tool could not be offered.
     """
@@ -130,6 +133,7 @@ def _register(
     icons: Sequence[mcp_types.Icon] | None = None,
     input_schema: dict[str, Any] | None = None,
     requires: Mapping[str, Any] | None = None,
+    asks: Sequence[Schema] = (),
     **options: Any,
 ) -> None:
     location = _registry.location_of(function)
@@ -137,6 +141,7 @@ def _register(
     with _registry.explain(name, location):
         check_name(name)
         _check_options(icons=icons or (), requires=requires, **options)
+        _check_forms(asks)
         read = signature.read(function, input_schema)
         registered = RegisteredTool(
             name=name,
@@ -151,7 +156,15 @@ def _register(
             requires=requires,
             **options,
         )
-    _registry.add(name, registered)
+        _registry.add(name, registered)
+
+
+def _check_forms(asks: Sequence[Schema]) -> None:
+    try:
+        for schema in asks:
+            requested_schema(schema)
+    except InvalidForm as error:
+        raise UnusableOptionError(str(error)) from error
 
 
 def _check_options(

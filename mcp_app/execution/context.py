@@ -20,6 +20,7 @@ from mcp_types import LoggingLevel
 from mcp_app.catalogue.context_marker import Context
 from mcp_app.catalogue.visit import user_of
 from mcp_app.execution import subprocesses
+from mcp_app.execution.asking import Asking
 from mcp_app.execution.interrupt import Interrupter, ToolCancelled
 from mcp_app.execution.recorder import Recorder
 from mcp_app.execution.subprocesses import Completed
@@ -43,16 +44,19 @@ class RequestInfo:
     arguments: Mapping[str, Any]
     principal: str
     client: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    """What the client declares that it can be asked: a ClientCapabilities object."""
 
 
-class ToolContext(Context):
+class ToolContext(Asking, Context):
     """One call of one tool. Ask for it with a parameter annotated `ToolContext`, or by `current_context()`."""
 
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:
-        self.request = RequestInfo(row.pk, row.tool, row.arguments, row.principal_label, row.client_info)
+        super().__init__(row, recorder, interrupter)
+        self.request = RequestInfo(
+            row.pk, row.tool, row.arguments, row.principal_label, row.client_info, row.client_capabilities
+        )
         self._user_id = row.user_id
-        self._recorder = recorder
-        self._interrupter = interrupter
         self._cancelled = threading.Event()
         self._put_off: Callable[[], object] | None = None
         self._progress = -math.inf

@@ -1,6 +1,7 @@
 """The run of one request, as a pipeline: claim → prepare → call → conclude → close → report.
 
-At most once: the claim lets one message run a row, and nothing here runs a tool again. The row is closed before Celery
+At most once: the claim lets one message run a row, and nothing here runs a tool again; only a tool that asked its user
+is, once it was answered, by its author's word. The row is closed before Celery
 is told; Celery's own result is for people, never the truth.
 """
 
@@ -8,8 +9,8 @@ import logging
 import time
 import traceback
 from asyncio import CancelledError
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -22,12 +23,13 @@ from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
 from mcp_app.execution import child, connections, coroutines, processes, spans
+from mcp_app.execution.asking import ends_the_run
 from mcp_app.execution.child import Child
 from mcp_app.execution.context import ToolContext, entered
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.interrupt import Raised, Returned, ToolCancelled
 from mcp_app.execution.watcher import Running
-from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle import input_rounds, transitions
 from mcp_app.models import Request
 from mcp_app.states import Stage, Status
 
@@ -45,6 +47,8 @@ class Ending:
     partial_result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     raised: BaseException | None = None
+    questions: Mapping[str, Any] = field(default_factory=dict)
+    """What it asks of its client (INPUT_REQUIRED): an InputRequests object."""
 
 
 def run(task: Task, request_id: UUID) -> str:
@@ -124,6 +128,8 @@ def _conclude(row: Request, running: Running, outcome: Returned | Raised) -> End
     if isinstance(outcome, Raised):
         if context.is_cancelled:
             return _stopped(tool, context, outcome.error)
+        if ends_the_run(outcome.error):
+            return Ending(Status.INPUT_REQUIRED, questions=context.asked)
         return _failed(row, outcome.error)
     value, result = outcome.value
     if context.observed:
@@ -187,9 +193,11 @@ def _answer(tool: RegisteredTool, context: ToolContext, function: Callable[[], A
 
 
 def _write(row: Request, running: Running, ending: Ending, *, fenced: bool = False) -> Status | None:
+    if ending.questions and not fenced:
+        return input_rounds.ask(row.pk, ending.questions, worker=row.worker, stage=running.stage)
     return transitions.finish(
         row.pk,
-        ending.status,
+        Status.CANCELLED if ending.questions else ending.status,  # behind the fence there is a cancellation
         worker=row.worker,
         fenced=fenced,
         stage=running.stage,

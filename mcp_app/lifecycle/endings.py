@@ -26,12 +26,17 @@ _FAILED = "The call failed inside the server. Its operator can find the details 
 _BROKER = "The call was not run because the task queue was not reachable; try again in a moment."
 
 
+TOO_MANY_QUESTIONS = (
+    "The call asks for input, and as many calls of this caller as may already wait for theirs; answer those first."
+)
+
+
 def final_result(row: Request) -> dict[str, Any]:
     """The CallToolResult of an ended request (spec: server/tools, Error Handling)."""
     if row.result is not None:
         result: dict[str, Any] = row.result
         return result
-    return _error(_words(row))
+    return error_result(_words(row))
 
 
 def _words(row: Request) -> str:
@@ -45,5 +50,6 @@ def _words(row: Request) -> str:
     return _FAILED
 
 
-def _error(text: str) -> dict[str, Any]:
+def error_result(text: str) -> dict[str, Any]:
+    """An `isError` CallToolResult."""
     return {"content": [{"type": "text", "text": text}], "isError": True}

@@ -17,7 +17,7 @@ from mcp_app.states import TERMINAL, EventKind, Status
 
 MAX_SUBJECTS = 500
 """In one query: databases bound its parameters."""
-_TOLD = ("event_seq", "status", "result", "error", "cancel_cause", "cancel_reason")
+_TOLD = ("event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "questions", "input_round")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,18 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One request that moved. `events` are (kind, data) in order; `result` is a CallToolResult once it ended."""
+    """One request that moved. `events` are (kind, data) in order; `result` is a CallToolResult once it ended.
+
+    `questions` is an InputRequests object while it asks its client, for the `input_round`th time.
+    """
 
     request_id: UUID
     event_seq: int
     status: Status
     events: list[tuple[EventKind, dict[str, Any]]] = field(default_factory=list)
     result: dict[str, Any] | None = None
+    questions: dict[str, Any] | None = None
+    input_round: int = 0
 
     @property
     def ended(self) -> bool:
@@ -76,6 +81,8 @@ def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
         status=Status(row.status),
         events=[(EventKind(event.kind), event.data) for event in events if event.seq <= row.event_seq],
         result=final_result(row) if row.status in TERMINAL else None,
+        questions=row.questions if row.status == Status.INPUT_REQUIRED else None,
+        input_round=row.input_round,
     )
 
 

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 FORGET_AFTER = 86_400.0
+AWAITED = OPEN - {Status.INPUT_REQUIRED}
+"""Where a request is whose client waits for a response."""
 
 
 def supervise() -> None:
@@ -46,11 +48,14 @@ def lose_requests_of_silent_workers() -> None:
 
 
 def cancel_requests_of_silent_servers() -> None:
-    """A dead server's clients are gone: on the modern wire that is a disconnect."""
+    """A dead server's clients are gone: on the modern wire that is a disconnect.
+
+    Not for a request that asks its client: that one has its response, and comes back to any server process.
+    """
     orphans = (
-        Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=True, server__isnull=False)
+        Request.objects.filter(status__in=AWAITED, cancel_requested_at__isnull=True, server__isnull=False)
         .exclude(Exists(heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)))
-        .filter(submitted_at__lt=from_now(-settings.LOST_AFTER))
+        .filter(queued_at__lt=from_now(-settings.LOST_AFTER))
     )
     for request_id in _oldest(orphans).values_list("pk", flat=True):
         cancellation.cancel(
@@ -59,10 +64,11 @@ def cancel_requests_of_silent_servers() -> None:
 
 
 def cancel_overdue_requests() -> None:
-    """Past the deadline: for its claim while queued, for its end while running."""
+    """Past the deadline: for its claim while queued, for its answers while it asks, for its end while running."""
     overdue = Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=True, deadline_at__lt=from_now(0))
-    for request_id in _oldest(overdue).values_list("pk", flat=True):
-        cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason="the time limit has passed")
+    for request_id, status in _oldest(overdue).values_list("pk", "status"):
+        reason = "nobody answered in time" if status == Status.INPUT_REQUIRED else "the time limit has passed"
+        cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason=reason)
 
 
 def republish_unclaimed_requests() -> None:
@@ -71,9 +77,9 @@ def republish_unclaimed_requests() -> None:
     The claim lets only one of a row's messages run. Whoever moves `published_at` sends: of many supervisors, one.
     """
     due = Request.objects.filter(
-        Q(published_at__isnull=True) | Q(published_at__lte=from_now(0) - (F("published_at") - F("submitted_at"))),
+        Q(published_at__isnull=True) | Q(published_at__lte=from_now(0) - (F("published_at") - F("queued_at"))),
         status=Status.QUEUED,
-        submitted_at__lt=from_now(-settings.REPUBLISH_AFTER),
+        queued_at__lt=from_now(-settings.REPUBLISH_AFTER),
     )
     for request_id, queue, published_at in _oldest(due).values_list("pk", "queue", "published_at"):
         if due.filter(pk=request_id).update(published_at=from_now(0)):

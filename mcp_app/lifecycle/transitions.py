@@ -50,6 +50,8 @@ class Submission:
     client_capabilities: dict[str, Any] = field(default_factory=dict)
     trace_context: dict[str, str] = field(default_factory=dict)
     remote_address: str = ""
+    answers: dict[str, Any] = field(default_factory=dict)
+    """To what it may ask: an unchecked InputResponses object."""
     server: UUID | None = None
     id: UUID = field(default_factory=uuid.uuid4)
     """The row's, chosen before the first attempt to store it: a repeated attempt makes no second row."""
@@ -92,6 +94,7 @@ def _store(submission: Submission) -> Request:
         hard_grace=submission.hard_grace,
         time_limit=submission.time_limit,
         queue=submission.queue,
+        answers=events.storable(submission.answers),
         server=submission.server,
         deadline_at=from_now(settings.MAX_QUEUE_SECONDS),
     )
@@ -181,6 +184,24 @@ def close(row: Request, status: Status, *, after: Sequence[Event] = (), **column
     if row.cancel_requested_at is not None:
         row.refresh_from_db(fields=("cancel_requested_at", "finished_at"))
         audit.settle(row)
+    databases.on_commit(lambda: wakeups.wake_server(row.server))
+    return True
+
+
+def move(row: Request, status: Status, told: Sequence[Event], **columns: Any) -> bool:
+    """Write a step to an open status of a row that this transaction has locked, after what is `told`; whether it took.
+
+    A step to the status it has changes columns and tells events alone.
+    """
+    stays = row.status == status
+    unmoved = Request.objects.filter(
+        pk=row.pk, status__in={status} if stays else sources(status), event_seq=row.event_seq, killing=False
+    )
+    story = [*told] if stays else [*told, events.transition(status)]
+    if not unmoved.update(status=status, event_seq=row.event_seq + len(story), **columns):
+        return False
+    row.status, row.event_seq = status, row.event_seq + len(story)
+    events.insert(row.pk, story, row.event_seq)
     databases.on_commit(lambda: wakeups.wake_server(row.server))
     return True
 

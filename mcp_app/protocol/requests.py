@@ -5,7 +5,7 @@ prompt or cursor exists, and whether the arguments fit, is the catalogue's to sa
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeGuard
 
@@ -35,6 +35,10 @@ class CallTool:
     name: str
     arguments: dict[str, Any]
     """Empty when the client sent none."""
+    input_responses: dict[str, Any] = field(default_factory=dict)
+    """The answers to what an earlier response asked for, by its keys; their values are unchecked."""
+    request_state: str | None = None
+    """As that response had it, if the client is honest."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,12 @@ def read_call_tool(route: Route) -> CallTool | Rejection:
         return fail(INVALID_PARAMS, "params.name must be the name of a tool.", route.request_id)
     if not isinstance(arguments, dict):
         return fail(INVALID_PARAMS, "params.arguments must be an object.", route.request_id)
-    return CallTool(name, arguments)
+    responses, state = route.params.get("inputResponses", {}), route.params.get("requestState")
+    if not isinstance(responses, dict):
+        return fail(INVALID_PARAMS, "params.inputResponses must be an object of responses by key.", route.request_id)
+    if "requestState" in route.params and not isinstance(state, str):
+        return fail(INVALID_PARAMS, "params.requestState must be the string that the server sent.", route.request_id)
+    return CallTool(name, arguments, responses, state)
 
 
 def read_read_resource(route: Route) -> ReadResource | Rejection:

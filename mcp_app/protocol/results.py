@@ -18,8 +18,20 @@ CacheScope = Literal["public", "private"]
 
 def complete(payload: Mapping[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
     """A finished result: `payload` with `resultType` and the server's Implementation in its `_meta`."""
+    return _result("complete", payload, server_info)
+
+
+def input_required(
+    input_requests: Mapping[str, Any], *, request_state: str, server_info: Mapping[str, Any]
+) -> dict[str, Any]:
+    """An InputRequiredResult: only for `tools/call`, `prompts/get`, `resources/read` (basic/patterns/mrtr)."""
+    payload = {"inputRequests": dict(input_requests), "requestState": request_state}
+    return _result("input_required", payload, server_info)
+
+
+def _result(kind: str, payload: Mapping[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
     meta = {**(payload.get("_meta") or {}), SERVER_INFO: dict(server_info)}
-    return {**payload, "resultType": "complete", "_meta": meta}
+    return {**payload, "resultType": kind, "_meta": meta}
 
 
 def discover(

@@ -3,7 +3,6 @@
 Runs in a thread. Everything that is refused here leaves no row.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from mcp_app.catalogue import catalogue, schema
@@ -12,42 +11,37 @@ from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.lifecycle import transitions
 from mcp_app.lifecycle.transitions import Submission
 from mcp_app.models import Request
+from mcp_app.protocol import results
+from mcp_app.protocol.capabilities import declared
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, clip, fail, missing_client_capability
 from mcp_app.protocol.headers import check_param_headers
 from mcp_app.protocol.requests import CallTool
-from mcp_app.protocol.results import tool_error
-from mcp_app.transport.exchange import Exchange
+from mcp_app.transport import call_rounds
+from mcp_app.transport.exchange import Exchange, server_info
 
 
 def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str, Any]:
-    """Store the call; or say why not: a Rejection, or for bad arguments an `isError` CallToolResult (server/tools)."""
+    """Store the call, or queue again the one that it answers; or give the response, a Rejection or a result.
+
+    Bad arguments are an `isError` result (server/tools).
+    """
     tool = catalogue.find(call.name, exchange.principal)
     request_id = exchange.route.request_id
     if tool is None:
         return fail(INVALID_PARAMS, f"Unknown tool: {clip(call.name)}.", request_id)
     required = tool.registered.requires or {}
-    if not _declared(required, exchange.route.metadata.client_capabilities):
+    if not declared(required, exchange.route.metadata.client_capabilities):
         return missing_client_capability(required, request_id)
     refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
     if refusal is not None:
         return refusal
+    if call.request_state is not None:
+        return call_rounds.resume(call, exchange)
     try:
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
-        return tool_error(str(error))
+        return results.call_tool(results.tool_error(str(error)), server_info())
     return transitions.submit(_submission(call, tool, exchange))
-
-
-def _declared(required: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
-    """Whether a ClientCapabilities object holds everything that `required`, another, names."""
-    return all(
-        name in declared and (not isinstance(wanted, Mapping) or _declared(wanted, _as_mapping(declared[name])))
-        for name, wanted in required.items()
-    )
-
-
-def _as_mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission:
@@ -69,5 +63,6 @@ def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submis
         client_capabilities=metadata.client_capabilities,
         trace_context=exchange.span.carrier(metadata.trace_context),
         remote_address=exchange.remote_address,
+        answers=call.input_responses,
         server=exchange.server.identity.boot_id,
     )

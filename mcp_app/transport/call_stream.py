@@ -1,8 +1,9 @@
 """`tools/call`: from its checks through its row to its answer, as plain JSON or as an event stream.
 
 Plain JSON while the call is quick and has nothing to tell; an event stream from its first notification or after
-`SSE_AFTER` on. A client that leaves cancels its call; one whose call was cancelled by others is told so. Refuses to
-leave a row behind for what is refused, or an open row behind when it ends early.
+`SSE_AFTER` on. A client that leaves cancels its call; one whose call was cancelled by others is told so. Where the call
+asks for input the response is over, and the row is not. Refuses to leave a row behind for what is refused, or one that
+works on when it ends early.
 Source: 2026-07-28 server/tools, basic/patterns/progress, streamable-http "Cancellation".
 """
 
@@ -10,6 +11,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -23,11 +25,12 @@ from mcp_app.protocol import results
 from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, fail
 from mcp_app.protocol.requests import CallTool, read_call_tool
 from mcp_app.states import Cause, Status
-from mcp_app.transport import call_admission
+from mcp_app.transport import call_admission, call_rounds
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.exchange import Exchange, server_info
 from mcp_app.transport.heartbeats import Heartbeat
 from mcp_app.transport.http import PeerGoneError
+from mcp_app.transport.request_state import RequestState
 from mcp_app.transport.tail import Watcher
 
 logger = logging.getLogger(__name__)
@@ -66,7 +69,7 @@ class CallStream:
         if isinstance(admitted, Rejection):
             await self._exchange.reject(admitted)
         elif isinstance(admitted, dict):
-            await self._exchange.complete(results.call_tool(admitted, server_info()))
+            await self._exchange.complete(admitted)
         else:
             await self._wait_for(admitted)
 
@@ -109,6 +112,9 @@ class CallStream:
                 continue
             for message in told.messages(observed.events):
                 await self._notify(message)
+            if observed.questions is not None:
+                await self._ask(observed, observed.questions)
+                return
             if observed.result is not None:
                 await self._answer(observed)
                 return
@@ -156,6 +162,12 @@ class CallStream:
         await self._exchange.complete(results.call_tool(observed.result, server_info()))
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
+
+    async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> None:
+        """The end of this request, not of its row: that waits for the client to come back with answers."""
+        state = RequestState(observed.request_id, observed.input_round)
+        await self._exchange.complete(call_rounds.required(self._call, self._exchange, state, questions))
+        self._ended = True
 
     async def _stored(self) -> Request | None:
         """This call's row, if it has one: also when it is only just being stored."""

@@ -137,7 +137,8 @@ class Tail:
         if isinstance(waiter, Listener):
             self._listeners.discard(waiter)
         else:
-            self._watchers.pop(waiter.request_id, None)
+            if self._watchers.get(waiter.request_id) is waiter:  # else the client has come back with answers already
+                del self._watchers[waiter.request_id]
         if not self._waited_for:
             self._end()
 

@@ -90,6 +90,28 @@ def running(request_id: str, within: float = 20.0) -> dict[str, Any]:
     return found
 
 
+def asking(request_id: str, within: float = 30.0) -> dict[str, Any]:
+    """What is asked, once the request asks."""
+    give_up_at = time.monotonic() + within
+    while (found := row(request_id))["status"] != "input_required":
+        if time.monotonic() > give_up_at or found["finished_at"] is not None:
+            raise TimeoutError(f"{found['tool']} does not ask: {found}")
+        time.sleep(0.005)
+    questions: dict[str, Any] = found["questions"]
+    return questions
+
+
+def answer(request_id: str, answers: dict[str, Any]) -> None:
+    """Answer what a request asks, and hand it to Celery again, as a server does."""
+    from mcp_app.lifecycle import input_rounds, publishing
+
+    found = row(request_id)
+    retry = input_rounds.Retry(jsonrpc_id=2, client_capabilities=found["client_capabilities"])
+    answered = input_rounds.answer(found["id"], found["input_round"], answers, {}, retry)
+    assert answered is not None
+    publishing.publish(answered)
+
+
 def events(request_id: str) -> list[tuple[str, dict[str, Any]]]:
     from mcp_app.models import RequestEvent
 

@@ -3,11 +3,12 @@
 from uuid import UUID, uuid4
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import cancellation, transitions
+from mcp_app.lifecycle import cancellation, input_rounds, transitions
 from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.input_rounds import Retry
 from mcp_app.lifecycle.transitions import Submission
 from mcp_app.models import Cancellation, Request, RequestEvent
-from mcp_app.states import CancelPolicy, Cause, EventKind, Outcome
+from mcp_app.states import CancelPolicy, Cause, EventKind, Outcome, Status
 
 OWNER = Principal(issuer="site", subject="7", client_id="editor", label="Ada", user_id="7")
 STRANGER = Principal(issuer="site", subject="8", client_id="editor", label="Eve", user_id="8")
@@ -52,6 +53,22 @@ def stopping(worker: UUID, cause: Cause = Cause.CLIENT, reason: str = "", **chan
     row = running(worker, **changes)
     assert cancel(row, cause, reason) == Outcome.ACCEPTED
     return fresh(row)
+
+
+QUESTIONS = {"name": {"method": "elicitation/create", "params": {"message": "Your name?"}}}
+ADA_SAYS = {"name": {"action": "accept", "content": {"name": "Ada"}}}
+
+
+def asking(worker: UUID, **changes) -> Request:
+    """A request that asks its client for input, for the first time."""
+    row = running(worker, **changes)
+    assert input_rounds.ask(row.pk, QUESTIONS, worker=worker) == Status.INPUT_REQUIRED
+    return fresh(row)
+
+
+def answer(row: Request, number: int = 1, answers=ADA_SAYS, again=None, **changes) -> Request | None:
+    retry = Retry(**{"jsonrpc_id": "retry"} | changes)
+    return input_rounds.answer(row.pk, number, answers, again or {}, retry)
 
 
 def fresh(row: Request) -> Request:

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from mcp_app.lifecycle import supervision, transitions
+from mcp_app.lifecycle import input_rounds, supervision, transitions
 from mcp_app.lifecycle.endings import final_result
 from mcp_app.lifecycle.events import Event
 from mcp_app.states import TERMINAL, TRANSITIONS, Cause, EventKind, Outcome, Stage, Status
@@ -71,6 +71,22 @@ class Life(RuleBasedStateMachine):
             assert worker in (self.owner, None)
             assert fenced == self.killer
             assert (written == Status.CANCELLED) <= (Outcome.ACCEPTED in self.told)
+
+    @rule(worker=workers)
+    def ask(self, worker):
+        written = input_rounds.ask(self.row.pk, rows.QUESTIONS, worker=worker)
+        if written is not None:
+            assert self.statuses[-1] == Status.RUNNING
+            assert worker == self.owner
+            assert not self.killer
+            assert written == (Status.CANCELLED if Outcome.ACCEPTED in self.told else Status.INPUT_REQUIRED)
+
+    @rule(number=st.integers(0, 2), again=st.booleans())
+    def answer(self, number, again):
+        before = rows.fresh(self.row)
+        taken = rows.answer(self.row, number, again=rows.QUESTIONS if again else None)
+        asked = before.status == Status.INPUT_REQUIRED and before.input_round == number
+        assert (taken is not None) == asked
 
     @rule()
     def lose(self):

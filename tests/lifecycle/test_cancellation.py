@@ -32,10 +32,10 @@ def test_cancelling_a_queued_request_closes_it_and_the_claim_refuses(worker):
 
 
 def test_a_request_that_waits_for_its_user_is_closed_at_once(worker):
-    row = rows.running(worker)
-    Request.objects.filter(pk=row.pk).update(status=Status.INPUT_REQUIRED)
+    row = rows.asking(worker)
     assert rows.cancel(row) == Outcome.ACCEPTED
     assert rows.fresh(row).status == Status.CANCELLED
+    assert rows.answer(row) is None
 
 
 def test_cancelling_a_running_request_stores_the_intent_and_claims_nothing(worker):

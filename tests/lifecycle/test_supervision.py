@@ -21,7 +21,7 @@ def later(seconds):
     """Let time pass for every row."""
     past = timedelta(seconds=seconds)
     Process.objects.update(heartbeat_at=F("heartbeat_at") - past)
-    for column in ("submitted_at", "published_at", "claimed_at", "deadline_at"):
+    for column in ("submitted_at", "queued_at", "published_at", "claimed_at", "deadline_at"):
         Request.objects.filter(**{f"{column}__isnull": False}).update(**{column: F(column) - past})
 
 
@@ -153,7 +153,7 @@ def test_an_unclaimed_request_is_published_again_after_twice_as_long_each_time(c
 def test_a_claimed_request_is_not_published_again(worker):
     row = rows.running(worker)
     later(9)
-    Request.objects.filter(pk=row.pk).update(submitted_at=Now() - timedelta(days=1))
+    Request.objects.filter(pk=row.pk).update(queued_at=Now() - timedelta(days=1))
     supervision.republish_unclaimed_requests()
     assert brokers.waiting(row.queue) == []
 
@@ -216,7 +216,7 @@ def test_a_step_that_fails_does_not_keep_the_others_from_their_work(worker, capl
     monkeypatch.setattr(supervision.publishing, "send", fail)
     waiting, late = rows.queued(), rows.running(worker, time_limit=1.0)
     later(9)
-    Request.objects.filter(pk=waiting.pk).update(submitted_at=Now() - timedelta(seconds=60))
+    Request.objects.filter(pk=waiting.pk).update(queued_at=Now() - timedelta(seconds=60))
     long_gone = Identity(ProcessRole.SERVER)
     processes.beat(long_gone)
     Process.objects.filter(boot_id=long_gone.boot_id).update(heartbeat_at=Now() - timedelta(days=2))

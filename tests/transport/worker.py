@@ -8,12 +8,14 @@ from uuid import UUID
 
 from celery import current_app
 
-from mcp_app.lifecycle import processes, transitions
+from mcp_app.catalogue.questions import Form
+from mcp_app.lifecycle import input_rounds, processes, transitions
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Request
 from mcp_app.states import EventKind, ProcessRole, Status
 
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["n"]}
 PATIENCE = 10.0
 """Seconds after which a test has failed."""
 
@@ -59,6 +61,11 @@ class Worker:
         """A line at each level, in one write; each says its level."""
         lines = [Event(EventKind.LOG, {"level": level, "data": level, "logger": "tool"}) for level in levels]
         assert await in_thread(transitions.record, request_id, lines)
+
+    async def ask(self, request_id: UUID, **questions: Any) -> Status | None:
+        """Ask the client's user to fill in a form of one field each, a number from 1 to 9."""
+        asked = {key: Form(message, NUMBER).request() for key, message in questions.items()}
+        return await in_thread(input_rounds.ask, request_id, asked, worker=self.identity.boot_id)
 
     async def finish(self, request_id: UUID, status: Status = Status.COMPLETED, text: str = "done") -> Status | None:
         result = {"content": [{"type": "text", "text": text}]} if status == Status.COMPLETED else None

@@ -1,0 +1,144 @@
+"""Forms: what a user may be asked to fill in, as the flat subset of JSON Schema that every client can show.
+
+A form is a pydantic model or a dictionary; its fields are text, numbers, booleans and choices. Refuses what a client
+could not draw (nested objects, unions, patterns) and what must not pass through one (passwords, tokens, links).
+Source: 2026-07-28 client/elicitation "Requested Schema", "Form Mode Security", "Safe URL Handling".
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
+
+from mcp_app.catalogue.errors import InvalidForm
+
+Schema = type[BaseModel] | Mapping[str, Any]
+
+_TEXTS: Final = {"title": str, "description": str}
+_STRING: Final = {**_TEXTS, "minLength": int, "maxLength": int, "format": str, "default": str}
+_NUMBER: Final = {**_TEXTS, "minimum": float, "maximum": float, "default": float}
+_CHOICES: Final = list[str]
+_MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "string": _STRING,
+    "integer": {**_NUMBER, "default": int},
+    "number": _NUMBER,
+    "boolean": {**_TEXTS, "default": bool},
+    "enum": {**_TEXTS, "enum": _CHOICES, "enumNames": _CHOICES, "default": str},
+    "oneOf": {**_TEXTS, "oneOf": list[dict[str, str]], "default": str},
+    "array": {**_TEXTS, "minItems": int, "maxItems": int, "items": dict[str, Any], "default": _CHOICES},
+}
+"""By kind of field, the members besides `type` that its schema may have, and their types."""
+_FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
+_SECRETS: Final = frozenset(
+    {"password", "passwd", "passphrase", "passcode", "secret", "secrets", "token", "credential", "credentials"}
+    | {"apikey", "cvv", "cvc", "pin"}
+)
+_SECRET_PAIRS: Final = frozenset({("api", "key"), ("private", "key"), ("access", "key"), ("secret", "key")})
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def requested_schema(schema: Schema) -> dict[str, Any]:
+    """The `requestedSchema` of a form. Raises `InvalidForm`, with a sentence that says what to change."""
+    try:
+        if isinstance(schema, type):
+            return _of_model(schema)
+        return _checked(schema)
+    except ValueError as error:
+        name = schema.__name__ if isinstance(schema, type) else "The schema"
+        raise InvalidForm(f"{name} cannot be a form: {str(error).rstrip('.')}.") from error
+
+
+@lru_cache(maxsize=256)
+def _of_model(model: type[BaseModel]) -> dict[str, Any]:
+    try:
+        schema = model.model_json_schema()
+    except PydanticInvalidForJsonSchema as error:
+        raise ValueError(f"a field has no JSON Schema: {error.message}") from error
+    definitions = schema.get("$defs", {})
+    fields = {name: _plain(field, definitions) for name, field in schema.get("properties", {}).items()}
+    form: dict[str, Any] = {"type": "object", "properties": fields}
+    if required := schema.get("required"):
+        form["required"] = required
+    return _checked(form)
+
+
+def _plain(field: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """A field without references, and with a choice of one as a choice."""
+    if (reference := field.get("$ref")) is not None:
+        target = definitions.get(str(reference).removeprefix("#/$defs/"), {})
+        field = {**target, **{name: value for name, value in field.items() if name != "$ref"}}
+    if isinstance(items := field.get("items"), Mapping):
+        only = _plain(items, definitions)
+        field = {**field, "items": {name: value for name, value in only.items() if name not in _TEXTS}}
+    if "const" in field:
+        field = {**{name: value for name, value in field.items() if name != "const"}, "enum": [field["const"]]}
+    return dict(field)
+
+
+def _checked(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if schema.get("type") != "object" or not isinstance(properties := schema.get("properties"), Mapping):
+        raise ValueError('it is an object: {"type": "object", "properties": {…}}')
+    if extra := sorted(set(schema) - {"$schema", "type", "properties", "required"}):
+        raise ValueError(f"it may not have {', '.join(extra)}")
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not set(required) <= set(properties):
+        raise ValueError("required is a list of names of its properties")
+    for name, field in properties.items():
+        if fault := _fault(name, field):
+            raise ValueError(f"{name}: {fault}")
+    return dict(schema)
+
+
+def _fault(name: str, field: Any) -> str | None:
+    if not isinstance(field, Mapping):
+        return "a field is described by an object"
+    if "anyOf" in field or isinstance(field.get("type"), list):
+        return "a form knows no unions and no null; give an optional field a default of its type"
+    hidden = field.get("format") == "password" or field.get("writeOnly")
+    if hidden or _is_secret(name) or _is_secret(field.get("title")):
+        return "secrets do not pass through a client; ask for them on a page of your own (elicit_url)"
+    if any("http://" in text or "https://" in text for text in (str(field.get(each, "")) for each in _TEXTS)):
+        return "a form holds no links; send the user to a page with elicit_url"
+    kind = next((each for each in ("enum", "oneOf") if each in field), field.get("type"))
+    if kind not in _MEMBERS or (kind in ("enum", "oneOf") and field.get("type") != "string"):
+        return "a field is a string, a number, an integer, a boolean, or a choice of strings"
+    return _member_fault(_MEMBERS[str(kind)], field) or _choice_fault(field)
+
+
+def _member_fault(known: Mapping[str, Any], field: Mapping[str, Any]) -> str | None:
+    for member, value in field.items():
+        if member == "type":
+            continue
+        if member not in known:
+            return f"{member} is not among what a form's field may have ({', '.join(known)})"
+        try:
+            TypeAdapter(known[member]).validate_python(value, strict=True)
+        except ValidationError:
+            return f"{member} has a value of the wrong type"
+    if "format" in field and field["format"] not in _FORMATS:
+        return f"format is one of {', '.join(sorted(_FORMATS))}"
+    return None
+
+
+def _choice_fault(field: Mapping[str, Any]) -> str | None:
+    if "enumNames" in field and len(field["enumNames"]) != len(field["enum"]):
+        return "enumNames has a name for each value of enum"
+    if any(set(choice) != {"const", "title"} for choice in field.get("oneOf", ())):
+        return "each alternative of oneOf is a const and its title"
+    if field.get("type") != "array":
+        return None
+    items = field.get("items", {})
+    if set(items) == {"type", "enum"}:
+        return _member_fault({"enum": _CHOICES}, items) if items["type"] == "string" else "the choices are strings"
+    if set(items) == {"anyOf"} and all(set(choice) == {"const", "title"} for choice in items["anyOf"]):
+        return None
+    return "a list is a choice among strings: items is an enum, or an anyOf of consts and titles"
+
+
+def _is_secret(text: Any) -> bool:
+    words = [word.lower() for word in _WORD.findall(str(text or ""))]
+    return not _SECRETS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(pairwise(words))

@@ -1,0 +1,215 @@
+"""What a tool may ask of its client, and what counts as an answer.
+
+A question is an InputRequest with the client capability that it needs and a reading of its answer. Refuses answers that
+are none (`MalformedAnswer`), tells those that do not fit what was asked (`UnfitAnswer`), and links that a client should
+not open. Source: 2026-07-28 basic/patterns/mrtr, client/elicitation, client/sampling, client/roots.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, cast, overload
+from urllib.parse import urlsplit
+
+import mcp_types
+from django.conf import settings as django_settings
+from pydantic import BaseModel, ValidationError
+
+from mcp_app.catalogue import dialects
+from mcp_app.catalogue.errors import InvalidForm, MalformedAnswer, UnfitAnswer
+from mcp_app.catalogue.forms import requested_schema
+from mcp_app.catalogue.violations import sentence
+
+ELICIT: Final = "elicitation/create"
+SAMPLE: Final = "sampling/createMessage"
+LIST_ROOTS: Final = "roots/list"
+MAX_EVALUATIONS: Final = 10_000
+MAX_PROBLEM_CHARS: Final = 300
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_AGAIN: Final = "\n\nThe last answer did not fit: "
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What a user did with a question. `content` is what was filled in; None unless accepted."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: T | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.action == "accept"
+
+
+class Question(Protocol[T_co]):
+    """Something to be asked: one entry of `inputRequests`."""
+
+    @property
+    def capability(self) -> Mapping[str, Any]:
+        """The client capabilities it needs: a ClientCapabilities object."""
+
+    def request(self) -> dict[str, Any]:
+        """The InputRequest: method and params."""
+
+    def read(self, answer: Any) -> T_co:
+        """The answer for the tool. Raises `MalformedAnswer`, `UnfitAnswer`."""
+
+
+class Form(Generic[T]):
+    """Ask the user to fill in a form: a pydantic model, or a JSON Schema of the flat subset (see `forms`).
+
+    Raises `InvalidForm` where the schema cannot be a form: made at a module's top, while that is imported.
+    """
+
+    capability: ClassVar[Mapping[str, Any]] = {"elicitation": {"form": {}}}
+
+    @overload
+    def __init__(self: "Form[M]", message: str, schema: type[M]) -> None: ...
+    @overload
+    def __init__(self: "Form[dict[str, Any]]", message: str, schema: Mapping[str, Any]) -> None: ...
+    def __init__(self, message: str, schema: Any) -> None:
+        self.message = message
+        self.schema = requested_schema(schema)
+        self._model: type[BaseModel] | None = schema if isinstance(schema, type) else None
+
+    def request(self) -> dict[str, Any]:
+        params = {"mode": "form", "message": self.message, "requestedSchema": self.schema}
+        return {"method": ELICIT, "params": params}
+
+    def read(self, answer: Any) -> Answer[T]:
+        result = check(self.request(), answer)
+        if result["action"] != "accept":
+            return Answer(result["action"])
+        content = result["content"]
+        return Answer("accept", cast("T", content if self._model is None else self._filled(self._model, content)))
+
+    @staticmethod
+    def _filled(model: type[BaseModel], content: dict[str, Any]) -> BaseModel:
+        try:
+            return model.model_validate(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise UnfitAnswer(f"{where}: {first['msg']}"[:MAX_PROBLEM_CHARS]) from None
+
+
+class Link:
+    """Send the user to a page, for what must not pass through the client: `https:`, or loopback under DEBUG.
+
+    Accepted means that the user agreed to open it, not that anything was done there. The page must make sure that its
+    visitor is the one who called. Put nothing into the address that identifies a user or opens a door.
+    """
+
+    capability: ClassVar[Mapping[str, Any]] = {"elicitation": {"url": {}}}
+
+    def __init__(self, message: str, url: str) -> None:
+        parts = urlsplit(url)
+        secure = parts.scheme == "https" and bool(parts.hostname)
+        local = parts.scheme == "http" and parts.hostname in _LOOPBACK and django_settings.DEBUG
+        if not (secure or local) or parts.username is not None or re.search(r"[\s\x00-\x1f]", url):
+            raise InvalidForm(f"{url!r} cannot be sent to a user: it is an https: address without a user's name.")
+        self.message, self.url = message, url
+
+    def request(self) -> dict[str, Any]:
+        return {"method": ELICIT, "params": {"mode": "url", "message": self.message, "url": self.url}}
+
+    def read(self, answer: Any) -> Answer[None]:
+        return Answer(check(self.request(), answer)["action"])
+
+
+class Sampling:
+    """Ask the client's model. Deprecated by the specification: for clients that have nothing else.
+
+    `messages`: a text, or SamplingMessages. `max_tokens`: at most so many in the answer. Offers no tools and includes
+    no context.
+    """
+
+    capability: ClassVar[Mapping[str, Any]] = {"sampling": {}}
+
+    def __init__(
+        self,
+        messages: str | Sequence[mcp_types.SamplingMessage],
+        *,
+        max_tokens: int,
+        system_prompt: str | None = None,
+        temperature: float | None = None,
+        stop_sequences: list[str] | None = None,
+        model_preferences: mcp_types.ModelPreferences | None = None,
+    ) -> None:
+        if isinstance(messages, str):
+            text = mcp_types.TextContent(type="text", text=messages)
+            messages = [mcp_types.SamplingMessage(role="user", content=text)]
+        self._params = mcp_types.CreateMessageRequestParams(
+            messages=list(messages),
+            max_tokens=max_tokens,
+            system_prompt=system_prompt,
+            temperature=temperature,
+            stop_sequences=stop_sequences,
+            model_preferences=model_preferences,
+        )
+
+    def request(self) -> dict[str, Any]:
+        return {"method": SAMPLE, "params": self._params.model_dump(mode="json", by_alias=True, exclude_none=True)}
+
+    def read(self, answer: Any) -> mcp_types.CreateMessageResult:
+        return mcp_types.CreateMessageResult.model_validate(check(self.request(), answer), by_name=False)
+
+
+class Roots:
+    """Ask for the folders that the client lets servers work on. Deprecated by the specification."""
+
+    capability: ClassVar[Mapping[str, Any]] = {"roots": {}}
+
+    def request(self) -> dict[str, Any]:
+        return {"method": LIST_ROOTS, "params": {}}
+
+    def read(self, answer: Any) -> list[mcp_types.Root]:
+        return list(mcp_types.ListRootsResult.model_validate(check(self.request(), answer), by_name=False).roots)
+
+
+_RESULTS: Final[Mapping[str, type[BaseModel]]] = {
+    ELICIT: mcp_types.ElicitResult,
+    SAMPLE: mcp_types.CreateMessageResult,
+    LIST_ROOTS: mcp_types.ListRootsResult,
+}
+
+
+def check(request: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+    """An answer to an InputRequest, reduced to what it means. Raises `MalformedAnswer`, `UnfitAnswer`."""
+    try:
+        parsed = _RESULTS[request["method"]].model_validate(answer, by_name=False)
+    except ValidationError:
+        raise MalformedAnswer(f"it is no result of {request['method']}") from None
+    if not isinstance(parsed, mcp_types.ElicitResult):
+        return dict(answer)
+    if parsed.action != "accept" or request["params"].get("mode") == "url":
+        return {"action": parsed.action}
+    content = answer.get("content") or {}
+    if problem := _misfit(request["params"]["requestedSchema"], content):
+        raise UnfitAnswer(problem)
+    return {"action": "accept", "content": content}
+
+
+def again(request: Mapping[str, Any], problem: str) -> dict[str, Any]:
+    """The same question for a user whose last answer did not fit."""
+    params = dict(request["params"])
+    params["message"] = params["message"].split(_AGAIN)[0] + _AGAIN + problem
+    return {**request, "params": params}
+
+
+def _misfit(schema: Mapping[str, Any], content: Mapping[str, Any]) -> str | None:
+    try:
+        json.dumps(content, allow_nan=False)
+        with dialects.bounded(MAX_EVALUATIONS):
+            error = next(dialects.validator(schema).iter_errors(content), None)
+    except (dialects.TooCostlyError, ValueError):
+        return "it is too large, or holds a number out of range"
+    if error is None:
+        return None
+    place = ".".join(map(str, error.absolute_path))
+    return f"{place}: {sentence(error)}"[:MAX_PROBLEM_CHARS] if place else sentence(error)[:MAX_PROBLEM_CHARS]

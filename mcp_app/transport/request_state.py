@@ -1,0 +1,58 @@
+"""`requestState`: what a client brings back with its answers, sealed so that it proves where it came from.
+
+It names a request and its round and is bound to who asked what: principal, method, name, arguments. Signed with the
+site's SECRET_KEY, so every server process reads it, and its fallbacks; it expires, and its round is used once
+(`lifecycle.input_rounds`). Refuses everything else without saying why. Source: 2026-07-28 basic/patterns/mrtr "Server
+Requirements".
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.core import signing
+
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import settings
+
+_SALT = "mcp_app.request_state"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a state is bound to: the request that it was the response to, and whose that was."""
+
+    principal: Principal
+    method: str
+    name: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        who = (self.principal.issuer, self.principal.subject, self.principal.client_id)
+        what = json.dumps([*who, self.method, self.name, self.arguments], sort_keys=True)
+        return hashlib.sha256(what.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestState:
+    """A round of a request."""
+
+    request_id: UUID
+    number: int
+
+
+def seal(state: RequestState, origin: Origin) -> str:
+    return signing.dumps([state.request_id.hex, state.number, origin.digest], salt=_SALT)
+
+
+def unseal(sealed: str, origin: Origin) -> RequestState | None:
+    """The state, if it was sealed here for this origin and has not expired; None for anything else."""
+    try:
+        request_id, number, digest = signing.loads(sealed, salt=_SALT, max_age=settings.MAX_INPUT_SECONDS)
+    except (signing.BadSignature, ValueError):
+        return None
+    return RequestState(UUID(request_id), number) if digest == origin.digest else None

@@ -1,0 +1,128 @@
+"""Forms: the flat subset of JSON Schema (2026-07-28 client/elicitation), and no secrets in it."""
+
+import datetime as dt
+import enum
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import AnyUrl, BaseModel, Field, SecretStr
+
+from mcp_app.catalogue.errors import InvalidForm, InvalidTool
+from mcp_app.catalogue.forms import requested_schema
+from mcp_app.catalogue.registry import tool
+
+
+class Size(enum.StrEnum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Everything(BaseModel):
+    """A docstring, which is no part of a form."""
+
+    name: str = Field(title="Your name", max_length=20)
+    age: int = Field(ge=0, le=150, default=30)
+    score: float = 95.5
+    member: bool = True
+    day: dt.date
+    page: AnyUrl
+    size: Size = Size.SMALL
+    only: Literal["this"] = "this"
+    colour: Literal["red", "green"] = "red"
+    toppings: Annotated[list[Literal["ham", "olives"]], Field(min_length=1)]
+    sizes: list[Size] = []
+
+
+def field(**members):
+    return {"type": "object", "properties": {"x": members}}
+
+
+def test_a_model_of_plain_fields_is_a_form():
+    form = requested_schema(Everything)
+    assert set(form) == {"type", "properties", "required"}
+    assert form["required"] == ["name", "day", "page", "toppings"]
+    fields = form["properties"]
+    assert fields["name"] == {"type": "string", "title": "Your name", "maxLength": 20}
+    assert fields["age"] == {"type": "integer", "title": "Age", "minimum": 0, "maximum": 150, "default": 30}
+    assert fields["size"] == {"type": "string", "title": "Size", "enum": ["small", "large"], "default": "small"}
+    assert fields["only"]["enum"] == ["this"]
+    assert fields["toppings"]["items"] == {"type": "string", "enum": ["ham", "olives"]}
+    assert fields["sizes"]["items"] == {"type": "string", "enum": ["small", "large"]}
+    assert fields["day"]["format"] == "date"
+    assert fields["page"]["format"] == "uri"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {}},
+        field(type="string", format="email", default="a@example.com", description="Where to write"),
+        field(type="string", enum=["a", "b"], enumNames=["A", "B"]),
+        field(type="string", oneOf=[{"const": "a", "title": "A"}], default="a"),
+        field(type="array", items={"anyOf": [{"const": "a", "title": "A"}]}, minItems=1, default=["a"]),
+        field(type="integer", minimum=1) | {"$schema": "https://json-schema.org/draft/2020-12/schema"},
+        field(type="integer", title="Tokens to spend"),
+    ],
+    ids=str,
+)
+def test_the_subset_passes_as_it_stands(schema):
+    assert requested_schema(schema) == schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "string"}, "it is an object"),
+        ({"type": "object", "properties": {}, "additionalProperties": False}, "may not have additionalProperties"),
+        ({"type": "object", "properties": {}, "required": ["x"]}, "required is a list of names"),
+        (field(type="object", properties={}), "a field is a string"),
+        (field(type=["string", "null"]), "no unions and no null"),
+        (field(anyOf=[{"type": "string"}, {"type": "null"}]), "no unions and no null"),
+        (field(type="string", pattern="^a$"), "pattern is not among"),
+        (field(type="string", format="ipv4"), "format is one of"),
+        (field(type="integer", default="1"), "default has a value of the wrong type"),
+        (field(type="integer", enum=[1, 2]), "a field is a string"),
+        (field(type="string", enum=["a"], enumNames=["A", "B"]), "a name for each value"),
+        (field(type="string", oneOf=[{"const": "a"}]), "a const and its title"),
+        (field(type="array", items={"type": "string"}), "a choice among strings"),
+        (field(type="array", items={"type": "integer", "enum": [1]}), "the choices are strings"),
+        (field(type="string", description="See https://example.com"), "holds no links"),
+        (field(type="string", format="password"), "secrets do not pass"),
+        (field(type="string", title="Your API key"), "secrets do not pass"),
+        ({"type": "object", "properties": {"accessToken": {"type": "string"}}}, "secrets do not pass"),
+        ({"type": "object", "properties": {"new_password": {"type": "string"}}}, "secrets do not pass"),
+    ],
+    ids=str,
+)
+def test_anything_else_is_refused_with_what_to_change(schema, words):
+    with pytest.raises(InvalidForm, match=words):
+        requested_schema(schema)
+
+
+class Nested(BaseModel):
+    inner: Everything
+
+
+class Optional(BaseModel):
+    name: str | None = None
+
+
+class Secret(BaseModel):
+    word: SecretStr
+
+
+class Undrawable(BaseModel):
+    when: dt.timedelta
+
+
+@pytest.mark.parametrize("model", [Nested, Optional, Secret, Undrawable])
+def test_a_model_that_is_no_form_is_refused_by_name_when_its_tool_is_registered(model):
+    with pytest.raises(InvalidForm, match=f"{model.__name__} cannot be a form"):
+        requested_schema(model)
+
+    def ask() -> str:
+        """Ask."""
+        return ""
+
+    with pytest.raises(InvalidTool, match=r"The tool 'ask' .* cannot be offered: "):
+        tool(asks=[Everything, model])(ask)

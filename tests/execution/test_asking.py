@@ -1,0 +1,115 @@
+"""Tools that ask (2026-07-28 basic/patterns/mrtr): replayed from their start by a real worker, with what is known."""
+
+import textwrap
+
+from tests.execution import driver
+
+BOTH = {"elicitation": {"form": {}, "url": {}}}
+ACCEPTED = {"action": "accept", "content": {"n": 3}}
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+def submit(site, code, tool="python", capabilities=BOTH):
+    source = f"NUMBER = {NUMBER!r}\n{textwrap.dedent(code)}"
+    return site.submit(tool, {"code": source}, client_capabilities=capabilities)
+
+
+def text(ended):
+    return ended["result"]["content"][0]["text"]
+
+
+def test_a_tool_runs_again_with_each_answer_and_does_once_what_it_asked_for(one_slot, tmp_path):
+    lines = tmp_path / "lines"
+    request_id = one_slot.submit("order", {"path": str(lines)}, client_capabilities=BOTH)
+    asked = one_slot.ask(driver.asking, request_id)
+    assert list(asked) == ["order"]
+    assert asked["order"]["params"]["requestedSchema"]["required"] == ["quantity"]
+    one_slot.ask(driver.answer, request_id, {"order": {"action": "accept", "content": {"quantity": 2}}})
+    asked = one_slot.ask(driver.asking, request_id)
+    assert asked["sure"]["params"]["message"] == "2, really?"
+    one_slot.ask(driver.answer, request_id, {"sure": {"action": "decline"}})
+    assert text(one_slot.ended(request_id)) == "17: 2 small, decline"
+    assert lines.read_text().split() == ["run", "reserved", "run", "run"]
+
+
+def test_the_worker_is_free_while_a_person_thinks(one_slot):
+    waiting = submit(one_slot, "answer = ctx.elicit('n', 'How many?', NUMBER).content['n']")
+    one_slot.ask(driver.asking, waiting)
+    assert one_slot.text("pid")
+    one_slot.ask(driver.answer, waiting, {"n": ACCEPTED})
+    assert text(one_slot.ended(waiting)) == "3"
+
+
+def test_a_question_passes_through_except_exception_and_finally(one_slot):
+    code = """
+        try:
+            try:
+                answer = ctx.elicit('n', 'How many?', NUMBER).action
+            except Exception:
+                answer = "swallowed"
+        finally:
+            ctx.log("info", "cleaned up")
+    """
+    request_id = submit(one_slot, code)
+    one_slot.ask(driver.asking, request_id)
+    one_slot.ask(driver.answer, request_id, {"n": {"action": "cancel"}})
+    assert text(one_slot.ended(request_id)) == "cancel"
+
+
+def test_tasks_of_an_async_tool_that_ask_together_are_one_round(one_slot):
+    code = """
+        async def main():
+            async def ask(key):
+                return ctx.elicit(key, 'How many?', NUMBER).content['n']
+            token = await ctx.aonce('token', lambda: asyncio.sleep(0, 'kept'))
+            async with asyncio.TaskGroup() as group:
+                found = [group.create_task(ask(key)) for key in ('a', 'b')]
+            return f"{token} {[each.result() for each in found]}"
+    """
+    request_id = submit(one_slot, code, tool="python_async")
+    assert list(one_slot.ask(driver.asking, request_id)) == ["a", "b"]
+    one_slot.ask(driver.answer, request_id, {"a": ACCEPTED, "b": ACCEPTED})
+    assert text(one_slot.ended(request_id)) == "kept [3, 3]"
+
+
+def test_an_answer_that_only_the_model_refuses_is_asked_again(one_slot, tmp_path):
+    request_id = one_slot.submit("order", {"path": str(tmp_path / "lines")}, client_capabilities=BOTH)
+    one_slot.ask(driver.asking, request_id)
+    one_slot.ask(driver.answer, request_id, {"order": {"action": "accept", "content": {"quantity": 10}}})
+    message = one_slot.ask(driver.asking, request_id)["order"]["params"]["message"]
+    assert message.startswith("How many, and how large?\n\nThe last answer did not fit: quantity: ")
+    assert one_slot.cancel(request_id) == "accepted"
+    assert one_slot.ended(request_id)["status"] == "cancelled"
+
+
+def test_a_client_that_cannot_be_asked_ends_the_call_in_words_that_a_tool_may_catch(one_slot):
+    ended = one_slot.ended(submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}))
+    assert (ended["status"], ended["result"]["isError"]) == ("failed", True)
+    assert text(ended) == "This call needs a client that declares the capability elicitation form."
+    url_only = {"elicitation": {"url": {}}}
+    caught = one_slot.ended(one_slot.submit("ask_if_possible", {}, client_capabilities=url_only))
+    assert caught["status"] == "completed"
+    assert "elicitation form" in text(caught)
+
+
+def test_a_question_cannot_be_asked_inside_a_shield_and_no_key_twice(one_slot):
+    code = """
+        try:
+            with ctx.shield():
+                ctx.elicit('n', 'How many?', NUMBER)
+        except RuntimeError as error:
+            answer = str(error)
+        try:
+            ctx.elicit('n', 'How much?', NUMBER)
+        except ValueError as error:
+            answer += str(error)
+    """
+    said = text(one_slot.ended(submit(one_slot, code)))
+    assert "cannot be asked inside shield()" in said
+    assert "'n' is used for two questions" in said
+
+
+def test_what_is_done_once_is_plain_json(one_slot):
+    ended = one_slot.ended(submit(one_slot, "ctx.once('x', lambda: object())"))
+    assert ended["error"]["type"] == "TypeError"
+    assert ended["kept"] == {}

@@ -1,0 +1,27 @@
+"""What a client declares (2026-07-28 client/elicitation "Capabilities")."""
+
+import pytest
+
+from mcp_app.protocol.capabilities import declared
+
+FORM = {"elicitation": {"form": {}}}
+URL = {"elicitation": {"url": {}}}
+
+
+@pytest.mark.parametrize(
+    ("required", "capabilities", "holds"),
+    [
+        ({}, {}, True),
+        (FORM, {}, False),
+        (FORM, {"elicitation": {}}, True),
+        (FORM, {"elicitation": {"form": {}, "url": {}}}, True),
+        (FORM, URL, False),
+        (URL, {"elicitation": {}}, False),
+        (URL, URL, True),
+        ({"elicitation": {}}, URL, True),
+        ({"sampling": {"tools": {}}}, {"sampling": {}}, False),
+        ({"roots": {}}, {"roots": {}, "sampling": {}}, True),
+    ],
+)
+def test_an_empty_elicitation_means_forms_and_everything_else_what_it_says(required, capabilities, holds):
+    assert declared(required, capabilities) == holds

@@ -1,0 +1,58 @@
+"""A requestState opens for the one it was made for, and for nobody else (2026-07-28 basic/patterns/mrtr)."""
+
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+from django.core import signing
+
+from mcp_app.auth.principal import Principal
+from mcp_app.transport.request_state import Origin, RequestState, seal, unseal
+
+ADA = Principal(issuer="site", subject="7", client_id="editor", label="Ada")
+ORIGIN = Origin(ADA, "tools/call", "dig", {"depth": 3, "where": {"x": 1, "y": 2}})
+STATE = RequestState(uuid4(), 2)
+
+
+def test_a_state_opens_for_the_same_request_however_its_members_are_ordered():
+    same = replace(ORIGIN, arguments={"where": {"y": 2, "x": 1}, "depth": 3})
+    assert unseal(seal(STATE, ORIGIN), same) == STATE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"principal": replace(ADA, subject="8")},
+        {"principal": replace(ADA, client_id="browser")},
+        {"principal": replace(ADA, issuer="elsewhere")},
+        {"method": "prompts/get"},
+        {"name": "fill"},
+        {"arguments": {"depth": 3}},
+        {"arguments": {"depth": "3", "where": {"x": 1, "y": 2}}},
+    ],
+    ids=str,
+)
+def test_a_state_is_bound_to_principal_method_name_and_arguments(change):
+    assert unseal(seal(STATE, ORIGIN), replace(ORIGIN, **change)) is None
+
+
+@pytest.mark.parametrize("forged", ["", "a", "a:b:c", "\ud800", "::", "é" * 9])
+def test_what_was_not_sealed_here_does_not_open(forged):
+    assert unseal(forged, ORIGIN) is None
+
+
+def test_every_character_of_a_state_counts():
+    sealed = seal(STATE, ORIGIN)
+    for place in range(0, len(sealed), 7):
+        other = "A" if sealed[place] != "A" else "B"
+        assert unseal(sealed[:place] + other + sealed[place + 1 :], ORIGIN) is None
+
+
+def test_another_signature_of_the_site_opens_nothing():
+    assert unseal(signing.dumps([STATE.request_id.hex, 2, ORIGIN.digest]), ORIGIN) is None
+
+
+def test_a_state_expires(configure):
+    sealed = seal(STATE, ORIGIN)
+    configure(MAX_INPUT_SECONDS=-1.0)
+    assert unseal(sealed, ORIGIN) is None
