@@ -178,6 +178,21 @@ def test_what_is_missing_is_asked_again_with_a_new_state_and_without_a_run(worke
     run(scenario())
 
 
+def test_nothing_is_asked_again_of_a_client_that_does_not_declare_it_any_more(worker: Worker) -> None:
+    async def scenario() -> None:
+        asking, result = await ask(worker)
+        before = await in_thread(everything, asking)
+        body = retry(result["requestState"], answers={})
+        body["params"]["_meta"][META + "clientCapabilities"] = {"elicitation": {"url": {}}}
+        connection = await post(body)
+        error = (await connection.json())["error"]
+        assert (connection.status, error["code"]) == (400, -32021)
+        assert error["data"] == {"requiredCapabilities": {"elicitation": {"form": {}}}}
+        assert await in_thread(everything, asking) == before
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("content", [{"n": 10}, {"n": "3"}, {}, None, {"n": True}], ids=repr)
 def test_an_answer_that_does_not_fit_its_form_is_asked_again_with_the_reason(worker: Worker, content: Any) -> None:
     async def scenario() -> None:
