@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance import programs
 from tests.acceptance.stack import Server, Stack
+from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import META, Connection, call, text
 
 CLIENT = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {"elicitation": {}}}
@@ -27,6 +29,16 @@ def asked(connection: Connection, *keys: str) -> str:
     return str(result["requestState"])
 
 
+def kill_workers(stack: Stack) -> None:
+    """Kill every worker, and have others in their place."""
+    killed = set(stack.workers().values())
+    assert killed
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not any(map(programs.is_alive, killed)), "the workers are dead")
+    stack.restore_workers()
+
+
 @pytest.fixture
 def second(stack: Stack) -> Any:
     """A server process beside the first, which a test may also kill."""
@@ -42,10 +54,7 @@ def test_an_answer_goes_to_another_server_and_a_killed_worker_changes_nothing(
 ) -> None:
     first, path = stack.servers[0], tmp_path / "lines"
     state = asked(post(stack, first, path), "order")
-    [_, *_] = workers = stack.workers()
-    for pid in workers.values():
-        os.kill(pid, signal.SIGKILL)
-    stack.restore_workers()
+    kill_workers(stack)
     quantity = {"order": {"action": "accept", "content": {"quantity": 2}}}
     state = asked(post(stack, second, path, requestState=state, inputResponses=quantity), "sure")
     second.program.kill()
