@@ -122,6 +122,22 @@ class Link:
         return Answer(check(self.request(), answer)["action"])
 
 
+class Page(Link):
+    """Send the user to a page of this site; accepted when it was completed. `left`: what it left behind, if it was."""
+
+    def __init__(self, message: str, url: str, left: Sequence[Any]) -> None:
+        super().__init__(message, url)
+        self._left = left
+
+    def read(self, answer: Any) -> Answer[Any]:
+        consent = super().read(answer)
+        if not consent.accepted:
+            return consent
+        if not self._left:
+            raise UnfitAnswer("the page is not completed yet.")
+        return Answer("accept", self._left[0])
+
+
 class Sampling:
     """Ask the client's model. Deprecated by the specification: for clients that have nothing else.
 
