@@ -24,6 +24,8 @@ class Defaults:
     INSTRUCTIONS: str | None = None
     """What `server/discover` tells a model about this server."""
 
+    PUBLIC_URL: str | None = None
+    """Where users reach the site, as `https://example.com`: for the pages that tools send them to."""
     ALLOWED_HOSTS: list[str] | None = None
     """Host headers served; None follows Django's ALLOWED_HOSTS (and loopback names under DEBUG)."""
     ALLOWED_ORIGINS: list[str] = []

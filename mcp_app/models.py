@@ -95,6 +95,7 @@ class Request(models.Model):
     input_round = models.PositiveIntegerField(default=0, help_text=_("how often its client was asked for input"))
     questions = models.JSONField(default=dict, help_text=_("what is asked now: an InputRequests object"))
     answers = models.JSONField(default=dict, help_text=_("what was answered so far: an InputResponses object"))
+    visited = models.JSONField(default=dict, help_text=_("what its user did on the pages it sent them to, by key"))
     kept = models.JSONField(default=dict, help_text=_("what the tool wanted done once, by its key"))
 
     cancel_requested_at = models.DateTimeField(null=True)

@@ -147,6 +147,8 @@ def _payloads(row: Request) -> Iterator[Payload]:
         yield Payload("Asked of its client", json_excerpt(row.questions))
     if row.answers:
         yield Payload("Answered", json_excerpt(row.answers))
+    if row.visited:
+        yield Payload("Done on its pages", json_excerpt(row.visited))
     if row.kept:
         yield Payload("Done once", json_excerpt(row.kept))
     if row.result is not None:

@@ -105,7 +105,7 @@ def _log(data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _input(data: Mapping[str, Any]) -> tuple[str, str]:
-    for what in ("asked", "answered"):
+    for what in ("asked", "answered", "visited"):
         if isinstance(values := data.get(what), Mapping):
             return f"{what} {', '.join(map(str, values))}", as_json(values)
     return "", as_json(data)

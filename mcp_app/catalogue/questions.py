@@ -7,7 +7,7 @@ not open. Source: 2026-07-28 basic/patterns/mrtr, client/elicitation, client/sam
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, cast, overload
 from urllib.parse import urlsplit
@@ -122,6 +122,22 @@ class Link:
         return Answer(check(self.request(), answer)["action"])
 
 
+class Page(Link):
+    """Send the user to a page of this site; accepted when it was completed. `left`: what it left behind, if it was."""
+
+    def __init__(self, message: str, url: str, left: Sequence[Any]) -> None:
+        super().__init__(message, url)
+        self._left = left
+
+    def read(self, answer: Any) -> Answer[Any]:
+        consent = super().read(answer)
+        if not consent.accepted:
+            return consent
+        if not self._left:
+            raise UnfitAnswer("the page is not completed yet.")
+        return Answer("accept", self._left[0])
+
+
 class Sampling:
     """Ask the client's model. Deprecated by the specification: for clients that have nothing else.
 
@@ -193,6 +209,17 @@ def check(request: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     if problem := _misfit(request["params"]["requestedSchema"], content):
         raise UnfitAnswer(problem)
     return {"action": "accept", "content": content}
+
+
+def capability(requests: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a client must declare to be sent these InputRequests: a ClientCapabilities object."""
+    needed: dict[str, Any] = {}
+    for request in requests:
+        if request["method"] == ELICIT:
+            needed.setdefault("elicitation", {})[request["params"].get("mode", "form")] = {}
+        else:
+            needed["sampling" if request["method"] == SAMPLE else "roots"] = {}
+    return needed
 
 
 def again(request: Mapping[str, Any], problem: str) -> dict[str, Any]:

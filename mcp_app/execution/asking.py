@@ -11,19 +11,24 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
+from urllib.parse import urlencode
 
 import mcp_types
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse
 from pydantic import BaseModel
 
 from mcp_app.catalogue import questions
 from mcp_app.catalogue.errors import CannotAsk, MalformedAnswer, UnfitAnswer
-from mcp_app.catalogue.questions import Answer, Form, Link, Question, Roots, Sampling
+from mcp_app.catalogue.questions import Answer, Form, Link, Page, Question, Roots, Sampling
+from mcp_app.conf import settings
 from mcp_app.execution.interrupt import Interrupter
 from mcp_app.execution.recorder import Recorder
-from mcp_app.lifecycle import input_rounds
+from mcp_app.lifecycle import input_rounds, visits
 from mcp_app.models import Request
 from mcp_app.protocol.capabilities import declared
 
+PAGE_PARAMETER = "visit"
 MAX_KEY_CHARS = 128
 MAX_KEPT_CHARS = 1_000_000
 
@@ -71,6 +76,24 @@ class Asking:
         Raises `CannotAsk` where the client declares no URL mode, `InvalidForm` for an address that is not https.
         """
         return self._ask_one(key, Link(message, url))
+
+    def elicit_page(self, key: str, message: str, view_name: str, **arguments: Any) -> Answer[Any]:
+        """Send the user to a view of this site decorated with `mcp_app.visits.visit`, to be opened by nobody else.
+
+        `view_name` and its `arguments`: as for Django's `reverse`. Accepted means completed (`Visit.done`), `content`
+        is the value that was handed over; asked again until then. For what must not pass through the client.
+        Raises `CannotAsk` for a caller who has no account here, or whose client declares no URL mode.
+        """
+        if not self._row.user_id:
+            raise CannotAsk("This call needs a caller with an account on this site, who can be recognised on its page.")
+        if settings.PUBLIC_URL is None:
+            raise ImproperlyConfigured(
+                'MCP["PUBLIC_URL"] is to say where users reach this site, as https://example.com.'
+            )
+        path = reverse(view_name, kwargs=arguments)
+        query = urlencode({PAGE_PARAMETER: visits.address(self._row.pk, key)})
+        left = [self._row.visited[key]] if key in self._row.visited else []
+        return self._ask_one(key, Page(message, f"{settings.PUBLIC_URL.rstrip('/')}{path}?{query}", left))
 
     def sample(
         self, key: str, messages: str | Sequence[mcp_types.SamplingMessage], *, max_tokens: int, **options: Any

@@ -14,7 +14,8 @@ from mcp_app.lifecycle.endings import final_result
 from mcp_app.lifecycle.input_rounds import Retry
 from mcp_app.models import Request
 from mcp_app.protocol import results
-from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, clip, fail
+from mcp_app.protocol.capabilities import declared
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, clip, fail, missing_client_capability
 from mcp_app.protocol.requests import CallTool
 from mcp_app.states import TERMINAL, Status
 from mcp_app.transport.exchange import Exchange, server_info
@@ -36,6 +37,9 @@ def resume(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str
         answers, again = _sorted(row.questions, call.input_responses)
     except MalformedAnswer as error:
         return fail(INVALID_PARAMS, str(error), exchange.route.request_id)
+    needed = questions.capability(again.values())
+    if not declared(needed, exchange.route.metadata.client_capabilities):
+        return missing_client_capability(needed, exchange.route.request_id)
     taken = input_rounds.answer(row.pk, state.number, answers, again, _retry(exchange))
     if taken is None:
         return refused

@@ -173,6 +173,14 @@ def _celery_status(task_id: str) -> str | None:
     return status
 
 
+def _cancel(request_id: str, reason: str) -> str:
+    from mcp_app.lifecycle import cancellation
+    from mcp_app.lifecycle.audit import Actor
+    from mcp_app.states import Cause
+
+    return str(cancellation.cancel(request_id, cause=Cause.ADMIN, actor=Actor("root"), reason=reason))
+
+
 def _set_time_limit(tool: str, seconds: float | None) -> None:
     from mcp_app.models import Tool
 
@@ -226,6 +234,7 @@ _ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "open requests": _open_requests,
     "workers": _workers,
     "celery status": _celery_status,
+    "cancel": _cancel,
     "set time limit": _set_time_limit,
     "make user": _make_user,
     "commits": _commits,

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from mcp.client.client import Client
 from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
-from mcp_types import CallToolResult, PromptReference, TextContent, TextResourceContents
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    PromptReference,
+    TextContent,
+    TextResourceContents,
+)
 
 from tests.acceptance.inspector import Row
 from tests.acceptance.situations import LONG, STEP
@@ -96,6 +103,22 @@ def test_it_cancels_by_leaving(stack: Stack, tool: str, tmp_path: Path) -> None:
     for row, steps in stopped:
         assert_cancelled(row, cause="disconnect", stage=1 if tool == "sleep" else 2, actor="anonymous")
         assert_stopped(row, steps)
+
+
+def test_it_answers_what_it_is_asked(stack: Stack, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def answer(context: object, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"quantity": 2} if len(asked) == 1 else {"yes": True})
+
+    async def run() -> None:
+        async with Client(f"http://127.0.0.1:{stack.servers[0].port}/mcp", elicitation_callback=answer) as client:
+            result = await client.call_tool("order", {"path": str(tmp_path / "lines")})
+            assert words(result) == "17: 2 small, accept"
+
+    asyncio.run(run())
+    assert asked == ["How many, and how large?", "2, really?"]
 
 
 def test_it_subscribes(stack: Stack) -> None:

@@ -9,7 +9,7 @@ from django_celery_results.models import TaskResult
 from mcp_app import databases
 from mcp_app.admin.formatting import TEXT_CHARS
 from mcp_app.admin.timeline import LINES
-from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle import input_rounds, transitions
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.events import Event
 from mcp_app.models import Tool
@@ -195,3 +195,17 @@ def test_looking_at_a_request_costs_the_same_however_much_happened(log_in, worke
         page(browser, row, "state")
     executed = [query["sql"] for query in captured.captured_queries]
     assert len([sql for sql in executed if "mcp_app_" in sql or "taskresult" in sql]) == 5
+
+
+def test_what_was_asked_and_answered_is_told_and_withheld_like_all_payload(log_in, worker):
+    row = rows.asking(worker)
+    rows.answer(row, answers={"name": {"action": "accept", "content": {"name": "ANSWER"}}})
+    transitions.claim(row.pk, worker=worker, pid=1)
+    input_rounds.keep(row.pk, "id", "KEPT", worker=worker)
+    shown = page(log_in(SEE, SEE_PAYLOAD), row)
+    for part in ("asked name", "Your name?", "answered name", "ANSWER", "KEPT"):
+        assert part in shown
+    shown = page(log_in(SEE, name="alan"), row)
+    assert "asked name" in shown
+    for part in ("Your name?", "ANSWER", "KEPT"):
+        assert part not in shown

@@ -112,6 +112,13 @@ def answer(request_id: str, answers: dict[str, Any]) -> None:
     publishing.publish(answered)
 
 
+def visit(request_id: str, key: str, value: Any) -> None:
+    """Complete the page that a request sends its user to."""
+    from mcp_app.lifecycle import visits
+
+    assert visits.finish(UUID(request_id), key, value)
+
+
 def events(request_id: str) -> list[tuple[str, dict[str, Any]]]:
     from mcp_app.models import RequestEvent
 

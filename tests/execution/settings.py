@@ -7,4 +7,10 @@ from tests.everything.settings import INSTALLED_APPS, MCP
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.execution"]
 CELERY_WORKER_MAX_TASKS_PER_CHILD = int(os.environ.get("MCP_TEST_MAX_TASKS", "0")) or None
-MCP = {**MCP, "HEARTBEAT_INTERVAL": 0.5, "SUPERVISION_INTERVAL": 0.5, "LOST_AFTER": 4.0}
+MCP = {
+    **MCP,
+    "HEARTBEAT_INTERVAL": 0.5,
+    "SUPERVISION_INTERVAL": 0.5,
+    "LOST_AFTER": 4.0,
+    "PUBLIC_URL": "https://example.com",
+}

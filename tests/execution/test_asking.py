@@ -2,6 +2,7 @@
 
 import textwrap
 
+from mcp_app.auth.principal import Principal
 from tests.execution import driver
 
 BOTH = {"elicitation": {"form": {}, "url": {}}}
@@ -9,9 +10,9 @@ ACCEPTED = {"action": "accept", "content": {"n": 3}}
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
-def submit(site, code, tool="python", capabilities=BOTH):
+def submit(site, code, tool="python", capabilities=BOTH, **changes):
     source = f"NUMBER = {NUMBER!r}\n{textwrap.dedent(code)}"
-    return site.submit(tool, {"code": source}, client_capabilities=capabilities)
+    return site.submit(tool, {"code": source}, client_capabilities=capabilities, **changes)
 
 
 def text(ended):
@@ -80,6 +81,26 @@ def test_an_answer_that_only_the_model_refuses_is_asked_again(one_slot, tmp_path
     assert message.startswith("How many, and how large?\n\nThe last answer did not fit: quantity: ")
     assert one_slot.cancel(request_id) == "accepted"
     assert one_slot.ended(request_id)["status"] == "cancelled"
+
+
+def test_a_page_is_asked_for_until_it_is_completed(one_slot):
+    code = """
+        signed = ctx.elicit_page('page', 'Sign there.', 'home')
+        answer = f"{signed.action} {signed.content}"
+    """
+    ada = Principal("site", "1", "editor", "Ada", "1")
+    request_id = submit(one_slot, code, principal=ada)
+    params = one_slot.ask(driver.asking, request_id)["page"]["params"]
+    assert params["url"].startswith("https://example.com/?visit=")
+    one_slot.ask(driver.answer, request_id, {"page": {"action": "accept"}})
+    again = one_slot.ask(driver.asking, request_id)["page"]["params"]
+    assert again["url"] == params["url"]
+    assert again["message"].endswith("the page is not completed yet.")
+    one_slot.ask(driver.visit, request_id, "page", 17)
+    one_slot.ask(driver.answer, request_id, {"page": {"action": "accept"}})
+    assert text(one_slot.ended(request_id)) == "accept 17"
+    nobody = one_slot.ended(submit(one_slot, code))
+    assert text(nobody).startswith("This call needs a caller with an account")
 
 
 def test_a_client_that_cannot_be_asked_ends_the_call_in_words_that_a_tool_may_catch(one_slot):

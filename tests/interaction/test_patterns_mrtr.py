@@ -9,7 +9,8 @@ from typing import Any
 import mcp_types
 import pytest
 
-from mcp_app.catalogue.registry import isolated_registry, tool
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.registry import tool
 from mcp_app.lifecycle import cancellation
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import Request
@@ -32,7 +33,7 @@ def _settings(configure) -> None:
 
 @pytest.fixture(autouse=True)
 def _tools() -> Iterator[None]:
-    with isolated_registry():
+    with isolated_registries():
 
         @tool
         def work(text: str = "") -> str:
@@ -174,6 +175,21 @@ def test_what_is_missing_is_asked_again_with_a_new_state_and_without_a_run(worke
         assert (await row(request_id)).answers == {"n": THREE, "m": {"action": "cancel"}}
         await worker.finish(request_id)
         assert (await client.json())["result"]["content"]
+
+    run(scenario())
+
+
+def test_nothing_is_asked_again_of_a_client_that_does_not_declare_it_any_more(worker: Worker) -> None:
+    async def scenario() -> None:
+        asking, result = await ask(worker)
+        before = await in_thread(everything, asking)
+        body = retry(result["requestState"], answers={})
+        body["params"]["_meta"][META + "clientCapabilities"] = {"elicitation": {"url": {}}}
+        connection = await post(body)
+        error = (await connection.json())["error"]
+        assert (connection.status, error["code"]) == (400, -32021)
+        assert error["data"] == {"requiredCapabilities": {"elicitation": {"form": {}}}}
+        assert await in_thread(everything, asking) == before
 
     run(scenario())
 
