@@ -14,7 +14,7 @@ from mcp_app.lifecycle.endings import final_result
 from mcp_app.models import ChangeVersion, Request, RequestEvent
 from mcp_app.states import TERMINAL, EventKind, Status
 
-_TOLD = ("event_seq", "status", "result", "error", "cancel_cause", "cancel_reason")
+_TOLD = ("event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "follower")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,13 @@ class Observed:
     event_seq: int
     status: Status
     events: list[tuple[EventKind, dict[str, Any]]] = field(default_factory=list)
+    seqs: list[int] = field(default_factory=list)
+    """The number of each event."""
     result: dict[str, Any] | None = None
+    cancel_cause: str = ""
+    """Why its cancellation was asked for; empty while nobody has."""
+    follower: UUID | None = None
+    """The connection that resumed its stream; None: the first still has it."""
 
     @property
     def ended(self) -> bool:
@@ -64,12 +70,16 @@ def mark_delivered(request_ids: Iterable[UUID]) -> None:
 
 
 def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
+    told = [event for event in events if event.seq <= row.event_seq]
     return Observed(
         request_id=row.pk,
         event_seq=row.event_seq,
         status=Status(row.status),
-        events=[(EventKind(event.kind), event.data) for event in events if event.seq <= row.event_seq],
+        events=[(EventKind(event.kind), event.data) for event in told],
+        seqs=[event.seq for event in told],
         result=final_result(row) if row.status in TERMINAL else None,
+        cancel_cause=row.cancel_cause,
+        follower=row.follower,
     )
 
 

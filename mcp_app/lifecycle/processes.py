@@ -9,8 +9,10 @@ import uuid
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from django.db.models import OuterRef, QuerySet
 from django.db.models.functions import Now
 
+from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
@@ -38,3 +40,10 @@ def beat(identity: Identity) -> None:
 def stop(identity: Identity) -> None:
     """Say that this process ends by itself."""
     Process.objects.filter(boot_id=identity.boot_id).update(stopped_at=Now())
+
+
+def heard(column: str, role: ProcessRole, *, within: float) -> QuerySet[Process]:
+    """For `Exists`: the process named by the outer row's `column`, not stopped and heard of within so many seconds."""
+    return Process.objects.filter(
+        boot_id=OuterRef(column), role=role, stopped_at__isnull=True, heartbeat_at__gte=from_now(-within)
+    )

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Q, QuerySet
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, publishing, transitions
+from mcp_app.lifecycle import cancellation, followers, publishing, session_streams, sessions, transitions
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.clock import from_now
+from mcp_app.lifecycle.processes import heard
 from mcp_app.models import Process, Request
 from mcp_app.states import OPEN, Cause, ProcessRole, Status
 
@@ -29,8 +30,12 @@ def supervise() -> None:
     for step in (
         lose_requests_of_silent_workers,
         cancel_requests_of_silent_servers,
+        followers.leave_calls_of_silent_servers,
+        followers.cancel_abandoned_calls,
         cancel_overdue_requests,
         republish_unclaimed_requests,
+        session_streams.release_those_of_silent_servers,
+        sessions.expire,
         forget_old_processes,
     ):
         _guarded(step)
@@ -39,16 +44,18 @@ def supervise() -> None:
 def lose_requests_of_silent_workers() -> None:
     """RUNNING → LOST where the worker has been silent for `LOST_AFTER` seconds or says that it stopped."""
     running = Request.objects.filter(status=Status.RUNNING, worker__isnull=False)
-    silent = running.exclude(Exists(_alive("worker", ProcessRole.WORKER)))
+    silent = running.exclude(Exists(heard("worker", ProcessRole.WORKER, within=settings.LOST_AFTER)))
     for request_id, worker in _oldest(silent).values_list("pk", "worker"):
         lose(request_id, "its worker process died or went silent", worker=worker)
 
 
 def cancel_requests_of_silent_servers() -> None:
-    """A dead server's clients are gone: on the modern wire that is a disconnect."""
+    """A dead server's clients are gone: where there is no session, that is a disconnect."""
     orphans = (
-        Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=True, server__isnull=False)
-        .exclude(Exists(_alive("server", ProcessRole.SERVER)))
+        Request.objects.filter(
+            status__in=OPEN, cancel_requested_at__isnull=True, server__isnull=False, session__isnull=True
+        )
+        .exclude(Exists(heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)))
         .filter(submitted_at__lt=from_now(-settings.LOST_AFTER))
     )
     for request_id in _oldest(orphans).values_list("pk", flat=True):
@@ -109,15 +116,6 @@ def _republish(request_id: UUID, queue: str, published_at: datetime | None) -> N
 def _oldest(requests: QuerySet[Request]) -> QuerySet[Request]:
     """One round's share; the order lets none wait behind newer ones for ever."""
     return requests.order_by("submitted_at")[:BATCH]
-
-
-def _alive(column: str, role: ProcessRole) -> QuerySet[Process]:
-    return Process.objects.filter(
-        boot_id=OuterRef(column),
-        role=role,
-        stopped_at__isnull=True,
-        heartbeat_at__gte=from_now(-settings.LOST_AFTER),
-    )
 
 
 def _guarded(step: Callable[[], None]) -> None:

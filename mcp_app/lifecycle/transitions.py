@@ -50,6 +50,7 @@ class Submission:
     client_capabilities: dict[str, Any] = field(default_factory=dict)
     trace_context: dict[str, str] = field(default_factory=dict)
     remote_address: str = ""
+    session: UUID | None = None
     server: UUID | None = None
     id: UUID = field(default_factory=uuid.uuid4)
     """The row's, chosen before the first attempt to store it: a repeated attempt makes no second row."""
@@ -92,6 +93,7 @@ def _store(submission: Submission) -> Request:
         hard_grace=submission.hard_grace,
         time_limit=submission.time_limit,
         queue=submission.queue,
+        session=submission.session,
         server=submission.server,
         deadline_at=from_now(settings.MAX_QUEUE_SECONDS),
     )
