@@ -83,14 +83,14 @@ class Admission:
         self.listeners: Admitted[Subscription] = Admitted()
         self.draining = False
 
-    def refuse_call(self, principal: Principal, request_id: RequestId) -> Rejection | None:
+    def refuse_call(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
         if self.calls.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
             return _too_many("Too many calls of yours are open; wait for one to end.", request_id)
         return None
 
-    def refuse_listener(self, principal: Principal, request_id: RequestId) -> Rejection | None:
+    def refuse_listener(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
         if self.listeners.count(principal) >= settings.MAX_LISTEN_STREAMS_PER_PRINCIPAL:
@@ -100,7 +100,7 @@ class Admission:
         return None
 
 
-def _too_many(message: str, request_id: RequestId) -> Rejection:
+def _too_many(message: str, request_id: RequestId | None) -> Rejection:
     return refuse(TOO_MANY_REQUESTS, message, request_id, headers=RETRY_AFTER)
 
 

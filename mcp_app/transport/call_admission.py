@@ -9,10 +9,21 @@ from typing import Any
 from mcp_app.catalogue import catalogue, schema
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
-from mcp_app.lifecycle import transitions
+from mcp_app.conf import settings
+from mcp_app.lifecycle import sessions, transitions
 from mcp_app.lifecycle.transitions import Submission
 from mcp_app.models import Request
-from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, clip, fail, missing_client_capability
+from mcp_app.protocol.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    TOO_MANY_REQUESTS,
+    Rejection,
+    clip,
+    fail,
+    missing_client_capability,
+    refuse,
+    session_not_found,
+)
 from mcp_app.protocol.headers import check_param_headers
 from mcp_app.protocol.requests import CallTool
 from mcp_app.protocol.results import tool_error
@@ -28,14 +39,30 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
     required = tool.registered.requires or {}
     if not _declared(required, exchange.route.metadata.client_capabilities):
         return missing_client_capability(required, request_id)
-    refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
-    if refusal is not None:
-        return refusal
+    if exchange.mirrors_params:
+        refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
+        if refusal is not None:
+            return refusal
     try:
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
         return tool_error(str(error))
-    return transitions.submit(_submission(call, tool, exchange))
+    return _submit(_submission(call, tool, exchange))
+
+
+def _submit(submission: Submission) -> Request | Rejection:
+    if submission.session is None:
+        return transitions.submit(submission)
+    try:
+        return sessions.submit(submission)
+    except sessions.SessionEndedError:
+        return session_not_found(submission.jsonrpc_id)
+    except sessions.RepeatedIdError:
+        return refuse(INVALID_REQUEST, "A request with this id is in flight in the session.", submission.jsonrpc_id)
+    except sessions.TooManyCallsError:
+        at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
+        message = f"The session has {at_most} calls in flight; wait for one to end."
+        return refuse(TOO_MANY_REQUESTS, message, submission.jsonrpc_id)
 
 
 def _declared(required: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
@@ -69,5 +96,6 @@ def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submis
         client_capabilities=metadata.client_capabilities,
         trace_context=metadata.trace_context,
         remote_address=exchange.remote_address,
+        session=exchange.session_id,
         server=exchange.server.identity.boot_id,
     )

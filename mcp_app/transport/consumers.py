@@ -1,4 +1,4 @@
-"""One POST to the endpoint: its checks, its body, the task that serves it, and its disconnect.
+"""One HTTP request to the endpoint: its checks, its body, the task that serves it, and its disconnect.
 
 The task is what Channels' own HTTP consumer lacks: while it runs this consumer goes on receiving, so that a disconnect
 is seen within milliseconds and cancels it. Refuses to let an exception out once a response has begun, and to end before
@@ -16,16 +16,20 @@ from django.conf import settings as django_settings
 from django.db import Error as DatabaseError
 
 from mcp_app.auth.authentication import authenticate
+from mcp_app.auth.principal import Principal
 from mcp_app.conf import KIB, settings
 from mcp_app.protocol.connection import check_connection
 from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, body_too_large, refuse
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Notified, Route, classify
 from mcp_app.protocol.jsonrpc import Limits
+from mcp_app.protocol.legacy_inbound import LegacyPost
 from mcp_app.transport import methods
 from mcp_app.transport.admission import RETRY_AFTER, shutting_down
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.http import PeerGoneError, Response, Send
+from mcp_app.transport.legacy import endpoint as legacy
+from mcp_app.transport.legacy.exchange import Peer
 from mcp_app.transport.server import Server, current
 
 logger = logging.getLogger(__name__)
@@ -41,7 +45,7 @@ TOO_SLOW = Rejection(408, "The request body took too long to arrive.", 408)
 
 
 class MCPConsumer(AsyncConsumer):
-    """The MCP endpoint, revision 2026-07-28: `MCPConsumer.as_asgi()`.
+    """The MCP endpoint: `MCPConsumer.as_asgi()`.
 
     Takes no part in channel layers: the tail does, once for all (a receive loop for each request would cost each a
     connection to the layer). Reads no row on the thread that `sync_to_async` shares: no query delays a disconnect.
@@ -54,7 +58,7 @@ class MCPConsumer(AsyncConsumer):
         self._response = Response(send, scope)
         self._body = bytearray()
         self._checked = False
-        self._exchange: Exchange | None = None
+        self._exchange: Exchange | Peer | None = None
         self._work: asyncio.Task[None] | None = None
         self._working = asyncio.Event()
         try:
@@ -153,24 +157,33 @@ class MCPConsumer(AsyncConsumer):
         if isinstance(principal, Rejection):
             await self._response.reject(principal)
             return
+        if self.scope["method"] != "POST":
+            await legacy.serve_without_body(self._legacy(server, principal), self.scope["method"])
+            return
         message = await self._read(server, body)
         if isinstance(message, Rejection):
             await self._response.reject(message)
         elif isinstance(message, Notified):
             await self._response.accepted()
+        elif isinstance(message, LegacyPost):
+            await legacy.serve_post(self._legacy(server, principal), message)
         else:
-            client = self.scope.get("client")
             self._exchange = Exchange(
                 server=server,
                 route=message,
                 headers=self._headers,
                 principal=principal,
-                remote_address=str(client[0]) if client else "",
+                remote_address=self._remote_address,
                 response=self._response,
             )
             await methods.dispatch(self._exchange)
 
-    async def _read(self, server: Server, body: bytes) -> Route | Notified | Rejection:
+    def _legacy(self, server: Server, principal: Principal) -> Peer:
+        peer = Peer(server, self._headers, principal, self._remote_address, self._response)
+        self._exchange = peer
+        return peer
+
+    async def _read(self, server: Server, body: bytes) -> Route | Notified | LegacyPost | Rejection:
         limits = Limits(max_depth=settings.MAX_DEPTH)
         if len(body) <= SMALL_BODY_BYTES:
             return classify(self._headers, body, limits)
@@ -187,8 +200,13 @@ class MCPConsumer(AsyncConsumer):
             logger.info("a failure was not delivered: %s", error)
 
     @property
+    def _remote_address(self) -> str:
+        client = self.scope.get("client")
+        return str(client[0]) if client else ""
+
+    @property
     def _request_id(self) -> str | int | None:
-        return self._exchange.route.request_id if self._exchange is not None else None
+        return self._exchange.request_id if self._exchange is not None else None
 
 
 def _allowed_hosts() -> list[str]:

@@ -60,7 +60,7 @@ class ListenStream:
             await response.keep_alive()
             return
         if changed:
-            await _burst(listener)
+            await burst(listener)
             await response.event(notifications.tools_list_changed(self._id))
 
     async def _acknowledge(self, honoured: dict[str, bool]) -> None:
@@ -71,7 +71,7 @@ class ListenStream:
         await self._exchange.complete(results.listen_closed(self._id, server_info()))
 
 
-async def _burst(listener: Listener) -> None:
+async def burst(listener: Listener) -> None:
     """Let a burst of changes pass: clients answer each notification by listing every tool."""
     began_at = time.monotonic()
     while not listener.ended and time.monotonic() - began_at < MAX_BURST_SECONDS:
