@@ -92,7 +92,7 @@ class Client:
         stream = Stream(headers=self._fields({"Accept": accept, **(headers or {})}))
         await stream.send(json.dumps(body).encode())
         messages = body if isinstance(body, list) else [body]
-        if not any(message.get("method") == "tools/call" for message in messages):
+        if not any(isinstance(message, dict) and message.get("method") == "tools/call" for message in messages):
             await stream.head()
         return stream
 
