@@ -2,7 +2,8 @@
 
 The rooms, imports going down only:
 
-    apps routing management         the doors
+    apps routing management checks  the doors
+    tools resources prompts         the doors of authors
     transport execution admin       the edges: bytes and frames, the Celery worker, people
     catalogue                       what can be called
     lifecycle auth                  the life of one request; who is asking

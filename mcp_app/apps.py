@@ -12,7 +12,8 @@ class MCPAppConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        import_module("mcp_app.embedded.broker").register()
         import_module("mcp_app.checks")
         import_module("mcp_app.execution.tasks")
         import_module("mcp_app.execution.worker")
-        import_module("mcp_app.catalogue.registry").autodiscover()
+        import_module("mcp_app.catalogue.declaration").autodiscover()

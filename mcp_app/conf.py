@@ -30,6 +30,11 @@ class Defaults:
     """Exact browser origins served, as `https://example.com`; loopback origins are added under DEBUG."""
     ALLOW_ANONYMOUS: bool = False
     """Serve calls that carry no principal."""
+    AUTHENTICATOR: str | None = None
+    """Dotted path of the site's function that says who asks: from an `auth.connection.HTTPConnection` a Django user, an
+    `auth.principal.Principal` or None. A plain function: it runs in a thread, may use the database, and bounds what
+    else it waits for."""
+    AUTHENTICATION_TIMEOUT: float = 10.0
 
     MAX_BODY_BYTES: int = 4 * MIB
     MAX_DEPTH: int = 64
@@ -52,10 +57,22 @@ class Defaults:
     RETRY_MS: int = 1_000
     """When a client whose stream was cut is to come back for the rest."""
 
+    READ_TIME_LIMIT: float = 30.0
+    """How long a resource, a prompt or a completion may take; they run in the server process."""
+    READ_THREADS: int = 8
+    """How many of those run at once in one server process."""
+    COMPLETION_BURST: int = 50
+    COMPLETION_RATE: float = 20.0
+    """Token bucket per caller for completions: burst, then completions a second, in one server process."""
+    MAX_RESOURCE_SUBSCRIPTIONS: int = 100
+    """Resources that one listen stream may watch."""
+
     SSE_AFTER: float = 2.0
     """A call still running after this is answered as an event stream."""
     KEEP_ALIVE: float = 15.0
     """Silence on an open stream after which a comment is sent."""
+    VITAL_SIGNS_INTERVAL: float = 2.0
+    """How often a call tells a client that asked for debug messages whether its worker is alive, from then on."""
     POLL_INTERVAL: float = 1.0
     """How often a waiting server process looks again without being woken."""
     POLL_INTERVAL_WITHOUT_WAKE_UP: float = 0.05
@@ -85,6 +102,8 @@ class Defaults:
     EVENT_BURST: int = 50
     EVENT_RATE: float = 100.0
     """Token bucket per request for progress and log events: burst, then events a second."""
+    LOG_LEVEL: str = "INFO"
+    """From which level on the standard `logging` in a tool reaches its client and its row."""
     MAX_REASON_CHARS: int = 1024
 
 

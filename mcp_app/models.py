@@ -246,6 +246,7 @@ class Cancellation(models.Model):
             models.Index(fields=("tool", "-requested_at"), name="mcp_cancellation_tool"),
             models.Index(fields=("actor", "-requested_at"), name="mcp_cancellation_actor"),
             models.Index(fields=("outcome", "-requested_at"), name="mcp_cancellation_outcome"),
+            models.Index(fields=("stage", "-requested_at"), name="mcp_cancellation_stage"),
         ]
 
     def __str__(self) -> str:
@@ -281,6 +282,7 @@ class Session(models.Model):
     stream = models.UUIDField(null=True, help_text=_("the connection that has its GET stream"))
     stream_server = models.UUIDField(null=True, help_text=_("boot id of the server process of that connection"))
     stream_seq = models.PositiveBigIntegerField(default=0, help_text=_("number of the newest event of its GET stream"))
+    subscriptions = models.JSONField(default=list, help_text=_("the resources whose changes are told"))
     told = models.JSONField(default=dict, help_text=_("of each subject: the version told, and in which event"))
 
     class Meta:

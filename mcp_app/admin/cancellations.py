@@ -1,11 +1,194 @@
-"""The admin's pages of cancellations."""
+"""The admin's pages of cancellations: the audit to be read, filtered and taken away as CSV.
+
+Refuses every change, whoever asks.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 
+from mcp_app.admin import cancellation_export
+from mcp_app.admin.cancellation_filters import ActorFilter, AuditedToolFilter, BetweenFilter, WithinFilter
+from mcp_app.admin.cancellation_story import tell
+from mcp_app.admin.formatting import NOTHING, badge, duration, inert, moment
 from mcp_app.admin.read_only import ReadOnlyAdmin
-from mcp_app.models import Cancellation
+from mcp_app.admin.request_columns import NAME_CHARS, TEXT_CHARS, text
+from mcp_app.admin.request_lists import VIEW as VIEW_REQUEST
+from mcp_app.admin.request_lists import page_url
+from mcp_app.models import Cancellation, Request
+from mcp_app.states import Outcome
+
+COLUMN_CHARS = 255
+REASON_CHARS = 1024
+"""What the columns hold: a page shows it all."""
+_FILTERED = frozenset({"within", "from", "to", "cause", "outcome", "stage", "actor", "tool"})
+
+
+def _text(name: str, description: str, limit: int = TEXT_CHARS) -> Any:
+    """A column of a text that came from outside."""
+
+    @admin.display(description=description)
+    def shown(row: Cancellation) -> SafeString:
+        return text(getattr(row, name), limit)
+
+    return staticmethod(_named(shown, name))
+
+
+def _moment(name: str, description: str) -> Any:
+    """A column of a time, to the second: an audit is compared with logs."""
+
+    @admin.display(description=description, ordering=name)
+    def shown(row: Cancellation) -> str:
+        return moment(getattr(row, name))
+
+    return staticmethod(_named(shown, name))
+
+
+def _named(column: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Django names a cell's class after the function."""
+    column.__name__ = f"shown_{name}"
+    return column
 
 
 @admin.register(Cancellation)
 class CancellationAdmin(ReadOnlyAdmin):
-    pass
+    list_display = (
+        "asked_at",
+        "shown_tool",
+        "cause",
+        "shown_actor",
+        "shown_reason",
+        "became",
+        "stage",
+        "latency",
+        "statuses",
+        "ended_at",
+        "caller",
+        "client",
+        "request_link",
+    )
+    list_per_page = 50
+    list_max_show_all = 50
+    list_filter = (WithinFilter, BetweenFilter, "cause", "outcome", "stage", ActorFilter, AuditedToolFilter)
+    show_facets = admin.ShowFacets.NEVER  # they would count the whole table for every choice
+    sortable_by = ("asked_at",)
+    search_fields = ("reason", "actor", "principal_label", "requested_id")
+    search_help_text = "A request's id, or words of the reason, the actor or the caller."
+    actions = ("export_selected",)
+    empty_value_display = NOTHING
+    fieldsets = (
+        (None, {"fields": ("story", "request_link")}),
+        ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "reason_in_full")}),
+        ("About", {"fields": ("shown_tool", "caller", "shown_issuer", "shown_subject", "shown_client_id", "client")}),
+        ("What became of it", {"fields": ("became", "stage", "statuses", "ended_at", "latency", "sealed_at")}),
+    )
+
+    class Media:
+        css = {"all": ("mcp_app/admin.css", "mcp_app/audit.css")}
+
+    asked_at = _moment("requested_at", "requested at")
+    ended_at = _moment("stopped_at", "stopped at")
+    sealed_at = _moment("settled_at", "settled at")
+    shown_tool = _text("tool", "tool")
+    shown_issuer = _text("issuer", "issuer", COLUMN_CHARS)
+    shown_subject = _text("subject", "subject", COLUMN_CHARS)
+    shown_client_id = _text("client_id", "client id", COLUMN_CHARS)
+    caller = _text("principal_label", "caller", NAME_CHARS)
+    client = _text("client_name", "client", NAME_CHARS)
+    shown_reason = _text("reason", "reason")
+    reason_in_full = _text("reason", "reason", REASON_CHARS)
+
+    def get_urls(self) -> list[URLPattern]:
+        export = self.admin_site.admin_view(self.export_view)
+        return [path("export/", export, name="mcp_app_cancellation_export"), *super().get_urls()]
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        """What the filters offer, and no look-up that the database would answer row by row."""
+        return lookup.removesuffix("__exact") in _FILTERED
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {"title": "Cancellations", **(extra_context or {})})
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Cancellation]:
+        """With `has_request`: whether the request is still there, and this user may see it."""
+        rows: QuerySet[Cancellation] = super().get_queryset(request)
+        if not request.user.has_perm(VIEW_REQUEST):
+            return rows.annotate(has_request=Value(False))
+        return rows.annotate(has_request=Exists(Request.objects.filter(pk=OuterRef("request_id"))))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Cancellation], search_term: str
+    ) -> tuple[QuerySet[Cancellation], bool]:
+        """A request's id exactly; otherwise each word in the reason, the actor, the caller or an unknown id."""
+        term = search_term.strip()
+        if (request_id := _uuid(term)) is not None:
+            return queryset.filter(Q(request_id=request_id) | Q(requested_id=term)), False
+        return super().get_search_results(request, queryset, search_term)
+
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """What the list shows under the same query, all its pages, as CSV."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            queryset = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect(f"{self._list_url()}?e=1")
+        return cancellation_export.response(request, queryset)
+
+    @admin.action(permissions=["view"], description="Export selected cancellations as CSV")
+    def export_selected(self, request: HttpRequest, queryset: QuerySet[Cancellation]) -> HttpResponseBase:
+        return cancellation_export.response(request, queryset)
+
+    @admin.display(description="actor")
+    def shown_actor(self, row: Cancellation) -> SafeString:
+        """The actor, who leads to everything else that they asked for."""
+        address = f" ({inert(row.actor_address)})" if row.actor_address else ""
+        query = urlencode({"actor": row.actor})
+        return format_html('<a href="{}?{}">{}</a>{}', self._list_url(), query, text(row.actor, NAME_CHARS), address)
+
+    @admin.display(description="outcome")
+    def became(self, row: Cancellation) -> SafeString:
+        return badge(row.outcome, Outcome(row.outcome).label)
+
+    @admin.display(description="status before → after")
+    def statuses(self, row: Cancellation) -> str:
+        if not row.status_before:
+            return NOTHING
+        after = row.get_status_after_display() if row.status_after else "…"
+        return f"{row.get_status_before_display()} → {after}"
+
+    @admin.display(description="latency")
+    def latency(self, row: Cancellation) -> str:
+        return NOTHING if row.latency_ms is None else duration(row.latency_ms / 1000)
+
+    @admin.display(description="request")
+    def request_link(self, row: Cancellation) -> SafeString:
+        if row.request_id is None:
+            return text(row.requested_id)
+        if not getattr(row, "has_request", False):
+            return text(row.request_id)
+        return format_html('<a href="{}">{}</a>', page_url(self.admin_site, row.request_id), row.request_id)
+
+    @admin.display(description="what happened")
+    def story(self, row: Cancellation) -> SafeString:
+        return format_html('<bdi class="mcp-text">{}</bdi>', tell(row).words)
+
+    def _list_url(self) -> str:
+        return reverse("admin:mcp_app_cancellation_changelist", current_app=self.admin_site.name)
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

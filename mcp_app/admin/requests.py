@@ -153,7 +153,7 @@ class CancelledRequestAdmin(SomeRequestsAdmin):
     list_display = (
         "state", "called", "cause", "actor", "reason", "asked", "stopped_after", "reached", "caller", "client", "done",
     )  # fmt: skip
-    list_filter = ("cancel_cause", "stage", "status", ToolFilter, ("cancel_requested_at", DateFilter))
+    list_filter = (("cancel_requested_at", DateFilter), "cancel_cause", "stage", "status", ToolFilter)
     filtered_fields = frozenset({"cancel_cause", "stage", "status", "tool", "cancel_requested_at"})
     sortable_by = ("asked",)
 

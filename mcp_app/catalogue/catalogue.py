@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_app.catalogue import paging
+from mcp_app.catalogue.paging import Page
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.rows import SUBJECT
 from mcp_app.conf import settings
@@ -39,14 +40,6 @@ class OfferedTool:
         return {"name": self.name, **title, "description": self.description, **self.registered.wire_members}
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of the list: MCP Tool objects by name, and the cursor of the next page (None at the end)."""
-
-    tools: list[dict[str, Any]]
-    next_cursor: str | None
-
-
 def offered(principal: object) -> list[OfferedTool]:
     """Everything that `principal` may call, sorted by name."""
     tools = registered_tools()
@@ -61,13 +54,15 @@ def find(name: str, principal: object) -> OfferedTool | None:
     return next(_join([(tool, Tool.objects.filter(pk=name).first())]), None)
 
 
+def effective(row: Tool) -> OfferedTool | None:
+    """What the code and `row`, saved or not, come to, enabled or not; None where this process has no such code."""
+    tool = registered_tools().get(row.name)
+    return None if tool is None else _offer(tool, row)
+
+
 def page(cursor: str | None, principal: object) -> Page:
     """A page of `offered`, after `cursor` where there is one. Raises `InvalidCursor`."""
-    after = None if cursor is None else paging.read(SUBJECT, cursor)
-    following = [tool for tool in offered(principal) if after is None or tool.name > after]
-    shown = following[: settings.PAGE_SIZE]
-    more = len(following) > len(shown)
-    return Page([tool.wire() for tool in shown], paging.issue(SUBJECT, shown[-1].name) if more else None)
+    return paging.page(SUBJECT, offered(principal), lambda tool: tool.name, cursor)
 
 
 def _join(pairs: Iterable[tuple[RegisteredTool, Tool | None]]) -> Iterator[OfferedTool]:

@@ -1,21 +1,39 @@
-"""What goes wrong between a caller and a tool's code.
+"""What goes wrong between a caller and the code of a tool, resource or prompt.
 
     ImproperlyConfigured
-    └── InvalidTool             a tool that cannot be offered: raised while its module is imported
+    └── InvalidDeclaration      what cannot be offered: raised while its module is imported
+        └── InvalidTool  InvalidResource  InvalidPrompt
     CatalogueError
     ├── ToolError               a tool's own words for the model
+    ├── ResourceError           a resource's own words for the client
+    ├── PromptError             a prompt's own words for the client
+    ├── ResourceNotFound        there is no such resource, or not for this caller
     ├── InvalidArguments        the caller's arguments do not fit: the model can mend that
-    ├── InvalidResult           what a tool returned cannot be sent: the tool's author must mend that
+    ├── InvalidResult           what the code returned cannot be sent: its author must mend that
+    │   └── TooLarge            it is larger than this server sends
     └── InvalidCursor           a cursor that this list did not issue
 
-The words of `ToolError`, `InvalidArguments` and `InvalidCursor` are for clients; those of `InvalidResult` for the log.
+The words of `ToolError`, `ResourceError`, `PromptError`, `InvalidArguments`, `TooLarge` and `InvalidCursor` are for
+clients; those of the others for the log.
 """
 
 from django.core.exceptions import ImproperlyConfigured
 
 
-class InvalidTool(ImproperlyConfigured):
-    """A tool cannot be registered; the message names it, its place in the code, and what to change."""
+class InvalidDeclaration(ImproperlyConfigured):
+    """Something cannot be registered; the message names it, its place in the code, and what to change."""
+
+
+class InvalidTool(InvalidDeclaration):
+    """A tool cannot be registered."""
+
+
+class InvalidResource(InvalidDeclaration):
+    """A resource or resource template cannot be registered."""
+
+
+class InvalidPrompt(InvalidDeclaration):
+    """A prompt cannot be registered."""
 
 
 class CatalogueError(Exception):
@@ -26,12 +44,28 @@ class ToolError(CatalogueError):
     """Raised by a tool to tell the model what went wrong; the text is sent as it stands, as an `isError` result."""
 
 
+class ResourceError(CatalogueError):
+    """Raised by a resource to tell its reader what went wrong; the text is sent as it stands (-32603)."""
+
+
+class PromptError(CatalogueError):
+    """Raised by a prompt whose arguments make no prompt; the text is sent as it stands (-32602)."""
+
+
+class ResourceNotFound(CatalogueError):  # noqa: N818 - named for what is wrong
+    """Raised by a resource where there is none at this URI, or none that this caller may see (-32602)."""
+
+
 class InvalidArguments(CatalogueError):  # noqa: N818 - named for what is wrong
-    """The arguments do not fit the tool's input schema; the text has one line for a problem."""
+    """The arguments do not fit the parameters; for a tool, the text has one line for a problem."""
 
 
 class InvalidResult(CatalogueError):  # noqa: N818 - named for what is wrong
-    """The tool returned what cannot be sent, or what contradicts its output schema."""
+    """The code returned what cannot be sent, or what contradicts its output schema."""
+
+
+class TooLarge(InvalidResult):
+    """The result is larger than `MAX_RESULT_BYTES`: it is never cut."""
 
 
 class InvalidCursor(CatalogueError):  # noqa: N818 - named for what is wrong

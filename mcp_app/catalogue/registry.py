@@ -1,33 +1,33 @@
-"""The tools of this process: the `tool` decorator, what it checks, and where it keeps them.
+"""The tools of this process: the `tool` decorator and what it checks.
 
-An app's tools live in its `mcp_tools.py`, found like `admin.py`. Everything that can be wrong with a tool is an
-`InvalidTool` while that module is imported. Refuses to read a row: what administrators say is joined in `catalogue`.
+Refuses to read a row: what administrators say is joined in `catalogue`.
 """
 
 import inspect
-import json
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from types import MappingProxyType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import mcp_types
-from django.utils.module_loading import autodiscover_modules
-from pydantic import ValidationError
 
 from mcp_app.catalogue import signature
+from mcp_app.catalogue.declaration import (
+    Registry,
+    UnusableOptionError,
+    check_annotations,
+    check_icons,
+    check_meta,
+    check_name,
+    is_name,
+    spoken,
+    wire_members,
+)
 from mcp_app.catalogue.errors import InvalidTool
-from mcp_app.catalogue.json_schema import Path, UnusableSchemaError, header_params
-from mcp_app.catalogue.signature import Signature, UnusableSignatureError
+from mcp_app.catalogue.json_schema import Path, header_params
+from mcp_app.catalogue.signature import Signature
 from mcp_app.states import CancelPolicy
-
-MODULE: Final = "mcp_tools"
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_ICON_SCHEMES: Final = ("https://", "data:")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,37 +66,15 @@ class RegisteredTool:
         members: dict[str, Any] = {"inputSchema": self.signature.input_schema}
         if self.signature.output_schema is not None:
             members["outputSchema"] = self.signature.output_schema
-        if self.annotations is not None:
-            members["annotations"] = self.annotations.model_dump(by_alias=True, exclude_none=True)
-        if self.icons:
-            members["icons"] = [icon.model_dump(by_alias=True, exclude_none=True) for icon in self.icons]
-        if self.meta is not None:
-            members["_meta"] = dict(self.meta)
-        return members
+        return members | wire_members(icons=self.icons, annotations=self.annotations, meta=self.meta)
 
 
-_tools: dict[str, RegisteredTool] = {}
+_registry: Registry[RegisteredTool] = Registry("tool", InvalidTool)
 
 
 def registered_tools() -> Mapping[str, RegisteredTool]:
     """The tools of this process, by name."""
-    return MappingProxyType(_tools)
-
-
-def autodiscover() -> None:
-    """Import `mcp_tools` of every installed app; a second call finds nothing new."""
-    autodiscover_modules(MODULE)
-
-
-@contextmanager
-def isolated_registry() -> Iterator[None]:
-    """For tests: an empty registry inside the block, the former one after it. Not for concurrent use."""
-    global _tools
-    former, _tools = _tools, {}
-    try:
-        yield
-    finally:
-        _tools = former
+    return _registry.declared
 
 
 @overload
@@ -154,16 +132,16 @@ def _register(
     requires: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
-    location = _location(function)
+    location = _registry.location_of(function)
     name = function.__name__ if name is None else name
-    try:
-        _check_name(name, location)
+    with _registry.explain(name, location):
+        check_name(name)
         _check_options(icons=icons or (), requires=requires, **options)
         read = signature.read(function, input_schema)
         registered = RegisteredTool(
             name=name,
             title=title,
-            description=description or signature.description_of(function) or title or _spoken(name),
+            description=description or signature.description_of(function) or title or spoken(name),
             function=function,
             signature=read,
             location=location,
@@ -173,31 +151,7 @@ def _register(
             requires=requires,
             **options,
         )
-    except (UnusableSchemaError, UnusableSignatureError, ValidationError, ValueError) as error:
-        raise InvalidTool(f"The tool {name!r} ({location}) cannot be offered: {str(error).rstrip('.')}.") from error
-    _tools[name] = registered
-
-
-def _location(function: object) -> str:
-    if not inspect.isfunction(function):
-        raise InvalidTool(f"Only functions can be tools, not {function!r}.")
-    location = f"{function.__module__}.{function.__qualname__}"
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidTool(f"{location} is a generator; a tool returns its result.")
-    return location
-
-
-def _spoken(name: str) -> str:
-    return re.sub(r"[_.-]+", " ", name).strip().capitalize() or name
-
-
-def _check_name(name: str, location: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise UnusableSignatureError("a name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
-    if (other := _tools.get(name)) is not None:
-        raise InvalidTool(
-            f"Two tools are named {name!r}: {other.location} and {location}; give one of them another name."
-        )
+    _registry.add(name, registered)
 
 
 def _check_options(
@@ -213,18 +167,13 @@ def _check_options(
 ) -> None:
     for option, seconds in (("cooperative_grace", cooperative_grace), ("hard_grace", hard_grace)):
         if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
-            raise UnusableSignatureError(f"{option} is a number of seconds, 0 or more")
+            raise UnusableOptionError(f"{option} is a number of seconds, 0 or more")
     if time_limit is not None and not (math.isfinite(time_limit) and time_limit > 0):
-        raise UnusableSignatureError("time_limit is a number of seconds above 0")
-    if queue is not None and not _NAME.fullmatch(queue):
-        raise UnusableSignatureError("a queue's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
-    if any(not icon.src.lower().startswith(_ICON_SCHEMES) for icon in icons):
-        raise UnusableSignatureError("an icon's src begins with https:// or data:")
-    if annotations is not None and not isinstance(annotations, mcp_types.ToolAnnotations):
-        raise UnusableSignatureError("annotations is a mcp_types.ToolAnnotations")
+        raise UnusableOptionError("time_limit is a number of seconds above 0")
+    if queue is not None and not is_name(queue):
+        raise UnusableOptionError("a queue's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
+    check_icons(icons)
+    check_annotations(annotations, mcp_types.ToolAnnotations)
+    check_meta(meta)
     if requires is not None:
         mcp_types.ClientCapabilities.model_validate(requires)
-    try:
-        json.dumps(dict(meta or {}), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise UnusableSignatureError("meta must be plain, finite JSON") from error

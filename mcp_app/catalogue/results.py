@@ -6,28 +6,21 @@ schema. Too large a result becomes an error that says so: it is never cut.
 Source: 2026-07-28 server/tools "Tool Result", "Security Considerations".
 """
 
-import json
-import re
-from collections.abc import Sequence
-from enum import Enum
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import mcp_types
 from django.utils.functional import Promise
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
-from mcp_app.catalogue.blocks import Audio, Image
-from mcp_app.catalogue.errors import InvalidResult, ToolError
+from mcp_app.catalogue.blocks import as_block, is_block, text_block
+from mcp_app.catalogue.errors import InvalidResult, TooLarge, ToolError
 from mcp_app.catalogue.registry import RegisteredTool
+from mcp_app.catalogue.sendable import encode, jsonable, sendable
 from mcp_app.catalogue.violations import sentence
-from mcp_app.conf import settings
 from mcp_app.protocol.results import tool_error
 
 FAILED: Final = "The tool failed because of an internal error. The server's log has the details."
-
-_BLOCKS: Final = get_args(mcp_types.ContentBlock)
-_UNSENDABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def to_result(tool: RegisteredTool, value: object) -> dict[str, Any]:
@@ -68,40 +61,20 @@ def _unchecked(value: object) -> dict[str, Any]:
 
 
 def _structured(value: Any) -> dict[str, Any]:
-    return {"content": [_text(_encode(value))], "structuredContent": value}
+    return {"content": [text_block(encode(value))], "structuredContent": value}
 
 
 def _content(value: object) -> list[dict[str, Any]] | None:
     """`value` as content blocks; None where it is structured."""
-    if isinstance(value, str | Promise) or _is_block(value):
-        return [_block(value)]
-    if isinstance(value, list | tuple) and any(map(_is_block, value)):
-        return [_block(item) for item in value]
+    if isinstance(value, str | Promise) or is_block(value):
+        return [as_block(value)]
+    if isinstance(value, list | tuple) and any(map(is_block, value)):
+        return [as_block(item) for item in value]
     return None
 
 
-def _is_block(value: object) -> bool:
-    return isinstance(value, (*_BLOCKS, Image, Audio))
-
-
-def _block(value: object) -> dict[str, Any]:
-    if isinstance(value, str | Promise):
-        return _text(str(value.value if isinstance(value, Enum) else value))
-    if isinstance(value, Image | Audio):
-        if not isinstance(value.data, bytes):
-            raise InvalidResult(f"the data of an {type(value).__name__} is bytes, not {type(value.data).__name__}")
-        value = value.block()
-    if not isinstance(value, _BLOCKS):
-        raise InvalidResult(f"a {type(value).__name__} stands among content blocks; only text may")
-    return dict(value.model_dump(mode="json", by_alias=True, exclude_none=True))
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
 def _ready_made(value: mcp_types.CallToolResult) -> dict[str, Any]:
-    result: dict[str, Any] = {"content": [_block(block) for block in value.content]}
+    result: dict[str, Any] = {"content": [as_block(block) for block in value.content]}
     # Null is a value: what was set is sent, whatever it is.
     if "structured_content" in value.model_fields_set:
         result["structuredContent"] = _jsonable(value.structured_content)
@@ -127,10 +100,7 @@ def _as_annotated(tool: RegisteredTool, value: object) -> dict[str, Any]:
 def _jsonable(value: object) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         raise InvalidResult("bytes have no type; return Image, Audio or an embedded resource")
-    try:
-        return to_jsonable_python(value, by_alias=True)
-    except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise InvalidResult(f"a {type(value).__name__} cannot be written as JSON: {error}") from error
+    return jsonable(value)
 
 
 def _check_output(tool: RegisteredTool, result: dict[str, Any]) -> None:
@@ -140,33 +110,8 @@ def _check_output(tool: RegisteredTool, result: dict[str, Any]) -> None:
         raise InvalidResult(f"it contradicts the output schema: {error.json_path} {sentence(error)}")
 
 
-def _encode(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidResult(f"it cannot be written as JSON: {error}") from error
-
-
 def _sendable(result: dict[str, Any]) -> dict[str, Any]:
-    """`result` with text that every reader takes, or the error that it is too large."""
-    text = _encode(result)
-    if "\\u0000" in text or _UNSENDABLE.search(text):
-        result = _clean(result)
-        text = _encode(result)
-    if (size := len(text.encode())) > settings.MAX_RESULT_BYTES:
-        return tool_error(
-            f"The result is larger than this server sends: {size} bytes, the limit is "
-            f"{settings.MAX_RESULT_BYTES} bytes. Ask for less."
-        )
-    return result
-
-
-def _clean(value: Any) -> Any:
-    """`value` with U+FFFD for lone surrogates and NUL, which databases and UTF-8 refuse."""
-    if isinstance(value, str):
-        return _UNSENDABLE.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {_clean(key): _clean(member) for key, member in value.items()}
-    if isinstance(value, Sequence):
-        return [_clean(item) for item in value]
-    return value
+    try:
+        return sendable(result)
+    except TooLarge as error:
+        return tool_error(str(error))

@@ -1,19 +1,21 @@
 """The rows of the catalogue: one for each tool that was ever registered, and the version of the whole list.
 
-Every change to what is offered goes through here, or through `Tool.save`, and bumps the version in its own transaction:
-a change that is rolled back notifies nobody.
+Every change to what is offered goes through here and bumps the version in its own transaction: a change that is rolled
+back notifies nobody. (`Tool.save` bumps it as well, for scripts; whoever listens then finds it at its next look.)
 """
+
+from collections.abc import Collection
+from typing import Any
 
 from django.db.models.functions import Now
 
-from mcp_app import databases
+from mcp_app.catalogue import changes
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import settings
-from mcp_app.lifecycle import wakeups
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.models import TOOL_LIST, ChangeVersion, Tool
+from mcp_app.models import ChangeVersion, Tool
 
-SUBJECT = TOOL_LIST
+SUBJECT = changes.TOOLS
 _MAX_LOCATION_CHARS = 255
 
 
@@ -22,11 +24,9 @@ def version() -> int:
     return ChangeVersion.objects.filter(subject=SUBJECT).values_list("version", flat=True).first() or 0
 
 
-@transactional
 def touch() -> None:
     """Bump the version of the tool list: whoever listens looks again once this is committed."""
-    ChangeVersion.bump(SUBJECT)
-    databases.on_commit(wakeups.wake_servers)
+    changes.touch(SUBJECT)
 
 
 @transactional
@@ -50,12 +50,31 @@ def sync() -> None:
 
 
 @transactional
+def change(names: Collection[str], **values: Any) -> list[str]:
+    """Give some tools these values in their rows' columns, as one change; the names of those for which it was one.
+
+    `values`: `enabled`, or overrides, None being "as the code says". They are not checked here.
+    """
+    differing = Tool.objects.filter(pk__in=names).exclude(**values) if values else Tool.objects.none()
+    changed = list(differing.select_for_update().values_list("pk", flat=True))
+    if changed:
+        Tool.objects.filter(pk__in=changed).update(**values, updated_at=Now())
+        touch()
+    return changed
+
+
 def set_enabled(name: str, enabled: bool) -> bool:
     """Offer a tool, or stop offering it; whether that changed anything."""
-    changed = Tool.objects.filter(pk=name, enabled=not enabled).update(enabled=enabled, updated_at=Now())
-    if changed:
+    return bool(change([name], enabled=enabled))
+
+
+@transactional
+def forget(name: str) -> bool:
+    """Drop the row of a tool whose code went away, with what administrators said; False where the code is there."""
+    forgotten, _ = Tool.objects.filter(pk=name, registered=False).delete()
+    if forgotten:
         touch()
-    return bool(changed)
+    return bool(forgotten)
 
 
 def queues() -> set[str]:

@@ -74,13 +74,13 @@ class Signature:
 
 def read(function: Callable[..., Any], input_schema: dict[str, Any] | None) -> Signature:
     """Read a function's signature; raise `UnusableSignatureError` or `UnusableSchemaError`."""
-    annotations = _annotations(function)
+    annotations = annotations_of(function)
     returned = annotations.pop("return", None)
     parameters = dict(inspect.signature(function).parameters)
-    context = _take_context(parameters, annotations)
+    context = take_context(parameters, annotations, Context)
     model, mapping = None, None
     if input_schema is None:
-        model = _model(function.__name__, parameters, annotations)
+        model = arguments_model(function.__name__, parameters, annotations)
         input_schema = _input_schema(model)
     else:
         mapping = _only_parameter(parameters)
@@ -108,7 +108,8 @@ def description_of(function: Callable[..., Any]) -> str:
     return "\n".join(kept).strip()
 
 
-def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The type hints of a function's parameters and of what it returns."""
     try:
         return get_type_hints(inspect.unwrap(function), include_extras=True)
     except NameError as error:
@@ -118,8 +119,9 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-def _take_context(parameters: dict[str, inspect.Parameter], annotations: Mapping[str, Any]) -> str | None:
-    names = [name for name in parameters if _is_context(annotations.get(name))]
+def take_context(parameters: dict[str, inspect.Parameter], annotations: Mapping[str, Any], context: type) -> str | None:
+    """Take out of `parameters` the one that takes a `context`; its name, None without one."""
+    names = [name for name in parameters if _is_context(annotations.get(name), context)]
     if len(names) > 1:
         raise UnusableSignatureError(f"only one parameter may take the context, not {' and '.join(names)}")
     for name in names:
@@ -127,8 +129,8 @@ def _take_context(parameters: dict[str, inspect.Parameter], annotations: Mapping
     return names[0] if names else None
 
 
-def _is_context(annotation: Any) -> bool:
-    return any(isinstance(part, type) and issubclass(part, Context) for part in _alternatives(annotation))
+def _is_context(annotation: Any, context: type) -> bool:
+    return any(isinstance(part, type) and issubclass(part, context) for part in _alternatives(annotation))
 
 
 def _alternatives(annotation: Any) -> list[Any]:
@@ -148,7 +150,10 @@ def _only_parameter(parameters: Mapping[str, inspect.Parameter]) -> str:
     return usable[0]
 
 
-def _model(name: str, parameters: Mapping[str, inspect.Parameter], annotations: Mapping[str, Any]) -> type[BaseModel]:
+def arguments_model(
+    name: str, parameters: Mapping[str, inspect.Parameter], annotations: Mapping[str, Any]
+) -> type[BaseModel]:
+    """A pydantic model whose fields are the parameters in order, each named by its alias."""
     # Fields have names of our own, or a parameter called `json` or `_x` would clash with pydantic's.
     fields = {
         f"argument_{number}": _field(parameter, annotations.get(parameter.name, Any))

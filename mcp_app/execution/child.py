@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 from functools import cache
 
+from mcp_app.execution import log_records
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.interrupt import Interrupter
 from mcp_app.execution.recorder import Recorder
@@ -43,4 +44,5 @@ def _made(pid: int) -> Child:
     recorder.start()
     watcher = Watcher(worker_identity(), pid, interrupter, recorder)
     watcher.start()
+    log_records.install()
     return Child(pid, interrupter, recorder, watcher)

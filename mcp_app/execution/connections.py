@@ -66,8 +66,7 @@ def close_raw(wrappers: list[BaseDatabaseWrapper]) -> None:
     """Close the connections of threads that have ended, without asking them anything."""
     for wrapper in wrappers:
         if wrapper.connection is not None:
-            with suppress(Exception):
-                wrapper.connection.close()
+            _close(wrapper.connection)
 
 
 def drop_all() -> None:
@@ -77,6 +76,14 @@ def drop_all() -> None:
         if wrapper is None:
             continue
         if wrapper.connection is not None:
-            with suppress(Exception):
-                wrapper.connection.close()
+            _close(wrapper.connection)
         del connections[alias]
+
+
+def _close(raw: Any) -> None:
+    """On SQLite with its transaction undone: closed alone, it keeps its lock for as long as any cursor of it lives."""
+    with suppress(Exception):
+        if isinstance(raw, sqlite3.Connection):
+            raw.rollback()
+    with suppress(Exception):
+        raw.close()

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from mcp_types import LoggingLevel
 
 from mcp_app.catalogue.context_marker import Context
+from mcp_app.catalogue.visit import user_of
 from mcp_app.execution import subprocesses
 from mcp_app.execution.interrupt import Interrupter, ToolCancelled
 from mcp_app.execution.recorder import Recorder
@@ -29,6 +29,7 @@ from mcp_app.states import EventKind
 
 LEVELS: tuple[str, ...] = get_args(LoggingLevel)
 MAX_MESSAGE_CHARS = 1024
+MAX_LOG_CHARS = 8192
 
 logger = logging.getLogger(__name__)
 
@@ -91,11 +92,14 @@ class ToolContext(Context):
         self._post(Event(EventKind.PROGRESS, data))
 
     def log(self, level: LoggingLevel, message: str, *, logger_name: str | None = None) -> None:
-        """Say something to the client that asked for it and to the request's timeline (spec: utilities/logging)."""
+        """Say something to the client that asked for it and to the request's timeline (spec: utilities/logging).
+
+        The standard `logging` says it, too, from `MCP["LOG_LEVEL"]` on.
+        """
         if level not in LEVELS:
             raise ValueError(f"level must be one of {', '.join(LEVELS)}")
         name = logger_name or self.request.tool
-        self._post(Event(EventKind.LOG, {"level": level, "logger": name, "data": str(message)}))
+        self._post(Event(EventKind.LOG, {"level": level, "logger": name, "data": str(message)[:MAX_LOG_CHARS]}))
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but wake and raise `ToolCancelled` as soon as the call is cancelled."""
@@ -151,9 +155,7 @@ class ToolContext(Context):
     @property
     def user(self) -> AbstractBaseUser | None:
         """The Django user who called, read now; None for an anonymous caller or a user who is gone."""
-        if not self._user_id:
-            return None
-        return get_user_model()._default_manager.filter(pk=self._user_id).first()
+        return user_of(self._user_id)
 
     def cancel(self) -> None:
         """Tell the tool, from the watcher's thread."""

@@ -5,6 +5,7 @@ is armed, once, and not inside `shield()`. A signal that comes late finds nothin
 """
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 INTERRUPT_SIGNAL = signal.SIGUSR2
-DELICATE_MODULES = frozenset({"logging", "importlib._bootstrap"})
+DELICATE_MODULES = frozenset({"logging", "importlib._bootstrap", "opentelemetry.sdk.trace"})
 
 
 class ToolCancelled(BaseException):
@@ -87,7 +88,10 @@ class Interrupter:
 
     @contextmanager
     def shield(self) -> Iterator[None]:
-        """Put the interrupt off until the block has ended. In other threads, which none strikes, it does nothing."""
+        """Put the interrupt off until the block has ended, and where it may not be raised, until it is asked for again.
+
+        In other threads, which none strikes, it does nothing.
+        """
         if threading.get_ident() != self._thread.ident:
             yield
             return
@@ -96,14 +100,15 @@ class Interrupter:
             yield
         finally:
             self._shields -= 1
-            self._raise_if_due()
+            self._raise_if_due(sys._getframe())
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        if self._insisting or not _is_delicate(frame):
-            self._raise_if_due()
+        self._raise_if_due(frame)
 
-    def _raise_if_due(self) -> None:
-        if self._armed is not None and self._armed == self._target and not self._shields:
+    def _raise_if_due(self, frame: FrameType | None) -> None:
+        if self._armed is None or self._armed != self._target or self._shields:
+            return
+        if self._insisting or not _is_delicate(frame):
             self._armed = None
             self.raised = True
             raise ToolCancelled
@@ -111,7 +116,10 @@ class Interrupter:
 
 def _is_delicate(frame: FrameType | None) -> bool:
     """Whether an exception raised in `frame` is swallowed (finalizers), or would leave what the whole process shares
-    in pieces: a lock of logging held for good, a module half imported. Looks no further up than the armed body."""
+    in pieces: a lock of logging or tracing held for good, a module half imported.
+
+    Looks no further up than the armed body.
+    """
     while frame is not None and frame.f_code is not Interrupter.run.__code__:
         if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in DELICATE_MODULES:
             return True

@@ -53,7 +53,7 @@ class _Timer:
 
 
 class Ladder:
-    """Timers of one worker's main process. Everything but `start`, `stop` and the hints runs on its own thread."""
+    """Timers of one worker's main process. All but `start`, `every`, `stop` and the hints runs on its own thread."""
 
     def __init__(self, identity: Identity, pool: Pool) -> None:
         self._identity = identity
@@ -65,10 +65,21 @@ class Ladder:
         self._thread = threading.Thread(target=self._run, name="mcp-ladder", daemon=True)
 
     def start(self) -> None:
-        self._every(settings.HEARTBEAT_INTERVAL, self._beat)
-        self._every(settings.SUPERVISION_INTERVAL, self._supervise)
-        self._every(ORPHAN_INTERVAL, self._kill_orphans)
+        self.every(settings.HEARTBEAT_INTERVAL, self._beat)
+        self.every(settings.SUPERVISION_INTERVAL, self._supervise)
+        self.every(ORPHAN_INTERVAL, self._kill_orphans)
         self._thread.start()
+
+    def every(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something now and then, on the ladder's thread, in a visit to the database."""
+
+        def again() -> None:
+            try:
+                action()
+            finally:
+                self._after(seconds, again)
+
+        self._after(0, again)
 
     def stop(self) -> None:
         """Take the last word: this worker ends by itself."""
@@ -110,15 +121,6 @@ class Ladder:
         with self._condition:
             heappush(self._timers, _Timer(time.monotonic() + seconds, action))
             self._condition.notify()
-
-    def _every(self, seconds: float, action: Callable[[], None]) -> None:
-        def again() -> None:
-            try:
-                action()
-            finally:
-                self._after(seconds, again)
-
-        self._after(0, again)
 
     def _beat(self) -> None:
         liveness.beat(self._identity)

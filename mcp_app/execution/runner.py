@@ -6,6 +6,7 @@ is told; Celery's own result is for people, never the truth.
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from mcp_app.catalogue import results
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
-from mcp_app.execution import child, connections, coroutines, processes
+from mcp_app.execution import child, connections, coroutines, processes, spans
 from mcp_app.execution.child import Child
 from mcp_app.execution.context import ToolContext, entered
 from mcp_app.execution.identity import worker_identity
@@ -49,9 +50,11 @@ def run(task: Task, request_id: UUID) -> str:
     """Run one request to its end and return its final status. Raises Ignore when this message is not to run it."""
     here = child.current()
     row = claim(here, request_id)
-    running, outcome = call(here, row)
-    ending = conclude(row, running, outcome)
-    status = close(here, row, running, ending)
+    with spans.running(row) as span:
+        running, outcome = call(here, row)
+        ending = conclude(row, running, outcome)
+        status = close(here, row, running, ending)
+        spans.conclude(span, status or ending.status, ending.error)
     return report(task, row, status, ending)
 
 
@@ -83,6 +86,8 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
     if here.interrupter.raised:
         running.stage = Stage.INTERRUPT
     if context.is_cancelled:
+        if isinstance(outcome, Raised):
+            _let_go(outcome.error)
         connections.drop_all()
         processes.kill_leftovers(row.pk)
     connections.drop_unfinished(running.wrappers)
@@ -163,6 +168,15 @@ def _claim(here: Child, request_id: UUID) -> Request | None:
         ours = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker, worker_pid=here.pid)
         row = ours.filter(killing=False).first()
     return row
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Clear the frames of a stopped body: a cursor in one of them would keep SQLite's lock after its connection."""
+    met: set[int] = set()
+    while error is not None and id(error) not in met:
+        met.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def _answer(tool: RegisteredTool, context: ToolContext, function: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:

@@ -9,7 +9,10 @@ from mcp_app.execution import runner
 from mcp_app.lifecycle.publishing import RUN_TASK
 
 
-@shared_task(bind=True, name=RUN_TASK, acks_late=False, max_retries=0)
+@shared_task(bind=True, name=RUN_TASK, acks_late=False, max_retries=0, time_limit=0, soft_time_limit=0)
 def run(self: Task, request_id: str) -> Any:
-    """Run the tool of one request. The message carries the row's id only; the row has everything else."""
+    """Run the tool of one request. The message carries the row's id only; the row has everything else.
+
+    Zeros are no limit, nor the site's own (`CELERY_TASK_TIME_LIMIT`): deadlines go through the ladder.
+    """
     return runner.run(self, UUID(request_id))

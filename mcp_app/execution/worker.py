@@ -1,4 +1,4 @@
-"""Celery's worker and ours: the control command, the pool as the ladder sees it, and when the ladder starts and ends.
+"""Celery's worker and ours: control commands, the pool as the ladder sees it, its queues, the ladder's start and end.
 
 The only module that speaks of Celery's worker internals. Refuses to run tools in a pool that is not prefork, and leaves
 alone the site's workers that consume none of the tools' queues.
@@ -18,6 +18,7 @@ from celery.worker import state as worker_state
 from celery.worker.control import control_command
 
 from mcp_app.catalogue import rows
+from mcp_app.conf import settings
 from mcp_app.execution.child import UnsupportedPoolError
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.ladder import Ladder
@@ -50,6 +51,34 @@ class PreforkPool:
                 request.terminate(self._worker.pool, signal="KILL")
             except Exception:
                 logger.exception("Celery could not be told that request %s was killed", request_id)
+
+
+class ToolQueues:
+    """The queues of a worker that takes every tool's calls: it learns of those that are new while it runs."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+        self._consumed = set(worker.app.amqp.queues.consume_from)
+
+    def look(self) -> None:
+        """Have the worker consume what tools were given since the last look. On the ladder's thread."""
+        for queue in sorted(rows.queues() - self._consumed):
+            self._worker.consumer.call_soon(self._consume, queue)
+            self._consumed.add(queue)
+
+    def _consume(self, queue: str) -> None:
+        """In the worker's loop. Celery keeps the queue's name, so that a new connection consumes it in any case."""
+        try:
+            self._worker.consumer.add_task_queue(queue)
+        except Exception:
+            logger.exception("queue %s is consumed from the next connection on", queue)
+        else:
+            logger.warning("queue %s is new, and consumed from now on", queue)
+
+
+def follow_queues(worker: Any) -> None:
+    """Have a Celery worker that was not started yet consume the queues that tools are given later, too."""
+    worker.follows_tool_queues = True
 
 
 _ladders: dict[int, Ladder] = {}
@@ -94,6 +123,8 @@ def _start(sender: Any, **kwargs: Any) -> None:
         logger.critical(UnsupportedPoolError.__doc__)
         raise WorkerTerminate(os.EX_USAGE)
     ladder = _ladders[os.getpid()] = Ladder(worker_identity(), PreforkPool(worker))
+    if getattr(worker, "follows_tool_queues", False):
+        ladder.every(settings.SUPERVISION_INTERVAL, ToolQueues(worker).look)
     ladder.start()
 
 

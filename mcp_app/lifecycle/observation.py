@@ -5,6 +5,7 @@ Reading only. One query finds what moved; more are made only for what did.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from mcp_app.lifecycle.endings import final_result
 from mcp_app.models import ChangeVersion, Request, RequestEvent
 from mcp_app.states import TERMINAL, EventKind, Status
 
+MAX_SUBJECTS = 500
+"""In one query: databases bound its parameters."""
 _TOLD = ("event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "follower")
 
 
@@ -60,8 +63,11 @@ def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
 
 def versions(subjects: Iterable[str]) -> dict[str, int]:
     """The current change versions; a subject never changed has none."""
-    rows = ChangeVersion.objects.filter(pk__in=subjects).values_list("subject", "version")
-    return dict(rows)
+    found: dict[str, int] = {}
+    waiting = iter(subjects)
+    while batch := list(islice(waiting, MAX_SUBJECTS)):
+        found.update(ChangeVersion.objects.filter(pk__in=batch).values_list("subject", "version"))
+    return found
 
 
 def mark_delivered(request_ids: Iterable[UUID]) -> None:

@@ -45,7 +45,8 @@ def tell(session_id: UUID, stream: UUID, current: Mapping[str, int]) -> list[tup
         return []
     events = []
     for subject, version in current.items():
-        if session.told.get(subject, [-1])[0] != version:
+        # Versions grow: a connection whose look is older tells nothing again.
+        if session.told.get(subject, [-1])[0] < version:
             session.stream_seq += 1
             session.told[subject] = [version, session.stream_seq]
             events.append((subject, session.stream_seq))

@@ -4,7 +4,7 @@ Everything is looked up through the principal; another's session is as unknown a
 without bound: a principal with too many loses the one that was silent for longest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -14,13 +14,13 @@ from django.db.models.functions import Now
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, transitions, wakeups
+from mcp_app.lifecycle import cancellation, observation, transitions, wakeups
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.transitions import Submission
-from mcp_app.models import TOOL_LIST, ChangeVersion, Request, Session
+from mcp_app.models import ChangeVersion, Request, Session
 from mcp_app.states import OPEN, Cause
 
 BATCH = 500
@@ -56,8 +56,9 @@ def begin(
     protocol_version: str,
     client_info: Mapping[str, Any],
     client_capabilities: Mapping[str, Any],
+    subjects: Collection[str],
 ) -> Session:
-    """Store a new session. Raises `TooManySessionsError`."""
+    """Store a new session, whose GET stream is to tell changes of `subjects`. Raises `TooManySessionsError`."""
     own = _of(principal)
     excess = own.count() - settings.MAX_SESSIONS_PER_PRINCIPAL + 1
     if excess > 0:
@@ -65,7 +66,7 @@ def begin(
         if len(idle) < excess:
             raise TooManySessionsError
         _forget([session.pk for session in idle])
-    version = ChangeVersion.objects.filter(pk=TOOL_LIST).values_list("version", flat=True).first() or 0
+    versions = observation.versions(subjects)
     session = Session.objects.create(
         issuer=principal.issuer,
         subject=principal.subject,
@@ -74,7 +75,7 @@ def begin(
         protocol_version=protocol_version,
         client_info=dict(client_info),
         client_capabilities=dict(client_capabilities),
-        told={TOOL_LIST: [version, 0]},
+        told={subject: [versions.get(subject, 0), 0] for subject in subjects},
     )
     ChangeVersion.bump(subject(session.pk))
     return session
@@ -104,6 +105,36 @@ def _note_seen(session_id: UUID) -> None:
 def set_log_level(session_id: UUID, level: str) -> None:
     Session.objects.filter(pk=session_id).update(log_level=level)
     _changed(session_id)
+
+
+@transactional
+def subscribe(session_id: UUID, uri: str, resource: str) -> bool:
+    """Have changes of `resource`, the subject of `uri`, told from now on; False when too many are."""
+    session = Session.objects.select_for_update().filter(pk=session_id).first()
+    if session is None or uri in session.subscriptions:
+        return True
+    if len(session.subscriptions) >= settings.MAX_RESOURCE_SUBSCRIPTIONS:
+        return False
+    session.subscriptions.append(uri)
+    session.told[resource] = [observation.versions([resource]).get(resource, 0), 0]
+    session.save(update_fields=["subscriptions", "told"])
+    _changed(session_id)
+    return True
+
+
+@transactional
+def unsubscribe(session_id: UUID, uri: str, resource: str) -> None:
+    session = Session.objects.select_for_update().filter(pk=session_id).first()
+    if session is not None and uri in session.subscriptions:
+        session.subscriptions.remove(uri)
+        session.told.pop(resource, None)
+        session.save(update_fields=["subscriptions", "told"])
+        _changed(session_id)
+
+
+def reload(session_id: UUID) -> Session | None:
+    """The session as it is now, for a connection that has it; None when it has ended."""
+    return Session.objects.filter(pk=session_id).first()
 
 
 @transactional

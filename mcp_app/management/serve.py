@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from channels.routing import get_default_application
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.db import connections
 from django.urls import NoReverseMatch, reverse
 
@@ -90,7 +93,7 @@ class _Site:
         )
         self._password: str | None = None
         self._server = EmbeddedServer(
-            get_default_application(),
+            _application(),
             options.host,
             options.port,
             max_body_bytes=settings.MAX_BODY_BYTES,
@@ -189,6 +192,14 @@ class _Readiness:
             f"The worker has not begun within {READY_SECONDS:g} s: calls wait until it does. "
             "Its own messages are above; `manage.py mcp worker` shows them alone."
         )
+
+
+def _application() -> Any:
+    """The site's ASGI application; under DEBUG with the apps' static files, as `runserver` serves them."""
+    application = get_default_application()
+    if django_settings.DEBUG and apps.is_installed("django.contrib.staticfiles"):
+        return ASGIStaticFilesHandler(application)
+    return application
 
 
 def _admin_url(base: str) -> str | None:

@@ -20,8 +20,10 @@ from celery.platforms import SecurityWarning
 from celery.utils.nodenames import default_nodename, host_format
 from django.db import connections
 
+from mcp_app.catalogue import rows
 from mcp_app.conf import settings
 from mcp_app.execution import processes
+from mcp_app.execution.worker import follow_queues
 
 MARKER = "MCP_WORKER"
 """In the environment of a worker and all that it starts: a token of who started it."""
@@ -34,24 +36,33 @@ def default_concurrency() -> int:
     return max(4, os.cpu_count() or 1)
 
 
-def run(*, concurrency: int, queues: Sequence[str], parent_pid: int | None = None) -> int:
-    """Run the worker until it is told to stop; its exit status. With `parent_pid` it ends with that process."""
+def run(*, concurrency: int, queues: Sequence[str] | None, parent_pid: int | None = None) -> int:
+    """Run the worker until it is told to stop; its exit status. With `parent_pid` it ends with that process.
+
+    `queues` None: every queue that a tool is sent to, those included that administrators name while it runs.
+    """
     if parent_pid is not None:
         end_with(parent_pid)
     # About pickled messages run by root: with them accepted Celery refuses to start, and ours are JSON.
     warnings.simplefilter("ignore", SecurityWarning)
+    consumed = sorted(rows.queues()) if queues is None else list(queues)
     connections.close_all()  # the pool is forked: no child may hold a connection of this process
     worker = current_app.Worker(
         hostname=host_format(default_nodename(f"mcp-{secrets.token_hex(4)}@%h")),
         pool_cls="prefork",
         concurrency=concurrency,
-        queues=list(queues),
+        queues=consumed,
+        prefetch_multiplier=1,  # a call that is fetched waits for this worker, whoever else is free
+        time_limit=0,  # the site's limits are for its own tasks; a tool's end by the ladder
+        soft_time_limit=0,
         loglevel="WARNING",
         quiet=True,
         # They let workers know of each other, which nobody here needs, and cost broadcasts at every start.
         without_gossip=True,
         without_mingle=True,
     )
+    if queues is None:
+        follow_queues(worker)
     worker.start()
     return int(worker.exitcode or 0)
 

@@ -10,6 +10,6 @@ library and `mcp_types` only.
     headers accept            reading and checking HTTP fields
     metadata tracing          reading `params._meta`
     connection inbound        the ladder: before the body is read, then with it
-    requests                  the params of each method served
+    requests uris             the params of each method served; what a URI is
     results notifications sse what is sent
 """

@@ -20,6 +20,7 @@ from mcp_app.protocol.revisions import Revision
 
 RESOURCE_NOT_FOUND: Final = -32002
 
+_OF_A_RESOURCE: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 _RESERVED: Final = "io.modelcontextprotocol/"
 _MODERN_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 _WITH_TITLES: Final = frozenset({"title", "outputSchema", "_meta"})
@@ -57,7 +58,7 @@ def rejection_as_of(method: str, rejection: Rejection) -> Rejection:
         return replace(rejection, status=200)
     if rejection.code == MISSING_CLIENT_CAPABILITY:
         return replace(rejection, code=INVALID_REQUEST, status=200)
-    if method == "resources/read" and rejection.code == INVALID_PARAMS and rejection.data is not None:
+    if method in _OF_A_RESOURCE and rejection.code == INVALID_PARAMS and rejection.data is not None:
         return replace(rejection, code=RESOURCE_NOT_FOUND)
     return rejection
 

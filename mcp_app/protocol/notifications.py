@@ -37,8 +37,14 @@ def acknowledged(subscription_id: RequestId, honoured: Mapping[str, Any]) -> dic
     return _subscribed("subscriptions/acknowledged", subscription_id, {"notifications": dict(honoured)})
 
 
-def tools_list_changed(subscription_id: RequestId) -> dict[str, Any]:
-    return _subscribed("tools/list_changed", subscription_id, {})
+def list_changed(kind: str, subscription_id: RequestId) -> dict[str, Any]:
+    """The list of `kind` (tools, prompts, resources) has changed."""
+    return _subscribed(f"{kind}/list_changed", subscription_id, {})
+
+
+def resource_updated(uri: str, subscription_id: RequestId) -> dict[str, Any]:
+    """What is read at `uri` has changed."""
+    return _subscribed("resources/updated", subscription_id, {"uri": uri})
 
 
 def _subscribed(name: str, subscription_id: RequestId, params: Mapping[str, Any]) -> dict[str, Any]:

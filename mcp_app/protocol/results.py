@@ -42,19 +42,20 @@ def discover(
     return complete(payload, server_info)
 
 
-def tools_list(
-    tools: Sequence[Mapping[str, Any]],
+def list_page(
+    member: str,
+    items: Sequence[Mapping[str, Any]],
     *,
     next_cursor: str | None,
-    server_info: Mapping[str, Any],
     ttl_ms: int,
     cache_scope: CacheScope,
 ) -> dict[str, Any]:
-    """One page of `tools/list`: Tool objects in their final order. `next_cursor` None ends the list."""
-    payload: dict[str, Any] = {"tools": list(tools), "ttlMs": ttl_ms, "cacheScope": cache_scope}
-    if next_cursor is not None:
-        payload["nextCursor"] = next_cursor
-    return complete(payload, server_info)
+    """One page of a list: its objects in their final order, as `member`; to be sent through `complete`.
+
+    `next_cursor` None ends the list.
+    """
+    payload: dict[str, Any] = {member: list(items), "ttlMs": ttl_ms, "cacheScope": cache_scope}
+    return payload if next_cursor is None else {**payload, "nextCursor": next_cursor}
 
 
 def call_tool(stored: Mapping[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:

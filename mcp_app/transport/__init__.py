@@ -2,8 +2,11 @@
 
     consumers                   one POST: its body, its disconnect, the task that serves it
     http                        the only writer of HTTP responses
-    methods                     which MCP methods are served, and the short ones
+    methods capabilities        which MCP methods are served, and the short ones; what is advertised
+    reads author_code           resources, prompts, completions: what runs authors' code in this process
+    author_threads rate         where that runs; how often
     call_stream listen_stream   the two that wait: a `tools/call`, a `subscriptions/listen`
+    honoured                    which part of a `subscriptions/listen` is served
     tail                        one per server process: the reader of rows for all who wait in it
     hints upkeep threads        what wakes it; its liveness and supervision; where its database work runs
     admission                   how much is let in, and nothing while draining

@@ -1,9 +1,10 @@
-"""How much a server process lets in: open calls and listen streams, in all and per principal; nothing while draining.
+"""How much a server process lets in: calls, reads and listen streams, in all and per principal; none while draining.
 
 Counts in this process only. Refuses with a `Rejection`; the caller answers.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from mcp_app.protocol.errors import (
     RequestId,
     refuse,
 )
+from mcp_app.transport.rate import Rate
 
 T = TypeVar("T")
 
@@ -76,12 +78,14 @@ class Subscription(Protocol):
 
 
 class Admission:
-    """The doors for calls and subscriptions."""
+    """The doors for calls, for reads (of resources and prompts) and for subscriptions."""
 
     def __init__(self) -> None:
         self.calls: Admitted[Call] = Admitted()
+        self.reads: Admitted[object] = Admitted()
         self.listeners: Admitted[Subscription] = Admitted()
         self.draining = False
+        self._completions = Rate()
 
     def refuse_call(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
@@ -89,6 +93,24 @@ class Admission:
         if self.calls.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
             return _too_many("Too many calls of yours are open; wait for one to end.", request_id)
         return None
+
+    def refuse_read(self, principal: Principal, request_id: RequestId) -> Rejection | None:
+        if self.draining:
+            return shutting_down(request_id)
+        if self.reads.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
+            return _too_many("Too many requests of yours are open; wait for one to end.", request_id)
+        return None
+
+    def refuse_completion(self, principal: Principal, address: str, request_id: RequestId) -> Rejection | None:
+        """Completions are asked for while somebody types, and tell much to one who asks for many."""
+        if self._completions.take(
+            (principal, address),
+            time.monotonic(),
+            burst=settings.COMPLETION_BURST,
+            per_second=settings.COMPLETION_RATE,
+        ):
+            return None
+        return _too_many("You ask for completions too often; wait a moment.", request_id)
 
     def refuse_listener(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:

@@ -94,7 +94,7 @@ def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submis
         log_level=metadata.log_level or "",
         client_info=metadata.client_info or {},
         client_capabilities=metadata.client_capabilities,
-        trace_context=metadata.trace_context,
+        trace_context=exchange.span.carrier(metadata.trace_context),
         remote_address=exchange.remote_address,
         session=exchange.session_id,
         server=exchange.server.identity.boot_id,

@@ -12,6 +12,7 @@ from mcp_app.protocol import notifications
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.metadata import LOG_LEVELS
 from mcp_app.states import EventKind
+from mcp_app.transport import heartbeats
 
 
 class CallNotifications:
@@ -25,6 +26,7 @@ class CallNotifications:
         )
         self._sent: float | None = None
         self.wanted = route.accept.event_stream and (self._token is not None or bool(self._levels))
+        self.wants_heartbeat = route.accept.event_stream and heartbeats.LEVEL in self._levels
 
     def messages(self, events: Iterable[tuple[EventKind, Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
         """The notifications to send for `events`, in order."""

@@ -8,6 +8,7 @@ Source: 2026-07-28 server/tools, basic/patterns/progress, streamable-http "Cance
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,7 @@ from mcp_app.states import Cause, Status
 from mcp_app.transport import call_admission
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.heartbeats import Heartbeat
 from mcp_app.transport.http import PeerGoneError
 from mcp_app.transport.tail import Watcher
 
@@ -72,9 +74,11 @@ class CallStream:
         told = CallNotifications(self._exchange.route)
         # Watched before it is published: the answer may come at once.
         watcher = self._exchange.server.tail.watch(request.pk, event_seq=request.event_seq, wants_events=told.wanted)
+        beats = self._exchange.server.heartbeats.of(request.pk, since=self._began_at, wanted=told.wants_heartbeat)
         try:
             if await self._publish(request):
-                await self._follow(watcher, told)
+                with beats as heartbeat:
+                    await self._follow(watcher, told, heartbeat)
             else:
                 self._ended = True
                 await self._exchange.reject(fail(INTERNAL_ERROR, BROKER_UNREACHABLE, self._exchange.route.request_id))
@@ -95,9 +99,11 @@ class CallStream:
             return await self._exchange.server.rows.run(close) is None
         return True
 
-    async def _follow(self, watcher: Watcher, told: CallNotifications) -> None:
+    async def _follow(self, watcher: Watcher, told: CallNotifications, heartbeat: Heartbeat) -> None:
         while True:
-            observed = await self._next(watcher)
+            if not heartbeat.wait and (beat := await heartbeat.take()) is not None:
+                await self._notify(beat)
+            observed = await self._next(watcher, heartbeat)
             if observed is None:
                 await self._break_silence()
                 continue
@@ -113,30 +119,34 @@ class CallStream:
         await self._answer(observed)
         return True
 
-    async def _notify(self, message: dict[str, Any]) -> None:
-        await self._stream()
-        await self._exchange.response.event(message)
-
-    async def _next(self, watcher: Watcher) -> Observed | None:
+    async def _next(self, watcher: Watcher, heartbeat: Heartbeat) -> Observed | None:
         """What moved; None when the client must hear something first."""
+        wait = min(self._patience(), heartbeat.wait)
         try:
-            async with asyncio.timeout(self._patience()):
+            async with asyncio.timeout(wait if wait < math.inf else None):
                 return await watcher.next()
         except TimeoutError:
             return None
 
-    def _patience(self) -> float | None:
-        """Seconds until the client must hear something; None for a client that takes no event stream."""
+    def _patience(self) -> float:
+        """Seconds until the client must hear something; infinite for a client that takes no event stream."""
         patience: float
         if self._exchange.response.started:
             patience = settings.KEEP_ALIVE - self._exchange.response.silent_seconds
         elif self._exchange.route.accept.event_stream:
             patience = self._began_at + settings.SSE_AFTER - time.monotonic()
         else:
-            return None
+            return math.inf
         return max(0.0, patience)
 
+    async def _notify(self, message: dict[str, Any]) -> None:
+        await self._stream()
+        await self._exchange.response.event(message)
+
     async def _break_silence(self) -> None:
+        """Unless it was a heartbeat that was waited for."""
+        if self._patience():
+            return
         if self._exchange.response.started:
             await self._exchange.response.keep_alive()
         else:

@@ -7,7 +7,7 @@ its task has.
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 from channels.consumer import AsyncConsumer
 from channels.exceptions import StopConsumer
@@ -15,11 +15,12 @@ from channels.utils import await_many_dispatch
 from django.conf import settings as django_settings
 from django.db import Error as DatabaseError
 
-from mcp_app.auth.authentication import authenticate
+from mcp_app.auth.authentication import anonymous, authenticate
+from mcp_app.auth.connection import HeaderFields, HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import KIB, settings
 from mcp_app.protocol.connection import check_connection
-from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, body_too_large, refuse
+from mcp_app.protocol.errors import INTERNAL_ERROR, UNAVAILABLE, Rejection, body_too_large, refuse
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Notified, Route, classify
 from mcp_app.protocol.jsonrpc import Limits
@@ -41,6 +42,9 @@ SMALL_BODY_BYTES = 64 * KIB
 LOOPBACK_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
 INTERNAL = "The server failed; its operator can find the details in the log."
 DATABASE_AWAY = "The server's database is not reachable; try again in a moment."
+WHO_ASKS_UNKNOWN = Rejection(
+    UNAVAILABLE, "The server did not find out in time who asks; try again in a moment.", 503, headers=RETRY_AFTER
+)
 TOO_SLOW = Rejection(408, "The request body took too long to arrive.", 408)
 
 
@@ -50,6 +54,14 @@ class MCPConsumer(AsyncConsumer):
     Takes no part in channel layers: the tail does, once for all (a receive loop for each request would cost each a
     connection to the layer). Reads no row on the thread that `sync_to_async` shares: no query delays a disconnect.
     """
+
+    mounted: ClassVar[bool] = False
+    """Whether this process has made an endpoint."""
+
+    @classmethod
+    def as_asgi(cls, **initkwargs: Any) -> Any:
+        MCPConsumer.mounted = True
+        return super().as_asgi(**initkwargs)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
         self.scope = scope
@@ -153,7 +165,7 @@ class MCPConsumer(AsyncConsumer):
         if server.stopped:
             await self._response.reject(shutting_down())
             return
-        principal = authenticate(self._headers)
+        principal = await self._authenticate(server)
         if isinstance(principal, Rejection):
             await self._response.reject(principal)
             return
@@ -182,6 +194,17 @@ class MCPConsumer(AsyncConsumer):
         peer = Peer(server, self._headers, principal, self._remote_address, self._response)
         self._exchange = peer
         return peer
+
+    async def _authenticate(self, server: Server) -> Principal | Rejection:
+        if settings.AUTHENTICATOR is None:
+            return anonymous()
+        connection = HTTPConnection(HeaderFields(self.scope["headers"]), self._remote_address, self.scope["path"])
+        try:
+            async with asyncio.timeout(settings.AUTHENTICATION_TIMEOUT):
+                return await server.authentication.run(authenticate, connection)
+        except TimeoutError:
+            logger.error("the authenticator %s did not answer in time", settings.AUTHENTICATOR)
+            return WHO_ASKS_UNKNOWN
 
     async def _read(self, server: Server, body: bytes) -> Route | Notified | LegacyPost | Rejection:
         limits = Limits(max_depth=settings.MAX_DEPTH)

@@ -12,7 +12,7 @@ from mcp_app.transport.admission import Admission
 logger = logging.getLogger(__name__)
 
 CLOSING_SECONDS = 2.0
-"""What listen streams are given to write their last message."""
+"""What reads are given to end, and listen streams to write their last message."""
 STOPPING_SECONDS = 10.0
 """What cancelled calls are given to prove that they stopped; the ladder's default graces fit in twice."""
 
@@ -28,4 +28,5 @@ async def drain(admission: Admission) -> None:
         await asyncio.gather(*(call.cancel_for_shutdown() for call in running), return_exceptions=True)
         if not await admission.calls.emptied(STOPPING_SECONDS):
             logger.warning("shutting down: %d calls have not stopped yet", len(admission.calls.open))
+    await admission.reads.emptied(CLOSING_SECONDS)
     await admission.listeners.emptied(CLOSING_SECONDS)

@@ -4,7 +4,7 @@ Refuses to know any method.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.states import Cause
+from mcp_app.tracing import TOOL_ERROR, Span
 from mcp_app.transport.http import Response
 from mcp_app.transport.server import Server
 
@@ -35,6 +36,7 @@ class Exchange:
     response: Response
     disconnected: bool = False
     """Says, to a handler that is being cancelled, whether the client left or the server process ends."""
+    span: Span = field(default_factory=Span)
 
     @property
     def request_id(self) -> RequestId | None:
@@ -46,10 +48,13 @@ class Exchange:
         return None
 
     async def reject(self, rejection: Rejection) -> None:
+        self.span.fail(str(rejection.code), rejection.message, code=rejection.code)
         await self.response.reject(rejection)
 
     async def complete(self, result: Mapping[str, Any]) -> None:
         """Send the final response, in the form that was begun or else in the simplest that the client takes."""
+        if result.get("isError"):
+            self.span.fail(TOOL_ERROR)
         message = rpc_response(self.route.request_id, result)
         if not self.response.started and self.route.accept.json:
             await self.response.json(message)

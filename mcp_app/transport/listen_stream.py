@@ -1,19 +1,18 @@
 """`subscriptions/listen`: a stream of change notifications until its client or this process ends it.
 
-Honours `toolsListChanged`; other types belong to capabilities that are not advertised and are left out of the
-acknowledgement. Refuses to send anything else on the stream. Source: 2026-07-28 basic/patterns/subscriptions.
+Refuses to send on the stream what was not asked for and acknowledged. Source: 2026-07-28 basic/patterns/subscriptions.
 """
 
 import asyncio
 import time
 from typing import Final
 
-from mcp_app.catalogue.rows import SUBJECT
 from mcp_app.conf import settings
 from mcp_app.protocol import notifications, results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import read_listen
 from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.honoured import Honoured, honour
 from mcp_app.transport.tail import Listener
 
 QUIET_SECONDS: Final = 0.05
@@ -24,8 +23,9 @@ MAX_BURST_SECONDS: Final = 0.5
 class ListenStream:
     """One subscription, from its acknowledgement to its end."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, honoured: Honoured) -> None:
         self._exchange = exchange
+        self._honoured = honoured
         self._id = exchange.route.request_id
         self._listener: Listener | None = None
         self._ended = False
@@ -35,23 +35,23 @@ class ListenStream:
         if self._listener is not None:
             self._listener.end()
 
-    async def run(self, *, tools_list_changed: bool) -> None:
-        if not tools_list_changed:
-            await self._acknowledge({})
+    async def run(self) -> None:
+        if not self._honoured.notifications:
+            await self._acknowledge()
             await self._close()
             return
         # Registered before it is acknowledged: a change in between is told, not lost.
-        self._listener = await self._exchange.server.tail.listen((SUBJECT,))
+        self._listener = await self._exchange.server.tail.listen(tuple(self._honoured.notifications))
         try:
-            await self._acknowledge({"toolsListChanged": True})
+            await self._acknowledge()
             while not self._ended:
-                await self._tell_next_change(self._listener)
+                await self._tell_next_changes(self._listener)
         finally:
             self._listener.close()
         await self._close()
 
-    async def _tell_next_change(self, listener: Listener) -> None:
-        """Send the next notification, or a comment when there is none for too long."""
+    async def _tell_next_changes(self, listener: Listener) -> None:
+        """Send the next notifications, or a comment when there are none for too long."""
         response = self._exchange.response
         try:
             async with asyncio.timeout(max(0.0, settings.KEEP_ALIVE - response.silent_seconds)):
@@ -60,24 +60,29 @@ class ListenStream:
             await response.keep_alive()
             return
         if changed:
-            await burst(listener)
-            await response.event(notifications.tools_list_changed(self._id))
+            changed |= await burst(listener)
+        for subject, notification in self._honoured.notifications.items():
+            if subject in changed:
+                await response.event(notification(self._id))
 
-    async def _acknowledge(self, honoured: dict[str, bool]) -> None:
+    async def _acknowledge(self) -> None:
         await self._exchange.response.start_events()
-        await self._exchange.response.event(notifications.acknowledged(self._id, honoured))
+        await self._exchange.response.event(notifications.acknowledged(self._id, self._honoured.filter))
 
     async def _close(self) -> None:
         await self._exchange.complete(results.listen_closed(self._id, server_info()))
 
 
-async def burst(listener: Listener) -> None:
-    """Let a burst of changes pass: clients answer each notification by listing every tool."""
+async def burst(listener: Listener) -> set[str]:
+    """Let a burst of changes pass, and say what they changed: clients answer each notification by asking again."""
+    changes: set[str] = set()
     began_at = time.monotonic()
     while not listener.ended and time.monotonic() - began_at < MAX_BURST_SECONDS:
         await asyncio.sleep(QUIET_SECONDS)
-        if not listener.take():
-            return
+        if not (changed := listener.take()):
+            break
+        changes |= changed
+    return changes
 
 
 async def serve(exchange: Exchange) -> None:
@@ -86,11 +91,15 @@ async def serve(exchange: Exchange) -> None:
     if isinstance(chosen, Rejection):
         await exchange.reject(chosen)
         return
+    honoured = await honour(exchange, chosen)
+    if isinstance(honoured, Rejection):
+        await exchange.reject(honoured)
+        return
     admission = exchange.server.admission
     refusal = admission.refuse_listener(exchange.principal, exchange.route.request_id)
     if refusal is not None:
         await exchange.reject(refusal)
         return
-    stream = ListenStream(exchange)
+    stream = ListenStream(exchange, honoured)
     with admission.listeners.hold(exchange.principal, stream):
-        await stream.run(tools_list_changed=chosen.tools_list_changed)
+        await stream.run()

@@ -12,19 +12,17 @@ from mcp_app.catalogue.errors import InvalidCursor
 from mcp_app.conf import settings
 from mcp_app.protocol import results
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail, method_not_found
-from mcp_app.protocol.requests import read_list_tools
-from mcp_app.transport import call_stream, listen_stream
+from mcp_app.protocol.requests import read_list_page
+from mcp_app.transport import call_stream, listen_stream, reads, spans
+from mcp_app.transport.capabilities import is_delivered, server_capabilities
 from mcp_app.transport.exchange import Exchange, server_info
-
-CAPABILITIES: Final = MappingProxyType({"tools": {"listChanged": True}, "logging": {}})
-"""Only what is delivered. Log lines are: on the stream of a call that asks for them with `logLevel`."""
 
 
 async def discover(exchange: Exchange) -> None:
     """`server/discover`. Nothing in it depends on the caller, so that it may be shared."""
     await exchange.complete(
         results.discover(
-            capabilities=CAPABILITIES,
+            capabilities=server_capabilities(),
             instructions=settings.INSTRUCTIONS,
             server_info=server_info(),
             ttl_ms=settings.LIST_TTL_MS,
@@ -35,7 +33,7 @@ async def discover(exchange: Exchange) -> None:
 
 async def list_tools(exchange: Exchange) -> None:
     """`tools/list`. Private, whoever asks: `public` may be shared among callers, who may see different lists."""
-    asked = read_list_tools(exchange.route)
+    asked = read_list_page(exchange.route)
     if isinstance(asked, Rejection):
         await exchange.reject(asked)
         return
@@ -44,15 +42,14 @@ async def list_tools(exchange: Exchange) -> None:
     except InvalidCursor as error:
         await exchange.reject(fail(INVALID_PARAMS, str(error), exchange.route.request_id))
         return
-    await exchange.complete(
-        results.tools_list(
-            page.tools,
-            next_cursor=page.next_cursor,
-            server_info=server_info(),
-            ttl_ms=settings.LIST_TTL_MS,
-            cache_scope="private",
-        )
+    listed = results.list_page(
+        "tools",
+        page.items,
+        next_cursor=page.next_cursor,
+        ttl_ms=settings.LIST_TTL_MS,
+        cache_scope="private",
     )
+    await exchange.complete(results.complete(listed, server_info()))
 
 
 HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingProxyType(
@@ -60,6 +57,12 @@ HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingPr
         "server/discover": discover,
         "tools/list": list_tools,
         "tools/call": call_stream.serve,
+        "resources/list": reads.list_resources,
+        "resources/templates/list": reads.list_templates,
+        "resources/read": reads.read_resource,
+        "prompts/list": reads.list_prompts,
+        "prompts/get": reads.get_prompt,
+        "completion/complete": reads.complete,
         "subscriptions/listen": listen_stream.serve,
     }
 )
@@ -67,8 +70,9 @@ HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingPr
 
 async def dispatch(exchange: Exchange) -> None:
     """Serve one request by its method."""
-    handler = HANDLERS.get(exchange.route.method)
-    if handler is None:
-        await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
-    else:
-        await handler(exchange)
+    handler = HANDLERS.get(exchange.route.method) if is_delivered(exchange.route.method) else None
+    with spans.serving(exchange, known=handler is not None):
+        if handler is None:
+            await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
+        else:
+            await handler(exchange)

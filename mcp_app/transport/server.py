@@ -12,7 +12,9 @@ from mcp_app.lifecycle.processes import Identity
 from mcp_app.states import ProcessRole
 from mcp_app.transport import draining, signals
 from mcp_app.transport.admission import Admission
+from mcp_app.transport.author_threads import AuthorThreads
 from mcp_app.transport.cancellations import Cancellations
+from mcp_app.transport.heartbeats import Heartbeats
 from mcp_app.transport.hints import Hints
 from mcp_app.transport.tail import Tail
 from mcp_app.transport.threads import Threads
@@ -33,13 +35,18 @@ class Server:
         """For the database alone."""
         self.broker = Threads("broker", THREADS)
         """For publishing: it may wait for the broker, and a broker that hangs holds up nobody's result."""
+        self.authentication = Threads("authentication", THREADS)
+        """For the site's authenticator: one that hangs holds up those who have yet to say who they are, nobody else."""
         self._background = Threads("background", BACKGROUND_THREADS)
         """For cancelling and supervision: a crowd that leaves keeps nobody waiting who comes."""
+        self.authors = AuthorThreads()
+        """For resources, prompts and completions."""
         self.cancellations = Cancellations(self._background)
         self.admission = Admission()
         self.upkeep = Upkeep(self.identity, self.rows, self._background)
         self.hints = Hints(self.identity.boot_id, self._hinted)
         self.tail = Tail(self.rows, self.hints, self.upkeep)
+        self.heartbeats = Heartbeats(self.rows)
         self.stopped = False
         self._stopping: asyncio.Task[None] | None = None
 
@@ -63,7 +70,9 @@ class Server:
             logger.error("the end of this process could not be noted, supervision will see it: %s", error)
         await self.rows.close()
         await self.broker.close()
+        await self.authentication.close()
         await self._background.close()
+        await self.authors.close()
 
     def _hinted(self) -> None:
         self.tail.look()

@@ -24,7 +24,7 @@ class Threads:
 
     def start(self, function: Callable[..., R], *args: Any) -> "asyncio.Future[R]":
         """Run `function` in a thread; the future of its result, on the running loop."""
-        job = partial(_on_usable_connections, function, args)
+        job = partial(on_usable_connections, function, args)
         return asyncio.get_running_loop().run_in_executor(self._executor, job)
 
     async def run(self, function: Callable[..., R], *args: Any) -> R:
@@ -38,7 +38,8 @@ class Threads:
         self._executor.shutdown(wait=False)
 
 
-def _on_usable_connections(function: Callable[..., R], args: tuple[Any, ...]) -> R:
+def on_usable_connections(function: Callable[..., R], args: tuple[Any, ...]) -> R:
+    """Call `function` in this thread, its dead database connections dropped."""
     for connection in connections.all(initialized_only=True):
         # These threads live as long as the process: a CONN_MAX_AGE meant for web requests would reconnect at every job.
         connection.close_at = None

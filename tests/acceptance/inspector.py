@@ -2,14 +2,14 @@
 
     {"ask": "request", "jsonrpc_id": "1"}  →  {"status": "running", …}
 
-Reads what `Inspector` (below) asks for; writes nothing but a tool's time limit, as an administrator would.
+Reads what `Inspector` (below) asks for; writes nothing but a tool's time limit and users, as an administrator would.
 """
 
 import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -181,6 +181,16 @@ def _set_time_limit(tool: str, seconds: float | None) -> None:
     row.save()
 
 
+def _make_user(name: str, password: str, permissions: Sequence[str]) -> None:
+    """A user who may enter the admin, and do there what these permissions of ours allow."""
+    from django.contrib.auth.models import Permission, User
+
+    user = User.objects.create_user(name, password=password, is_staff=True)
+    granted = Permission.objects.filter(content_type__app_label="mcp_app", codename__in=permissions)
+    assert granted.count() == len(permissions), f"not all of these exist: {permissions}"
+    user.user_permissions.set(granted)
+
+
 def _commits() -> int:
     from tests.everything.models import LockedRow
 
@@ -217,6 +227,7 @@ _ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "workers": _workers,
     "celery status": _celery_status,
     "set time limit": _set_time_limit,
+    "make user": _make_user,
     "commits": _commits,
     "is locked": _is_locked,
 }

@@ -15,20 +15,20 @@ from typing import Final
 from tests.acceptance.inspector import ROOT
 from tests.acceptance.waiting import eventually
 
-STARTING: Final = 30.0
+STARTING: Final = 60.0
 STOPPING: Final = 25.0
 
 
 class Program:
-    """One process of a site. Its output is in `log`, added to it when there is one already."""
+    """One process of a site, in a session of its own. Its output is in `log`, added to it when there is one already."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path = ROOT) -> None:
         self.command = tuple(command)
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
-                cwd=ROOT,
+                cwd=cwd,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -41,7 +41,7 @@ class Program:
     def ended(self) -> bool:
         return self._process.poll() is not None
 
-    def says(self, pattern: str) -> re.Match[str]:
+    def says(self, pattern: str, within: float = STARTING) -> re.Match[str]:
         """Wait for a line in the output."""
 
         def found() -> re.Match[str] | None:
@@ -49,7 +49,7 @@ class Program:
             assert match or not self.ended, f"it ended by itself:\n{self.output()}"
             return match
 
-        match = eventually(found, f"{pattern!r} in {self.log}", within=STARTING)
+        match = eventually(found, f"{pattern!r} in {self.log}", within)
         assert match is not None
         return match
 
@@ -58,6 +58,10 @@ class Program:
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+
+    def interrupt(self) -> None:
+        """What a terminal's Ctrl-C does: SIGINT to the whole process group."""
+        os.killpg(self.pid, signal.SIGINT)
 
     def wait(self, within: float = STOPPING) -> int:
         """Its exit status, once it has ended."""

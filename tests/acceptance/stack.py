@@ -42,9 +42,10 @@ class Server:
 class Stack:
     """A running site."""
 
-    def __init__(self, data: Path, engines: Mapping[str, str], *, workers: int) -> None:
+    def __init__(self, data: Path, engines: Mapping[str, str], *, workers: int, settings: str = SETTINGS) -> None:
         self.data = data
-        self.environment = {**os.environ, **engines, "MCPSITE_DATA": str(data), "DJANGO_SETTINGS_MODULE": SETTINGS}
+        self.settings = settings
+        self.environment = {**os.environ, **engines, "MCPSITE_DATA": str(data), "DJANGO_SETTINGS_MODULE": settings}
         self.expected_workers = workers
         self.slots = workers * SLOTS_OF_A_WORKER
         self.servers: list[Server] = []
@@ -68,7 +69,7 @@ class Stack:
 
     def start_embedded(self, *options: str) -> Server:
         """`mcp serve`: Daphne, with its worker unless the options say otherwise."""
-        program = self.start(*MANAGE, "mcp", "serve", "--settings", SETTINGS, "--port=0", *options)
+        program = self.start(*MANAGE, "mcp", "serve", "--settings", self.settings, "--port=0", *options)
         program.says("READY")
         return Server(program, r"MCP endpoint +http://127\.0\.0\.1:(\d+)/mcp")
 
@@ -84,7 +85,7 @@ class Stack:
         return extra
 
     def start_worker(self) -> None:
-        self.worker_programs.append(self.start(*MANAGE, "mcp", "worker", "--settings", SETTINGS, CONCURRENCY))
+        self.worker_programs.append(self.start(*MANAGE, "mcp", "worker", "--settings", self.settings, CONCURRENCY))
 
     def serve_from(self, *servers: Server) -> None:
         """Send requests to these servers in turn."""
@@ -199,9 +200,9 @@ def closing(stack: Stack) -> Iterator[Stack]:
 
 
 @contextmanager
-def embedded(data: Path) -> Iterator[Stack]:
+def embedded(data: Path, settings: str = SETTINGS) -> Iterator[Stack]:
     """One command: `mcp serve`."""
-    with closing(Stack(data, {}, workers=1)) as stack:
+    with closing(Stack(data, {}, workers=1, settings=settings)) as stack:
         stack.serve_from(stack.start_embedded(CONCURRENCY))
         yield stack
 

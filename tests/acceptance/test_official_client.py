@@ -1,4 +1,4 @@
-"""The official Python client: it lists, calls, follows progress, cancels by leaving, and subscribes."""
+"""The official Python client: it lists, calls, reads, completes, follows progress, cancels by leaving, subscribes."""
 
 import asyncio
 import time
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from mcp.client.client import Client
-from mcp.client.subscriptions import ToolsListChanged
-from mcp_types import CallToolResult, TextContent
+from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
+from mcp_types import CallToolResult, PromptReference, TextContent, TextResourceContents
 
 from tests.acceptance.inspector import Row
 from tests.acceptance.situations import LONG, STEP
 from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
+from tests.acceptance.test_subscriptions import COUNTER
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import VERSION
 
@@ -104,5 +105,39 @@ def test_it_subscribes(stack: Stack) -> None:
             async for event in subscription:
                 assert isinstance(event, ToolsListChanged)
                 break
+
+    play(stack, scenario)
+
+
+def test_it_reads_resources_and_hears_of_their_changes(stack: Stack) -> None:
+    async def counted(client: Client) -> int:
+        [content] = (await client.read_resource(COUNTER, cache_mode="bypass")).contents
+        assert isinstance(content, TextResourceContents)
+        return int(content.text)
+
+    async def scenario(client: Client) -> None:
+        assert COUNTER in [each.uri for each in (await client.list_resources()).resources]
+        assert (await client.list_resource_templates()).resource_templates
+        before = await counted(client)
+        async with client.listen(resource_subscriptions=[COUNTER]) as subscription:
+            await client.call_tool("move_counter", {"commit": True})
+            async for event in subscription:
+                assert isinstance(event, ResourceUpdated)
+                assert event.uri == COUNTER
+                break
+        assert await counted(client) == before + 1
+
+    play(stack, scenario)
+
+
+def test_it_gets_prompts_and_completes_their_arguments(stack: Stack) -> None:
+    async def scenario(client: Client) -> None:
+        name = "test_prompt_with_arguments"
+        assert name in [each.name for each in (await client.list_prompts()).prompts]
+        found = await client.complete(PromptReference(name=name), {"name": "arg1", "value": "par"})
+        assert found.completion.values == ["paris", "party"]
+        [message] = (await client.get_prompt(name, {"arg1": "paris", "arg2": "b"})).messages
+        assert isinstance(message.content, TextContent)
+        assert "arg1='paris'" in message.content.text
 
     play(stack, scenario)

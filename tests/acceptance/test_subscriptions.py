@@ -4,15 +4,30 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Server, Stack
 from tests.acceptance.wire import META, Connection, RequestId, message, text
 
 CHANGES = 3
+COUNTER = "counter://commits"
 
 
-def listen(stack: Stack, request_id: RequestId | None = None) -> Connection:
-    body = message("subscriptions/listen", request_id, notifications={"toolsListChanged": True})
-    return stack.post(body)
+def listen(
+    stack: Stack, request_id: RequestId | None = None, server: Server | None = None, **wanted: Any
+) -> Connection:
+    """Open a stream; for changes of the tool list unless something else is wanted."""
+    body = message("subscriptions/listen", request_id, notifications=wanted or {"toolsListChanged": True})
+    return stack.post(body, server=server)
+
+
+def read(stack: Stack, uri: str, server: Server) -> str:
+    result = stack.post(message("resources/read", uri=uri), server=server).result()
+    return str(result["contents"][0]["text"])
+
+
+def heard(stream: Connection) -> str:
+    """The next notification, waited for: what it is of, and which resource it names."""
+    told = next(stream.messages())
+    return f"{told['method'].removeprefix('notifications/')} {told['params'].get('uri', '')}".rstrip()
 
 
 def subscription_id(notification: dict[str, Any]) -> object:
@@ -31,15 +46,18 @@ def test_the_acknowledgement_comes_first_and_keeps_the_id(stack: Stack, request_
 
 
 def test_every_listener_on_every_server_is_told_of_each_change_once(stack: Stack) -> None:
-    streams = [listen(stack) for _ in range(20)]
+    streams = [listen(stack, toolsListChanged=True, resourcesListChanged=True) for _ in range(20)]
     for stream in streams:
         assert next(stream.messages())["method"] == "notifications/subscriptions/acknowledged"
     for _ in range(CHANGES):
         float(text(stack.call("trigger_change").result()))
         for stream in streams:
-            changed = stream.until_silent()
-            assert [told["method"] for told in changed] == ["notifications/tools/list_changed"]
-            assert subscription_id(changed[0]) == stream.request_id
+            told = next(stream.messages())
+            assert told["method"] == "notifications/tools/list_changed"
+            assert subscription_id(told) == stream.request_id
+    # Whatever was told twice comes before this.
+    assert text(stack.call("move_counter", commit=True).result()) == "committed"
+    assert [heard(stream) for stream in streams] == ["resources/list_changed"] * len(streams)
 
 
 def test_a_change_by_an_administrator_is_told(stack: Stack) -> None:
@@ -49,3 +67,26 @@ def test_a_change_by_an_administrator_is_told(stack: Stack) -> None:
     stack.ask("set time limit", tool="echo", seconds=None)
     for stream in streams:
         assert next(stream.messages())["method"] == "notifications/tools/list_changed"
+
+
+def test_a_change_in_a_tools_transaction_is_heard_on_every_server_and_one_rolled_back_on_none(stack: Stack) -> None:
+    extra = stack.start_extra_servers()
+    servers = [*stack.servers, *extra]
+    wanted = {"toolsListChanged": True, "resourcesListChanged": True, "resourceSubscriptions": [COUNTER]}
+    streams = [listen(stack, server=server, **wanted) for server in servers]
+    for stream in streams:
+        assert next(stream.messages())["params"]["notifications"] == wanted
+    before = int(read(stack, COUNTER, servers[0]))
+
+    assert text(stack.call("move_counter", commit=False).result()) == "rolled back"
+    stack.call("trigger_change").result()
+    assert [heard(stream) for stream in streams] == ["tools/list_changed"] * len(servers)
+
+    assert text(stack.call("move_counter", commit=True).result()) == "committed"
+    for stream in streams:
+        assert [heard(stream), heard(stream)] == ["resources/list_changed", f"resources/updated {COUNTER}"]
+    assert {int(read(stack, COUNTER, server)) for server in servers} == {before + 1}
+    stack.call("trigger_change").result()
+    assert [heard(stream) for stream in streams] == ["tools/list_changed"] * len(servers)
+    for server in extra:
+        server.stop()

@@ -45,6 +45,11 @@ def text(result: Mapping[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
+def _name(params: Mapping[str, Any]) -> str | None:
+    """What `Mcp-Name` mirrors."""
+    return params.get("name", params.get("uri"))
+
+
 class Connection:
     """One TCP connection to one server; requests one after another."""
 
@@ -65,7 +70,7 @@ class Connection:
             "Accept": accept,
             "MCP-Protocol-Version": VERSION,
             "Mcp-Method": body["method"],
-            **({"Mcp-Name": body["params"]["name"]} if "name" in body["params"] else {}),
+            **({"Mcp-Name": name} if (name := _name(body["params"])) is not None else {}),
         }
         self.send(json.dumps(body).encode(), {**fields, **(headers or {})})
 

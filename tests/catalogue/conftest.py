@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_app.catalogue.registry import isolated_registry
+from mcp_app.catalogue.declaration import isolated_registries
 
 
 @pytest.fixture(autouse=True)
 def _empty_registry() -> Iterator[None]:
-    with isolated_registry():
+    with isolated_registries():
         yield

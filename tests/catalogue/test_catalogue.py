@@ -12,8 +12,9 @@ from pytest_django import DjangoAssertNumQueries
 from mcp_app import databases
 from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.catalogue import catalogue, paging, rows
+from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.errors import InvalidCursor
-from mcp_app.catalogue.registry import isolated_registry, tool
+from mcp_app.catalogue.registry import tool
 from mcp_app.conf import settings
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
@@ -42,7 +43,7 @@ def all_pages() -> list[list[str]]:
     found, cursor = [], None
     while True:
         page = catalogue.page(cursor, ANONYMOUS)
-        found.append([each["name"] for each in page.tools])
+        found.append([each["name"] for each in page.items])
         cursor = page.next_cursor
         if cursor is None:
             return found
@@ -135,6 +136,30 @@ def test_disabled_tool_is_neither_listed_nor_found() -> None:
     assert names() == ["a", "b"]
 
 
+def test_a_change_of_several_rows_is_one_and_names_those_that_it_changed() -> None:
+    register("a", "b", "c")
+    rows.sync()
+    rows.change(["b"], title="T", queue="q")
+    before = rows.version()
+    assert sorted(rows.change(["a", "b", "c", "nobody"], title="T", queue="q")) == ["a", "c"]
+    assert rows.version() == before + 1
+    assert rows.change(["a", "b"], title="T", queue="q") == rows.change(["a"]) == rows.change([], title="U") == []
+    assert rows.change(["a"], title=None) == ["a"]
+    assert rows.version() == before + 2
+
+
+def test_only_a_row_without_code_is_forgotten() -> None:
+    register("a")
+    Tool.objects.create(name="old", location="x", registered=False)
+    rows.sync()
+    before = rows.version()
+    assert rows.forget("a") is rows.forget("nobody") is False
+    assert rows.version() == before
+    assert rows.forget("old") is True
+    assert set(Tool.objects.values_list("pk", flat=True)) == {"a"}
+    assert rows.version() == before + 1
+
+
 def test_unknown_tool_is_not_found_without_a_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(0, using=settings.DATABASE):
         assert catalogue.find("nobody", ANONYMOUS) is None
@@ -152,7 +177,7 @@ def test_row_whose_code_went_away_is_kept_marked_and_comes_back() -> None:
     register("a", "b")
     rows.sync()
     Tool.objects.filter(pk="b").update(title="kept")
-    with isolated_registry():
+    with isolated_registries():
         register("a")
         rows.sync()
         assert names() == ["a"]
@@ -204,8 +229,8 @@ def test_pages_neither_repeat_nor_skip_what_stays_when_the_list_changes() -> Non
     rows.set_enabled("c", False)
     second = catalogue.page(first.next_cursor, ANONYMOUS)
 
-    assert [each["name"] for each in [*first.tools, *second.tools]] == ["b", "c", "d", "e"]
-    assert [each["name"] for each in catalogue.page(second.next_cursor, ANONYMOUS).tools] == ["f"]
+    assert [each["name"] for each in [*first.items, *second.items]] == ["b", "c", "d", "e"]
+    assert [each["name"] for each in catalogue.page(second.next_cursor, ANONYMOUS).items] == ["f"]
 
 
 @pytest.mark.usefixtures("pages_of_two")

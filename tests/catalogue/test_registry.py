@@ -10,7 +10,7 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from mcp_app.catalogue import registry
+from mcp_app.catalogue import declaration
 from mcp_app.catalogue.errors import InvalidTool
 from mcp_app.catalogue.registry import registered_tools, tool
 from mcp_app.states import CancelPolicy
@@ -134,8 +134,8 @@ def test_tools_of_every_installed_app_are_found_once(tmp_path: Path, monkeypatch
     )
     monkeypatch.syspath_prepend(tmp_path)
     with override_settings(INSTALLED_APPS=[*(each.name for each in apps.get_app_configs()), "app_with_tools"]):
-        registry.autodiscover()
-        registry.autodiscover()
+        declaration.autodiscover()
+        declaration.autodiscover()
     for module in ("app_with_tools.mcp_tools", "app_with_tools"):
         monkeypatch.delitem(sys.modules, module)
     assert "found" in registered_tools()

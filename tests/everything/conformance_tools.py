@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import mcp_types
 from pydantic import Field
 
+from mcp_app.prompts import notify_prompts_list_changed
 from mcp_app.tools import Audio, Image, ToolContext, ToolError, tool
 from tests.everything import samples
 from tests.everything.changes import change_tools
@@ -138,6 +139,13 @@ def test_logging_tool(ctx: ToolContext) -> str:
 def test_trigger_tool_change() -> str:
     """Change the list of tools."""
     change_tools()
+    return f"Changed at {time.time()!r}."
+
+
+@tool
+def test_trigger_prompt_change() -> str:
+    """Change the list of prompts."""
+    notify_prompts_list_changed()
     return f"Changed at {time.time()!r}."
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from django.db import transaction as transactions
 
-from mcp_app.tools import CancelPolicy, ToolContext, tool
+from mcp_app.resources import notify_resource_updated, notify_resources_list_changed, resource
+from mcp_app.tools import CancelPolicy, ToolContext, ToolError, tool
 from tests.everything import generations, gil
 from tests.everything.changes import change_tools
 from tests.everything.models import LockedRow
@@ -24,6 +25,8 @@ KILLED: Final[dict[str, Any]] = {"cancel": CancelPolicy.KILL, "cooperative_grace
 Number = int | float
 
 POLL_SECONDS: Final = 0.01
+
+COUNTER: Final = "counter://commits"
 
 
 @tool
@@ -151,6 +154,29 @@ def trigger_change() -> str:
     """Change the list of tools and return the time at which it was changed."""
     change_tools()
     return repr(time.time())
+
+
+@tool
+def move_counter(commit: bool) -> str:
+    """Move the counter that is read at `counter://commits`, say so, and then commit or roll back."""
+    try:
+        with transactions.atomic():
+            row, _ = LockedRow.objects.get_or_create(pk=1)
+            row.commits += 1
+            row.save()
+            notify_resource_updated(COUNTER)
+            notify_resources_list_changed()
+            if not commit:
+                raise ToolError("rolled back")
+    except ToolError as error:
+        return str(error)
+    return "committed"
+
+
+@resource(COUNTER)
+def counter() -> int:
+    """How often `transaction` and `move_counter` have committed."""
+    return LockedRow.objects.filter(pk=1).values_list("commits", flat=True).first() or 0
 
 
 def _step_through(steps: Steps) -> str:

@@ -26,6 +26,7 @@ MEASURING_TOOLS = {
     "count": (["path"], DEFAULT),
     "echo": (["text"], DEFAULT),
     "flood": (["count"], INTERRUPTED),
+    "move_counter": (["commit"], DEFAULT),
     "polite": (["seconds", "path"], [CancelPolicy.COOPERATIVE, None, None]),
     "progress": (["steps", "delay"], INTERRUPTED),
     "sleep": (["seconds", "path", "step"], INTERRUPTED),

@@ -110,6 +110,14 @@ def workers() -> list[tuple[str, int]]:
     return [(str(UUID(str(boot_id))), pid) for boot_id, pid in found.values_list("boot_id", "pid")]
 
 
+def change_tool(name: str, **values: Any) -> None:
+    """What an administrator changes."""
+    from mcp_app.catalogue import rows
+
+    rows.sync()
+    rows.change([name], **values)
+
+
 def sql(alias: str, query: str) -> list[tuple[Any, ...]]:
     """Run one statement of the site's own on one of its databases; the rows it returns."""
     from django.db import connections

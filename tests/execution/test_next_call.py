@@ -121,3 +121,11 @@ def test_many_cancelled_calls_leak_no_descriptor(one_slot):
     for code, tool in [(SLEEPER, "python"), (coroutine, "python_async")] * 5:
         stop(one_slot, code, tool)
     assert one_slot.call("python", {"code": fds})["result"]["structuredContent"] <= before + 1
+
+
+def test_a_running_worker_begins_to_consume_the_queue_that_a_tool_is_given(one_slot):
+    waiting = one_slot.submit("pid", queue="brand-new")
+    one_slot.ask(driver.change_tool, "pid", queue="brand-new")
+    assert one_slot.ended(waiting, 30)["status"] == "completed"
+    assert one_slot.call("pid", queue="brand-new")["status"] == "completed"
+    assert one_slot.call("pid")["status"] == "completed"

@@ -7,7 +7,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.test.utils import CaptureQueriesContext
 
 from mcp_app import databases
-from mcp_app.lifecycle import observation, processes, supervision, transitions
+from mcp_app.lifecycle import observation, processes, supervision, transitions, vital_signs
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.observation import Watch
 from mcp_app.lifecycle.processes import Identity
@@ -44,6 +44,12 @@ def test_a_claim_that_comes_too_late_costs_one(worker):
     row = rows.running(worker)
     with statements("SELECT"):
         transitions.claim(row.pk, worker=worker, pid=1)
+
+
+def test_reading_the_vital_signs_of_many_costs_one(worker):
+    calls = {row.pk for row in (rows.queued(), rows.running(worker))}
+    with statements("SELECT"):
+        assert vital_signs.read(calls).keys() == calls
 
 
 def test_finishing_costs_three(worker):

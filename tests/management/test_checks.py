@@ -1,43 +1,232 @@
-"""The system checks: each says which lines to add."""
+"""The system checks: each finds one mistake and says which lines to add."""
+
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from celery import Celery, current_app
-from django.core.checks import run_checks
+from celery import Celery
+from django.core.checks import CheckMessage, run_checks
+from django.db import connections
 from pytest_django import Settings
 
-from mcp_app import checks
+from mcp_app.auth.connection import HTTPConnection
+from mcp_app.checks import celery as celery_checks
+from mcp_app.checks import channels as channels_checks
+from mcp_app.transport.consumers import MCPConsumer
+
+LAYER = "channels_redis.core.RedisChannelLayer"
 
 
-def ids() -> list[str]:
-    return sorted(message.id for message in run_checks() if (message.id or "").startswith("mcp_app."))
+def not_called(connection: HTTPConnection) -> None:
+    raise AssertionError("checks do not ask who asks")
+
+
+async def not_plain(connection: HTTPConnection) -> None: ...
+
+
+def found(*, deploy: bool = False) -> list[CheckMessage]:
+    """What the checks of this app find."""
+    messages = run_checks(include_deployment_checks=deploy)
+    return [message for message in messages if (message.id or "").startswith("mcp_app.")]
+
+
+def only_hint(expected: str, *, deploy: bool = False) -> str:
+    """The hint of the one thing that is found, which has that id."""
+    assert [message.id for message in found(deploy=deploy)] == [expected]
+    return str(found(deploy=deploy)[0].hint)
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[dict[str, Any]]:
+    """The settings of the database behind the alias "mcp", to be changed for one test."""
+    values = connections["mcp"].settings_dict
+    before = dict(values)
+    yield values
+    values.clear()
+    values.update(before)
 
 
 def test_example_site_passes() -> None:
-    assert ids() == []
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "line"),
+    [
+        ({"MCP": []}, "mcp_app.E001", "MCP = {"),
+        ({"MCP": {"DATABSE": "mcp"}}, "mcp_app.E001", "correct the name"),
+        ({"MCP": {"DATABASE": "elsewhere"}}, "mcp_app.E002", 'DATABASES["elsewhere"] = {'),
+        ({"DATABASE_ROUTERS": []}, "mcp_app.E003", 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]'),
+        ({"MCP": {}, "DATABASE_ROUTERS": []}, "mcp_app.W001", '"NAME": BASE_DIR / "mcp.sqlite3",'),
+        ({"ASGI_APPLICATION": None}, "mcp_app.E005", 'ASGI_APPLICATION = "tests.asgi.application"'),
+        ({"ASGI_APPLICATION": "mcpsite.asgy.application"}, "mcp_app.E009", "mcp_application(application)"),
+    ],
+)
+def test_mistake_in_the_settings_is_found(settings: Settings, change: dict[str, Any], expected: str, line: str) -> None:
+    for name, value in change.items():
+        merged = {"ALLOW_ANONYMOUS": True, **value} if isinstance(value, dict) else value
+        setattr(settings, name, merged)
+    assert line in only_hint(expected)
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"MCP": {"DATABSE": "mcp"}}, "mcp_app.E001"),
-        ({"MCP": {"DATABASE": "elsewhere"}}, "mcp_app.E002"),
-        ({"MCP": {"DATABASE": "mcp"}, "DATABASE_ROUTERS": []}, "mcp_app.E003"),
-        ({"MCP": {}, "DATABASE_ROUTERS": []}, "mcp_app.W001"),
-        ({"ASGI_APPLICATION": None}, "mcp_app.E005"),
+        ({"KEEP_ALIVE": "15"}, "mcp_app.E006"),
+        ({"MAX_DEPTH": 1.5}, "mcp_app.E006"),
+        ({"PAGE_SIZE": True}, "mcp_app.E006"),
+        ({"MAX_QUEUE_SECONDS": float("inf")}, "mcp_app.E006"),
+        ({"ALLOWED_ORIGINS": "https://example.com"}, "mcp_app.E006"),
+        ({"ALLOWED_HOSTS": [b"example.com"]}, "mcp_app.E006"),
+        ({"COOPERATIVE_GRACE": -1}, "mcp_app.E007"),
+        ({"PAGE_SIZE": 0}, "mcp_app.E007"),
+        ({"HARD_GRACE": 0.05}, "mcp_app.E007"),
+        ({"LOST_AFTER": 2.0}, "mcp_app.E007"),
+        ({"QUEUE": "no spaces"}, "mcp_app.E007"),
+        ({"LOG_LEVEL": "info"}, "mcp_app.E007"),
+        ({"ALLOWED_ORIGINS": ["example.com"]}, "mcp_app.E007"),
     ],
 )
-def test_mistake_in_the_settings_is_found(settings: Settings, change: dict[str, object], expected: str) -> None:
-    for name, value in change.items():
-        setattr(settings, name, value)
-    found = [message for message in run_checks() if message.id == expected]
-    assert [bool(message.hint) for message in found] == [True]
+def test_value_that_makes_no_sense_is_found(configure: Any, change: dict[str, Any], expected: str) -> None:
+    configure(**change)
+    only_hint(expected)
+    [message] = found()
+    assert f'MCP["{next(iter(change))}"]' in message.msg
+
+
+@pytest.mark.parametrize(
+    "change", [{"HARD_GRACE": 0, "COOPERATIVE_GRACE": 0}, {"SERVER_TITLE": None}, {"PAGE_SIZE": 1}]
+)
+def test_unusual_value_that_makes_sense_passes(configure: Any, change: dict[str, Any]) -> None:
+    configure(**change)
+    assert found() == []
+
+
+def test_database_in_memory_cannot_be_shared_by_processes(database: dict[str, Any]) -> None:
+    database["NAME"] = ":memory:"
+    assert '"NAME": BASE_DIR / "mcp.sqlite3",' in only_hint("mcp_app.E008")
+
+
+def test_second_alias_for_the_same_file_is_no_second_file(database: dict[str, Any]) -> None:
+    database["NAME"] = connections["default"].settings_dict["NAME"]
+    assert '"NAME": BASE_DIR / "mcp.sqlite3",' in only_hint("mcp_app.W001")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"transaction_mode": "IMMEDIATE"}, {"init_command": "PRAGMA journal_mode=WAL"}]
+)
+def test_sqlite_that_refuses_a_second_writer_is_found(database: dict[str, Any], options: dict[str, str]) -> None:
+    database["OPTIONS"] = options
+    assert "PRAGMA journal_mode=WAL;" in only_hint("mcp_app.W003")
 
 
 def test_site_without_celery_is_told_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "current_app", Celery("default", set_as_current=False))
-    assert [message.id for message in checks.check_celery()] == ["mcp_app.E004"]
+    monkeypatch.setattr(celery_checks, "current_app", Celery("default", loader="default", set_as_current=False))
+    assert 'app.config_from_object("django.conf:settings", namespace="CELERY")' in only_hint("mcp_app.E004")
 
 
-def test_celery_without_results_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current_app.conf, "result_backend", None)
-    assert [message.id for message in checks.check_celery()] == ["mcp_app.W002"]
+def test_celery_app_that_does_not_read_the_settings_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CELERY_BROKER_URL", raising=False)
+    other = Celery("other", broker="redis://elsewhere", set_as_current=False)
+    monkeypatch.setattr(celery_checks, "current_app", other)
+    assert [message.id for message in celery_checks.check_app()] == ["mcp_app.E011"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "line"),
+    [
+        ({"broker_url": None}, "mcp_app.W010", 'CELERY_BROKER_URL = "mcpfs://"'),
+        ({"broker_url": "memory://"}, "mcp_app.W011", 'CELERY_BROKER_URL = "mcpfs://"'),
+        ({"broker_url": "filesystem://"}, "mcp_app.W011", 'CELERY_BROKER_URL = "mcpfs://"'),
+        ({"broker_transport_options": {}}, "mcp_app.E013", 'CELERY_BROKER_TRANSPORT_OPTIONS = {"folder"'),
+        ({"broker_transport_options": {"folder": "broker"}}, "mcp_app.E013", 'str(BASE_DIR / "broker")'),
+        ({"accept_content": ["pickle"]}, "mcp_app.E014", "CELERY_ACCEPT_CONTENT = ['json', 'pickle']"),
+        ({"task_serializer": "yaml"}, "mcp_app.E014", "CELERY_ACCEPT_CONTENT = ['json', 'yaml']"),
+        ({"task_create_missing_queues": False}, "mcp_app.E018", 'Queue("mcp")'),
+        ({"result_backend": None}, "mcp_app.W002", 'CELERY_RESULT_BACKEND = "django-db"'),
+        ({"result_backend": "rpc://"}, "mcp_app.W002", 'CELERY_RESULT_BACKEND = "django-db"'),
+        ({"task_always_eager": True}, "mcp_app.W005", "CELERY_TASK_ALWAYS_EAGER"),
+        ({"worker_pool": "gevent"}, "mcp_app.W006", "manage.py mcp worker"),
+    ],
+)
+def test_mistake_in_celerys_settings_is_found(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], expected: str, line: str
+) -> None:
+    site = Celery("site", set_as_current=False)
+    site.config_from_object("django.conf:settings", namespace="CELERY")
+    site.conf.update(options)
+    monkeypatch.setattr(celery_checks, "current_app", site)
+    # What broker Celery was configured with is compared by a check of its own.
+    hints = {message.id: str(message.hint) for message in found() if message.id != "mcp_app.E011"}
+    assert list(hints) == [expected]
+    assert line in hints[expected]
+
+
+def test_connections_closed_around_every_call_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Celery("plain", broker="mcpfs://", set_as_current=False)
+    monkeypatch.setattr(celery_checks, "current_app", plain)
+    [message] = celery_checks.check_workers()
+    assert message.id == "mcp_app.W004"
+    assert "CELERY_DB_REUSE_MAX = 1000" in str(message.hint)
+
+
+def test_missing_app_of_celerys_results_is_found(settings: Settings) -> None:
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_celery_results"]
+    assert 'INSTALLED_APPS += ["django_celery_results"]' in only_hint("mcp_app.E015")
+
+
+def test_application_without_the_endpoint_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found() == []  # imports the application, which makes its endpoint
+    monkeypatch.setattr(MCPConsumer, "mounted", False)
+    assert "from mcp_app.routing import mcp_application" in only_hint("mcp_app.E010")
+
+
+@pytest.mark.skipif(channels_checks.redis_major() < 8, reason="redis-py 8 is not installed")
+@pytest.mark.parametrize(
+    ("hosts", "passes"),
+    [
+        (["redis://127.0.0.1"], False),
+        ([{"address": "redis://127.0.0.1"}], False),
+        ([{"address": "redis://127.0.0.1", "socket_timeout": 5}], False),
+        ([{"address": "redis://127.0.0.1", "socket_timeout": 15}], True),
+        ([{"address": "redis://127.0.0.1", "socket_timeout": None}], True),
+    ],
+)
+def test_layer_that_cannot_be_idle_is_found(settings: Settings, hosts: list[Any], passes: bool) -> None:
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": LAYER, "CONFIG": {"hosts": hosts}}}
+    if passes:
+        assert found() == []
+    else:
+        assert '"socket_timeout": 15' in only_hint("mcp_app.W007")
+
+
+def test_layer_in_memory_passes(settings: Settings) -> None:
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("authenticator", "expected"),
+    [
+        ("nowhere.caller", "mcp_app.E016"),
+        (f"{__name__}.missing", "mcp_app.E016"),
+        (f"{__name__}.LAYER", "mcp_app.E016"),
+        (f"{__name__}.not_plain", "mcp_app.E017"),
+    ],
+)
+def test_authenticator_that_cannot_be_called_is_found(configure: Any, authenticator: str, expected: str) -> None:
+    configure(AUTHENTICATOR=authenticator)
+    assert "def caller(connection)" in only_hint(expected)
+
+
+def test_site_that_serves_nobody_is_warned(configure: Any) -> None:
+    configure(ALLOW_ANONYMOUS=False)
+    assert 'MCP["AUTHENTICATOR"] = ' in only_hint("mcp_app.W008")
+    configure(AUTHENTICATOR=f"{__name__}.not_called")
+    assert found() == []
+
+
+def test_site_that_serves_everybody_is_warned_before_it_is_deployed(configure: Any) -> None:
+    configure(ALLOW_ANONYMOUS=True)
+    assert found() == []
+    assert 'MCP["ALLOW_ANONYMOUS"] = False' in only_hint("mcp_app.W009", deploy=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
 from tests.management.conftest import SETTINGS, Served, manage, processes, read, wait_until
 
@@ -44,6 +45,7 @@ def test_first_start_serves_a_call_and_its_end_leaves_nothing(tmp_path: Path, se
     assert served.port_is_free
 
 
+@pytest.mark.acceptance
 def test_output_is_what_people_need_and_the_password_is_said_once(data: Path, serve: Serve) -> None:
     first = serve(data)
     for client in ("Claude Code", "VS Code", "Cursor"):
@@ -61,6 +63,7 @@ def test_output_is_what_people_need_and_the_password_is_said_once(data: Path, se
     assert titles(second) == TITLES
 
 
+@pytest.mark.acceptance
 def test_killed_server_takes_everything_along(data: Path, tmp_path: Path, serve: Serve) -> None:
     served = serve(data, "--settings", SETTINGS)
     served.begin_call("spawn", seconds=600, path=str(tmp_path / "steps"))
@@ -69,6 +72,7 @@ def test_killed_server_takes_everything_along(data: Path, tmp_path: Path, serve:
     wait_until(lambda: not processes(data))
 
 
+@pytest.mark.acceptance
 def test_worker_that_dies_is_started_again_and_leaves_nothing(data: Path, tmp_path: Path, serve: Serve) -> None:
     served = serve(data, "--settings", SETTINGS)
     served.begin_call("spawn", seconds=600, path=str(tmp_path / "steps"))
@@ -83,6 +87,7 @@ def test_worker_that_dies_is_started_again_and_leaves_nothing(data: Path, tmp_pa
     assert processes(data) == []
 
 
+@pytest.mark.acceptance
 def test_second_interrupt_quits_at_once_and_leaves_no_process(data: Path, tmp_path: Path, serve: Serve) -> None:
     served = serve(data)
     served.begin_call("countdown", seconds=600)
@@ -93,6 +98,7 @@ def test_second_interrupt_quits_at_once_and_leaves_no_process(data: Path, tmp_pa
     assert processes(data) == []
 
 
+@pytest.mark.acceptance
 def test_running_call_is_cancelled_when_the_server_stops(data: Path, tmp_path: Path, serve: Serve) -> None:
     served = serve(data, "--settings", SETTINGS)
     served.begin_call("spawn", seconds=600, path=str(tmp_path / "steps"))

@@ -25,8 +25,8 @@ LINK = {"type": "resource_link", "uri": "test://x", "name": "x", **ICONS}
 
 
 def listed(revision: Any, tool: dict[str, Any]) -> dict[str, Any]:
-    page = results.tools_list([tool], next_cursor="c", server_info=SERVER, ttl_ms=1, cache_scope="private")
-    result = legacy_results.as_of(revision, "tools/list", page)
+    page = results.list_page("tools", [tool], next_cursor="c", ttl_ms=1, cache_scope="private")
+    result = legacy_results.as_of(revision, "tools/list", results.complete(page, SERVER))
     assert result.keys() == {"tools", "nextCursor"}
     [found] = result["tools"]
     assert isinstance(found, dict)

@@ -39,7 +39,7 @@ def test_a_log_message_carries_any_json(data: Any) -> None:
 @pytest.mark.parametrize("subscription_id", [0, "", 1, "1"])
 def test_the_messages_of_a_subscription_carry_its_id_with_its_type(subscription_id: str | int) -> None:
     acknowledged = notifications.acknowledged(subscription_id, {"toolsListChanged": True})
-    changed = notifications.tools_list_changed(subscription_id)
+    changed = notifications.list_changed("tools", subscription_id)
     first = params_of(acknowledged, "notifications/subscriptions/acknowledged")
     assert first["notifications"] == {"toolsListChanged": True}
     for params in (first, params_of(changed, "notifications/tools/list_changed")):

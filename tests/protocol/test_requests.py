@@ -3,7 +3,20 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.errors import Rejection
-from mcp_app.protocol.requests import CallTool, Listen, ListTools, read_call_tool, read_list_tools, read_listen
+from mcp_app.protocol.requests import (
+    CallTool,
+    Complete,
+    GetPrompt,
+    Listen,
+    ListPage,
+    ReadResource,
+    read_call_tool,
+    read_complete,
+    read_get_prompt,
+    read_list_page,
+    read_listen,
+    read_read_resource,
+)
 from tests.protocol.posts import ABSENT, route
 
 
@@ -15,12 +28,12 @@ def check_invalid(outcome: object) -> None:
 
 @pytest.mark.parametrize(("params", "cursor"), [({}, None), ({"cursor": ""}, ""), ({"cursor": "abc"}, "abc")])
 def test_a_cursor_is_optional_and_may_be_empty(params: dict[str, Any], cursor: str | None) -> None:
-    assert read_list_tools(route("tools/list", params)) == ListTools(cursor)
+    assert read_list_page(route("tools/list", params)) == ListPage(cursor)
 
 
 @pytest.mark.parametrize("cursor", [None, 5, ["a"]])
 def test_a_cursor_of_another_type_is_invalid(cursor: Any) -> None:
-    check_invalid(read_list_tools(route("tools/list", {"cursor": cursor})))
+    check_invalid(read_list_page(route("tools/list", {"cursor": cursor})))
 
 
 def test_arguments_may_be_absent() -> None:
@@ -68,3 +81,53 @@ def test_a_filter_of_another_type_is_invalid(chosen: Any) -> None:
 def test_resource_uris_of_another_type_are_invalid(uris: Any) -> None:
     chosen = {"notifications": {"resourceSubscriptions": uris}}
     check_invalid(read_listen(route("subscriptions/listen", chosen)))
+
+
+def test_a_resource_is_named_by_a_uri() -> None:
+    assert read_read_resource(route("resources/read", {"uri": "x://a"})) == ReadResource("x://a")
+
+
+@pytest.mark.parametrize("params", [{}, {"uri": 1}, {"uri": "no uri"}, {"uri": "x://" + "a" * 10_000}])
+def test_what_is_no_uri_names_no_resource(params: dict[str, Any]) -> None:
+    check_invalid(read_read_resource(route("resources/read", params)))
+
+
+def test_a_prompts_arguments_are_strings_and_may_be_absent() -> None:
+    assert read_get_prompt(route("prompts/get", {"name": "p"})) == GetPrompt("p", {})
+    given = route("prompts/get", {"name": "p", "arguments": {"a": ""}})
+    assert read_get_prompt(given) == GetPrompt("p", {"a": ""})
+
+
+@pytest.mark.parametrize("params", [{}, {"name": 1}, *({"name": "p", "arguments": a} for a in (None, [], {"a": 1}))])
+def test_a_malformed_prompt_request_is_invalid(params: dict[str, Any]) -> None:
+    check_invalid(read_get_prompt(route("prompts/get", params)))
+
+
+PROMPT = {"type": "ref/prompt", "name": "p"}
+TYPED = {"name": "a", "value": "v"}
+
+
+def test_a_completion_is_of_a_prompt_or_of_a_template() -> None:
+    of_prompt = {"ref": PROMPT, "argument": TYPED, "context": {"arguments": {"b": "c"}}}
+    assert read_complete(route("completion/complete", of_prompt)) == Complete(True, "p", "a", "v", {"b": "c"})
+    of_template = {"ref": {"type": "ref/resource", "uri": "x://{a}"}, "argument": TYPED}
+    assert read_complete(route("completion/complete", of_template)) == Complete(False, "x://{a}", "a", "v", {})
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"argument": TYPED},
+        {"ref": "p", "argument": TYPED},
+        {"ref": {"type": "ref/tool", "name": "p"}, "argument": TYPED},
+        {"ref": {"type": ["ref/prompt"], "name": "p"}, "argument": TYPED},
+        {"ref": {"type": "ref/prompt", "uri": "p"}, "argument": TYPED},
+        {"ref": PROMPT},
+        {"ref": PROMPT, "argument": {"name": "a"}},
+        {"ref": PROMPT, "argument": {"name": "a", "value": 1}},
+        {"ref": PROMPT, "argument": TYPED, "context": None},
+        {"ref": PROMPT, "argument": TYPED, "context": {"arguments": {"b": 1}}},
+    ],
+)
+def test_a_malformed_completion_request_is_invalid(params: dict[str, Any]) -> None:
+    check_invalid(read_complete(route("completion/complete", params)))

@@ -39,7 +39,8 @@ def test_discover_without_instructions_has_no_such_member() -> None:
 
 @pytest.mark.parametrize(("cursor", "member"), [(None, {}), ("", {"nextCursor": ""}), ("c", {"nextCursor": "c"})])
 def test_a_page_of_tools_ends_without_a_cursor(cursor: str | None, member: dict[str, str]) -> None:
-    result = results.tools_list([TOOL], next_cursor=cursor, server_info=SERVER, ttl_ms=5000, cache_scope="private")
+    page = results.list_page("tools", [TOOL], next_cursor=cursor, ttl_ms=5000, cache_scope="private")
+    result = results.complete(page, SERVER)
     check_modern("tools/list", result)
     assert result["tools"] == [TOOL]
     assert {key: result[key] for key in result if key == "nextCursor"} == member

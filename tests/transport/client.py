@@ -9,6 +9,7 @@ from typing import Any
 from channels.testing import ApplicationCommunicator
 
 from mcp_app.embedded.extensions import UNSENT_BYTES
+from mcp_app.protocol.headers import NAME_SOURCES
 from mcp_app.routing import mcp_application
 from mcp_app.transport import shutdown
 
@@ -145,8 +146,8 @@ async def post(
 ) -> Connection:
     """Send a message with the headers that belong to it; `headers` replace or, when empty, remove them."""
     fields = {"MCP-Protocol-Version": VERSION, "Mcp-Method": body.get("method", "")}
-    if body.get("method") == "tools/call":
-        fields["Mcp-Name"] = body["params"].get("name", "")
+    if (source := NAME_SOURCES.get(body.get("method", ""))) is not None:
+        fields["Mcp-Name"] = body["params"].get(source, "")
     if accept is not None:
         fields["Accept"] = accept
     fields |= headers or {}
@@ -161,6 +162,11 @@ async def _process() -> AsyncIterator[None]:
         yield
     finally:
         await shutdown.drain()
+
+
+async def ask(method: str, **params: Any) -> Any:
+    """The response to a request, as JSON."""
+    return await (await post(message(method, **params))).json()
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from mcp_app.catalogue.registry import isolated_registry, tool
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.registry import tool
 from tests.transport.worker import Worker
 
 
@@ -34,7 +35,7 @@ def _settings(settings: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _tools() -> Iterator[None]:
-    with isolated_registry():
+    with isolated_registries():
 
         @tool
         def work(text: str = "") -> str:

@@ -107,7 +107,7 @@ def test_anothers_session_is_not_found_in_the_same_words(monkeypatch: pytest.Mon
         client = await Client.opened()
         unknown = await (await Client(session="0" * 32).post(request("ping"))).body()
         other = Principal("https://issuer", "someone", "client", "someone")
-        monkeypatch.setattr(consumers, "authenticate", lambda headers: other)
+        monkeypatch.setattr(consumers, "anonymous", lambda: other)
         for method in (client.get, client.delete):
             assert (await method()).status == 404
         stolen = await client.post(request("ping"))

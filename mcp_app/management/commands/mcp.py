@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from mcp_app.catalogue import rows
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.management import cancel, preparation, worker
 from mcp_app.models import Tool
@@ -28,7 +27,9 @@ class Command(BaseCommand):
 
         work = commands.add_parser("worker", parents=[common], help="run a Celery worker for the tools")
         _add_concurrency(work)
-        work.add_argument("--queues", type=_names, help="comma-separated; default: every queue of every tool")
+        work.add_argument(
+            "--queues", type=_names, help="comma-separated; default: all of the tools', new ones included"
+        )
         work.add_argument("--parent-pid", type=int, help="end when this process, the parent, is gone")
 
         stop = commands.add_parser("cancel", parents=[common], help="cancel a request")
@@ -65,7 +66,7 @@ class Command(BaseCommand):
         _require_tables()
         status = worker.run(
             concurrency=options["concurrency"],
-            queues=options["queues"] or sorted(rows.queues()),
+            queues=options["queues"] or None,
             parent_pid=options["parent_pid"],
         )
         raise SystemExit(status)

@@ -171,7 +171,8 @@ class ResumedCall(SessionCall):
         watcher = server.tail.watch(row.pk, event_seq=seen, wants_events=told.wanted)
         server.tail.look()
         try:
-            await self._follow(watcher, told)
+            with server.heartbeats.of(row.pk, since=self._began_at, wanted=told.wants_heartbeat) as heartbeat:
+                await self._follow(watcher, told, heartbeat)
         finally:
             watcher.close()
 

@@ -7,7 +7,7 @@ gone. Source: 2025-11-25 and earlier, basic/lifecycle, basic/utilities/ping, ser
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle import sessions
@@ -17,19 +17,12 @@ from mcp_app.protocol.errors import INVALID_REQUEST, TOO_MANY_REQUESTS, Rejectio
 from mcp_app.protocol.legacy_inbound import SESSION
 from mcp_app.protocol.legacy_requests import Initialize, read_initialize, read_set_level
 from mcp_app.protocol.revisions import Revision, negotiate_legacy
-from mcp_app.transport import methods
+from mcp_app.transport import methods, reads, spans
 from mcp_app.transport.admission import RETRY_AFTER
+from mcp_app.transport.capabilities import is_delivered, server_capabilities
 from mcp_app.transport.exchange import server_info
-from mcp_app.transport.legacy import calls
+from mcp_app.transport.legacy import calls, get_stream, subscriptions
 from mcp_app.transport.legacy.exchange import LegacyExchange
-
-DELIVERED: Final = frozenset({"tools", "logging", "prompts", "completions"})
-"""Capabilities of the modern era that mean the same here."""
-
-
-def capabilities() -> dict[str, Any]:
-    """Only what is delivered to legacy clients."""
-    return {name: value for name, value in methods.CAPABILITIES.items() if name in DELIVERED}
 
 
 async def initialize(exchange: LegacyExchange) -> None:
@@ -50,7 +43,9 @@ async def initialize(exchange: LegacyExchange) -> None:
         await exchange.reject(refuse(TOO_MANY_REQUESTS, busy, exchange.request_id, headers=RETRY_AFTER))
         return
     exchange.response.fields = ((SESSION.lower().encode(), session.pk.hex.encode()),)
-    await exchange.complete(legacy_results.initialized(revision, capabilities(), server_info(), settings.INSTRUCTIONS))
+    await exchange.complete(
+        legacy_results.initialized(revision, server_capabilities(), server_info(), settings.INSTRUCTIONS)
+    )
 
 
 async def ping(exchange: LegacyExchange) -> None:
@@ -76,6 +71,7 @@ def _begin(exchange: LegacyExchange, asked: Initialize, revision: Revision) -> S
         protocol_version=revision.name,
         client_info=asked.handshake.client_info,
         client_capabilities=asked.handshake.client_capabilities,
+        subjects=get_stream.lists(),
     )
 
 
@@ -86,14 +82,23 @@ HANDLERS: Final[Mapping[str, Callable[[LegacyExchange], Awaitable[None]]]] = Map
         "logging/setLevel": set_level,
         "tools/list": methods.list_tools,
         "tools/call": calls.serve,
+        "resources/list": reads.list_resources,
+        "resources/templates/list": reads.list_templates,
+        "resources/read": reads.read_resource,
+        "resources/subscribe": subscriptions.subscribe,
+        "resources/unsubscribe": subscriptions.unsubscribe,
+        "prompts/list": reads.list_prompts,
+        "prompts/get": reads.get_prompt,
+        "completion/complete": reads.complete,
     }
 )
 
 
 async def dispatch(exchange: LegacyExchange) -> None:
     """Serve one request by its method."""
-    handler = HANDLERS.get(exchange.route.method)
-    if handler is None:
-        await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
-    else:
-        await handler(exchange)
+    handler = HANDLERS.get(exchange.route.method) if is_delivered(exchange.route.method) else None
+    with spans.serving(exchange, known=handler is not None):
+        if handler is None:
+            await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
+        else:
+            await handler(exchange)

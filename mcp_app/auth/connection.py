@@ -1,0 +1,33 @@
+"""What a site's authenticator is given of a request: its header fields, where it comes from, its path.
+
+Refuses to be changed, and to show a credential: it prints names of fields, never their values.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.utils.datastructures import CaseInsensitiveMapping
+
+
+class HeaderFields(CaseInsensitiveMapping[str]):
+    """The header fields by name, in any case. One that was sent more than once has its values joined by `", "`."""
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        fields: dict[str, str] = {}
+        for name, value in raw:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
+            fields[key] = f"{fields[key]}, {text}" if key in fields else text
+        super().__init__(fields)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPConnection:
+    """One HTTP request as far as it says who asks."""
+
+    headers: HeaderFields
+    remote_address: str
+    """The peer's IP address; empty where the server does not know it. Behind a proxy it is the proxy's."""
+    path: str

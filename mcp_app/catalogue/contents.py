@@ -1,0 +1,94 @@
+"""What the functions of resources and prompts return, as the wire has it: resource contents, prompt messages.
+
+Refuses nothing at all (None, an empty list), a role or a block that the protocol has not, and Base64 that is none.
+Source: 2026-07-28 server/resources "Resource Contents", server/prompts "PromptMessage".
+"""
+
+import base64
+import binascii
+from typing import Any, Final
+
+import mcp_types
+from django.utils.functional import Promise
+
+from mcp_app.catalogue.blocks import Audio, Image, as_block, is_block, to_base64
+from mcp_app.catalogue.errors import InvalidResult
+from mcp_app.catalogue.sendable import encode, jsonable
+from mcp_app.protocol.uris import is_uri
+
+_CONTENTS: Final = (mcp_types.TextResourceContents, mcp_types.BlobResourceContents)
+
+
+def to_contents(uri: str, mime_type: str | None, value: object) -> list[dict[str, Any]]:
+    """The `contents` of a read of `uri`. `mime_type` is what was declared, None where nothing was."""
+    if isinstance(value, _CONTENTS):
+        return [_ready_made(value)]
+    if isinstance(value, list | tuple) and value and all(isinstance(item, _CONTENTS) for item in value):
+        return [_ready_made(item) for item in value]
+    if value is None:
+        raise InvalidResult("it returned None; raise ResourceNotFound where there is no such resource")
+    default, member = _content(value)
+    return [{"uri": uri, "mimeType": mime_type or default, **member}]
+
+
+def to_messages(value: object) -> list[dict[str, Any]]:
+    """The `messages` of a prompt."""
+    messages = list(value) if isinstance(value, list | tuple) else [value]
+    if not messages:
+        raise InvalidResult("a prompt has one message at least")
+    return [_message(message) for message in messages]
+
+
+def user(content: object) -> mcp_types.PromptMessage:
+    """What the user says: text, an image or another content block. Raises `InvalidResult`."""
+    return _said_by("user", content)
+
+
+def assistant(content: object) -> mcp_types.PromptMessage:
+    """What the assistant says: text, an image or another content block. Raises `InvalidResult`."""
+    return _said_by("assistant", content)
+
+
+def _said_by(role: mcp_types.Role, content: object) -> mcp_types.PromptMessage:
+    return mcp_types.PromptMessage.model_validate({"role": role, "content": as_block(content)})
+
+
+def _content(value: object) -> tuple[str, dict[str, str]]:
+    """The MIME type that goes without saying, and the member that holds the content."""
+    if isinstance(value, str | Promise):
+        return "text/plain", {"text": str(value)}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "application/octet-stream", {"blob": to_base64(bytes(value))}
+    if isinstance(value, Image | Audio):
+        return value.mime_type, {"blob": to_base64(value.data)}
+    return "application/json", {"text": encode(jsonable(value))}
+
+
+def _ready_made(value: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> dict[str, Any]:
+    if not is_uri(value.uri):
+        raise InvalidResult(f"{value.uri!r} is no URI")
+    if isinstance(value, mcp_types.BlobResourceContents):
+        _check_base64(value.blob)
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _message(value: object) -> dict[str, Any]:
+    if not isinstance(value, mcp_types.PromptMessage):
+        if not (isinstance(value, str | Promise) or is_block(value)):
+            raise InvalidResult(f"a {type(value).__name__} is no message; return text, content blocks or messages")
+        value = user(value)
+    block = value.content
+    if isinstance(block, mcp_types.ImageContent | mcp_types.AudioContent):
+        _check_base64(block.data)
+    elif isinstance(block, mcp_types.EmbeddedResource):
+        _ready_made(block.resource)
+        if block.resource.mime_type is None:
+            raise InvalidResult("a resource inside a prompt names its MIME type")
+    return {"role": value.role, "content": as_block(block)}
+
+
+def _check_base64(text: str) -> None:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidResult(f"its data is no Base64: {error}") from error

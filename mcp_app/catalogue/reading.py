@@ -1,0 +1,168 @@
+"""Resources and prompts at work: what a caller may have, read or made for them.
+
+Every function here runs authors' code and blocks for as long as that does. What a caller may not have is said to be
+unknown. Source: 2026-07-28 server/resources, server/prompts.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+import mcp_types
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import offers, paging
+from mcp_app.catalogue.contents import to_contents, to_messages
+from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound
+from mcp_app.catalogue.paging import Page
+from mcp_app.catalogue.prompts import registered_prompts
+from mcp_app.catalogue.resources import RegisteredResource, registered_resources
+from mcp_app.catalogue.sendable import sendable
+from mcp_app.catalogue.visit import Visit
+from mcp_app.conf import settings
+from mcp_app.protocol.errors import clip
+from mcp_app.protocol.results import CacheScope
+
+MAX_MEMBERS: Final = 10_000
+"""Of one template, in one list."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A resource that somebody asked for, and the `Visit` that its function is given."""
+
+    resource: RegisteredResource
+    visit: Visit
+
+
+def resources_page(cursor: str | None, principal: Principal) -> Page:
+    """A page of the resources by URI. Raises `InvalidCursor`."""
+    available = _available(registered_resources().values(), principal)
+    members = [member for each in available if each.members is not None for member in _members(each, principal)]
+    declared = [each for each in available if each.template is None]
+    # By URI: what is declared for one goes before what a template says of it.
+    listed = {each.uri: each for each in [*members, *declared]}
+    return paging.page("resources", listed.values(), lambda each: each.uri, cursor)
+
+
+def templates_page(cursor: str | None, principal: Principal) -> Page:
+    """A page of the resource templates by URI template. Raises `InvalidCursor`."""
+    offered = (each for each in registered_resources().values() if each.template is not None)
+    return paging.page("resource templates", _available(offered, principal), lambda each: each.uri, cursor)
+
+
+def prompts_page(cursor: str | None, principal: Principal) -> Page:
+    """A page of the prompts by name. Raises `InvalidCursor`."""
+    offered = registered_prompts().values()
+    return paging.page("prompts", _available(offered, principal), lambda each: each.name, cursor)
+
+
+def resources_scope() -> CacheScope:
+    """The scope of every page of resources and of templates: others may be given it where it is everybody's."""
+    declared = registered_resources().values()
+    return _scope(depends_on_caller=any(each.available is not None or each.members is not None for each in declared))
+
+
+def prompts_scope() -> CacheScope:
+    """The same for prompts."""
+    return _scope(depends_on_caller=any(each.available is not None for each in registered_prompts().values()))
+
+
+def find(uri: str, principal: Principal) -> Found | None:
+    """The resource that `principal` may read at `uri`; a resource before a template, templates in their order."""
+    declared = registered_resources()
+    exact = declared.get(uri)
+    for each in [exact] if exact is not None else (declared[text] for text in sorted(declared)):
+        if (found := _bind(each, uri, principal)) is not None:
+            return found
+    return None
+
+
+def read(uri: str, principal: Principal) -> dict[str, Any]:
+    """A ReadResourceResult object, without `resultType`.
+
+    Raises `ResourceNotFound`, `ResourceError`, `InvalidResult`, and whatever the resource's function raises.
+    """
+    if (found := find(uri, principal)) is None:
+        raise ResourceNotFound
+    resource = found.resource
+    try:
+        value = offers.run_for(
+            resource.function, found.visit, resource.signature.context_parameter, **found.visit.arguments
+        )
+    except (Http404, PermissionDenied) as error:
+        raise ResourceNotFound from error
+    scope = resource.cache_scope or _scope(depends_on_caller=resource.depends_on_caller)
+    contents = to_contents(uri, resource.mime_type, value)
+    return sendable({"contents": contents, "ttlMs": resource.ttl_ms, "cacheScope": scope})
+
+
+def get_prompt(name: str, arguments: Mapping[str, str], principal: Principal) -> dict[str, Any]:
+    """A GetPromptResult object, without `resultType`.
+
+    Raises `InvalidArguments`, `PromptError`, `InvalidResult`, and whatever the prompt's function raises.
+    """
+    prompt = registered_prompts().get(name)
+    if prompt is None or not offers.is_available(prompt.available, Visit(principal)):
+        raise unknown("prompt", name)
+    visit = Visit(principal, prompt.signature.bind(arguments))
+    if not offers.is_available(prompt.available, visit):
+        raise unknown("prompt", name)
+    value = offers.run_for(prompt.function, visit, prompt.signature.context_parameter, **visit.arguments)
+    return sendable({"description": prompt.description, "messages": to_messages(value)})
+
+
+def _bind(resource: RegisteredResource, uri: str, principal: Principal) -> Found | None:
+    if (texts := resource.match(uri)) is None:
+        return None
+    try:
+        visit = Visit(principal, resource.signature.bind(texts), uri)
+    except InvalidArguments:
+        return None
+    return Found(resource, visit) if offers.is_available(resource.available, visit) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A resource of a template, as its author lists it."""
+
+    resource: mcp_types.Resource
+
+    @property
+    def uri(self) -> str:
+        return self.resource.uri
+
+    def wire(self) -> dict[str, Any]:
+        return self.resource.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _members(template: RegisteredResource, principal: Principal) -> list[_Member]:
+    assert template.members is not None
+    found = list(islice(offers.run(template.members, Visit(principal)), MAX_MEMBERS + 1))
+    for each in found:
+        if not isinstance(each, mcp_types.Resource) or template.match(each.uri) is None:
+            raise InvalidResult(f"{each!r} is no resource of {template.uri}")
+    if len(found) > MAX_MEMBERS:
+        logger.warning("%s lists more than %d resources; the others are left out", template.uri, MAX_MEMBERS)
+    return [_Member(each) for each in found[:MAX_MEMBERS]]
+
+
+def _available(offered: Iterable[Any], principal: Principal) -> list[Any]:
+    visit = Visit(principal)
+    return [each for each in offered if offers.is_available(each.available, visit)]
+
+
+def _scope(*, depends_on_caller: bool) -> CacheScope:
+    """`public` may be given to anybody at all, so it is said only where anybody may ask."""
+    return "public" if settings.ALLOW_ANONYMOUS and not depends_on_caller else "private"
+
+
+def unknown(kind: str, name: str) -> InvalidArguments:
+    """What is said of a prompt or template that is unknown, and of one that the caller may not have."""
+    return InvalidArguments(f"Unknown {kind}: {clip(name)}.")

@@ -1,0 +1,173 @@
+"""The resources and resource templates of this process: the `resource` decorator and what it checks.
+
+A URI with variables is a template. Refuses to read: `reading` does.
+Source: 2026-07-28 server/resources.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import mcp_types
+
+from mcp_app.catalogue import signature, text_signature, uri_templates
+from mcp_app.catalogue.declaration import (
+    Registry,
+    UnusableOptionError,
+    check_annotations,
+    check_icons,
+    check_meta,
+    spoken,
+    wire_members,
+)
+from mcp_app.catalogue.errors import InvalidResource
+from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, check_completions
+from mcp_app.catalogue.text_signature import TextSignature
+from mcp_app.catalogue.uri_templates import URITemplate
+from mcp_app.catalogue.visit import Visit
+from mcp_app.protocol.results import CacheScope
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Members = Callable[[Visit], Iterable[mcp_types.Resource] | Awaitable[Iterable[mcp_types.Resource]]]
+"""The resources of a template that this caller is shown in `resources/list`."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RegisteredResource:
+    """One resource, or one template of many, as its code declares it."""
+
+    uri: str
+    """As declared: with its variables where it is a template."""
+    template: URITemplate | None
+    name: str
+    description: str
+    function: Callable[..., Any]
+    signature: TextSignature
+    location: str
+    title: str | None = None
+    mime_type: str | None = None
+    """None: what the function returns decides."""
+    size: int | None = None
+    """Bytes."""
+    annotations: mcp_types.Annotations | None = None
+    icons: Sequence[mcp_types.Icon] = ()
+    completions: Mapping[str, Completion] = field(default_factory=lambda: NO_COMPLETIONS)
+    members: Members | None = None
+    """None: a template's resources are not listed."""
+    available: Available | None = None
+    cache_scope: CacheScope | None = None
+    """None: private where the caller could matter."""
+    ttl_ms: int = 0
+    meta: Mapping[str, Any] | None = None
+
+    @property
+    def depends_on_caller(self) -> bool:
+        return self.available is not None or self.signature.context_parameter is not None
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """The variables in `uri`, none for a resource; None where it is not this resource's."""
+        if self.template is None:
+            return {} if uri == self.uri else None
+        return self.template.match(uri)
+
+    def wire(self) -> dict[str, Any]:
+        """Its MCP Resource or ResourceTemplate object."""
+        members: dict[str, Any] = {"uri" if self.template is None else "uriTemplate": self.uri, "name": self.name}
+        optional = {"title": self.title, "mimeType": self.mime_type, "size": self.size}
+        members |= {name: value for name, value in optional.items() if value is not None}
+        members["description"] = self.description
+        return members | wire_members(icons=self.icons, annotations=self.annotations, meta=self.meta)
+
+
+_registry: Registry[RegisteredResource] = Registry("resource", InvalidResource)
+
+
+def registered_resources() -> Mapping[str, RegisteredResource]:
+    """The resources and templates of this process, by URI or URI template."""
+    return _registry.declared
+
+
+def resource(
+    uri: str,
+    /,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    mime_type: str | None = None,
+    size: int | None = None,
+    annotations: mcp_types.Annotations | None = None,
+    icons: Sequence[mcp_types.Icon] = (),
+    completions: Mapping[str, Completion] = NO_COMPLETIONS,
+    members: Members | None = None,
+    available: Available | None = None,
+    cache_scope: CacheScope | None = None,
+    ttl_ms: int = 0,
+    meta: Mapping[str, Any] | None = None,
+) -> Callable[[F], F]:
+    """Offer a function (plain or `async`) as the resource at `uri`; the function itself is returned.
+
+    `notes://today` is a resource; `notes://{day}` a template, whose variables are the function's parameters and become
+    what their annotations say. A parameter annotated `Visit` is given who asks. The function returns text, bytes,
+    `Image` or `Audio`, resource contents or a list of them, or anything else to be sent as JSON; it raises
+    `ResourceNotFound` (or Django's `Http404`, `PermissionDenied`) where there is none, `ResourceError` to say what
+    went wrong. It runs in the server process, for at most READ_TIME_LIMIT: what takes longer is a tool's work.
+
+    `name`: by default the function's. `title`: what people see. `description`: by default the docstring. `size`: bytes.
+    `completions`: a function for each variable that has them. `members`: a function of a `Visit` that returns those of
+    a template's resources that are listed. `available`: whether a caller may have it, asked with a `Visit` whose
+    `arguments` are empty in lists. `ttl_ms`: how long a client may keep what it read, in milliseconds. `cache_scope`:
+    whether others may be given it. `annotations`, `icons`, `meta`: as the protocol has them.
+
+    Raises `InvalidResource` where it could not be offered.
+    """
+
+    def register(function: F) -> F:
+        location = _registry.location_of(function)
+        with _registry.explain(uri, location):
+            registered = RegisteredResource(
+                uri=uri,
+                template=uri_templates.parse(uri),
+                name=function.__name__ if name is None else name,
+                title=title,
+                description=description or signature.description_of(function) or title or spoken(function.__name__),
+                function=function,
+                signature=text_signature.read(function, Visit),
+                location=location,
+                mime_type=mime_type,
+                size=size,
+                annotations=annotations,
+                icons=tuple(icons),
+                completions=completions,
+                members=members,
+                available=available,
+                cache_scope=cache_scope,
+                ttl_ms=ttl_ms,
+                meta=meta,
+            )
+            _check(registered)
+        _registry.add(uri, registered)
+        return function
+
+    return register
+
+
+def _check(declared: RegisteredResource) -> None:
+    variables = () if declared.template is None else declared.template.variables
+    if set(variables) != set(declared.signature.arguments):
+        raise UnusableOptionError("its parameters are the variables of its URI, by name")
+    if declared.template is not None and declared.size is not None:
+        raise UnusableOptionError("a template has no size")
+    if declared.template is None and declared.members is not None:
+        raise UnusableOptionError("only a template has members")
+    if any(number is not None and number < 0 for number in (declared.size, declared.ttl_ms)):
+        raise UnusableOptionError("size is a number of bytes and ttl_ms one of milliseconds, 0 or more")
+    if declared.cache_scope not in (None, "public", "private"):
+        raise UnusableOptionError('cache_scope is "public" or "private"')
+    if declared.cache_scope == "public" and declared.depends_on_caller:
+        raise UnusableOptionError("what depends on its caller is not public")
+    check_completions(declared.completions, variables)
+    check_annotations(declared.annotations, mcp_types.Annotations)
+    check_icons(declared.icons)
+    check_meta(declared.meta)

@@ -1,0 +1,51 @@
+"""`CHANNEL_LAYERS`: a layer on Redis that can be idle. Refuses nothing else: a site on one host needs no layer."""
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Warning, register  # noqa: A004 - Django's name
+
+from mcp_app.checks import lines
+
+READ_SECONDS: Final = 5
+"""How long channels_redis blocks in one read, and after which redis-py ends it since version 8."""
+
+
+@register
+def check_layers(**kwargs: Any) -> list[CheckMessage]:
+    """Every host of a Redis layer may be waited for longer than the layer waits."""
+    layers = getattr(django_settings, "CHANNEL_LAYERS", None) or {}
+    if redis_major() < 8 or not any(map(_is_impatient, layers.values())):
+        return []
+    message = "An idle channel layer would fail: redis-py ends a read after 5 s, as long as the layer blocks in one."
+    hint = lines.in_settings(
+        "CHANNEL_LAYERS = {",
+        '    "default": {',
+        '        "BACKEND": "channels_redis.core.RedisChannelLayer",',
+        '        "CONFIG": {"hosts": [{"address": "redis://…", "socket_timeout": 15}]},',
+        "    }",
+        "}",
+    )
+    return [Warning(message, hint=hint, id="mcp_app.W007")]
+
+
+def _is_impatient(layer: Mapping[str, Any]) -> bool:
+    if layer.get("BACKEND") != "channels_redis.core.RedisChannelLayer":
+        return False
+    hosts = (layer.get("CONFIG") or {}).get("hosts") or ["redis://localhost:6379"]
+    return not all(isinstance(host, Mapping) and _outlasts_a_read(host) for host in hosts)
+
+
+def _outlasts_a_read(host: Mapping[str, Any]) -> bool:
+    seconds = host.get("socket_timeout", READ_SECONDS)
+    return seconds is None or seconds > READ_SECONDS
+
+
+def redis_major() -> int:
+    """The major version of redis-py; 0 where it is not installed."""
+    try:
+        return int(version("redis").partition(".")[0])
+    except PackageNotFoundError:
+        return 0

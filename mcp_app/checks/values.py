@@ -1,0 +1,102 @@
+"""`MCP`: its names are known, its values of the right type, and they make sense, alone and together."""
+
+import logging
+import math
+import re
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, register
+from django.core.exceptions import ImproperlyConfigured
+
+from mcp_app.conf import Defaults, settings
+
+MAY_BE_ZERO: Final = frozenset({"COOPERATIVE_GRACE", "HARD_GRACE", "DRAIN_SECONDS", "LIST_TTL_MS", "SSE_AFTER"})
+"""Every other number is above 0."""
+_QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_ORIGIN: Final = re.compile(r"https?://[^/\s?#@]+")
+
+
+def readable() -> bool:
+    """Whether `settings.NAME` can be read; other checks have nothing to say where it cannot."""
+    try:
+        return settings.DATABASE is not None
+    except (ImproperlyConfigured, AttributeError, TypeError):
+        return False
+
+
+@register
+def check_values(**kwargs: Any) -> list[CheckMessage]:
+    """Names, types and values of the site's own `MCP`."""
+    own = getattr(django_settings, "MCP", {})
+    if not isinstance(own, dict):
+        return [Error("MCP is not a dictionary.", hint='Write it as MCP = {"NAME": value, …}.', id="mcp_app.E001")]
+    try:
+        _ = settings.DATABASE
+    except ImproperlyConfigured as error:
+        return [Error(str(error), hint="Remove or correct the name in the settings' MCP.", id="mcp_app.E001")]
+    wrong: list[CheckMessage] = [_wrong_type(name, value) for name, value in own.items() if not _fits_name(name, value)]
+    return wrong or [_nonsense(message) for message in (*_alone(own), *_together())]
+
+
+def _fits_name(name: str, value: object) -> bool:
+    return _fits(value, get_type_hints(Defaults)[name])
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if get_origin(hint) is UnionType:
+        return any(_fits(value, member) for member in get_args(hint))
+    if get_origin(hint) is list:
+        return isinstance(value, (list, tuple)) and all(_fits(item, *get_args(hint)) for item in value)
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, get_origin(hint) or hint) and (hint is bool or not isinstance(value, bool))
+
+
+def _wrong_type(name: str, value: object) -> CheckMessage:
+    wanted = get_type_hints(Defaults)[name]
+    hint = f'Set MCP["{name}"] to {_words(wanted)}, or leave it out: its default is {getattr(Defaults, name)!r}.'
+    return Error(f'MCP["{name}"] is {value!r}, not {_words(wanted)}.', hint=hint, id="mcp_app.E006")
+
+
+def _words(hint: Any) -> str:
+    if get_origin(hint) is UnionType:
+        return " or ".join(_words(member) for member in get_args(hint))
+    if get_origin(hint) is list:
+        return "a list of strings"
+    words = {str: "a string", bool: "True or False", int: "a whole number", float: "a finite number", NoneType: "None"}
+    return words.get(hint, str(hint))
+
+
+def _nonsense(message: str) -> CheckMessage:
+    return Error(message, hint="Change it in the settings' MCP; mcp_app/conf.py has the units.", id="mcp_app.E007")
+
+
+def _alone(own: dict[str, Any]) -> Iterator[str]:
+    for name, value in own.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        if value < 0 or (value == 0 and name not in MAY_BE_ZERO):
+            yield f'MCP["{name}"] is {value!r}: it must be {"0 or more" if name in MAY_BE_ZERO else "above 0"}.'
+    if not _QUEUE.fullmatch(settings.QUEUE):
+        yield f'MCP["QUEUE"] is {settings.QUEUE!r}: a queue\'s name has 1 to 128 of the characters A-Z a-z 0-9 _ . -'
+    if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
+        yield f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}: name a level of Python\'s logging, such as INFO or WARNING.'
+    for origin in settings.ALLOWED_ORIGINS:
+        if not _ORIGIN.fullmatch(origin):
+            yield f'MCP["ALLOWED_ORIGINS"] has {origin!r}: write it as browsers send it, such as https://example.com.'
+
+
+def _together() -> Iterator[str]:
+    if settings.HARD_GRACE < settings.COOPERATIVE_GRACE:
+        yield (
+            f'MCP["HARD_GRACE"] ({settings.HARD_GRACE:g} s) is less than MCP["COOPERATIVE_GRACE"] '
+            f"({settings.COOPERATIVE_GRACE:g} s): a tool would be killed before it is interrupted."
+        )
+    if settings.LOST_AFTER <= 2 * settings.HEARTBEAT_INTERVAL:
+        yield (
+            f'MCP["LOST_AFTER"] ({settings.LOST_AFTER:g} s) is not more than twice MCP["HEARTBEAT_INTERVAL"] '
+            f"({settings.HEARTBEAT_INTERVAL:g} s): work that goes on would be declared lost."
+        )

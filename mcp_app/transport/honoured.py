@@ -1,0 +1,65 @@
+"""Which part of a `subscriptions/listen` filter is served, and what is said of each change.
+
+Leaves out what is not advertised, and resources that the caller may not read: they are as unknown ones.
+Source: 2026-07-28 basic/patterns/subscriptions "Acknowledgment".
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import changes, reading
+from mcp_app.conf import settings
+from mcp_app.protocol import notifications
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
+from mcp_app.protocol.requests import Listen
+from mcp_app.protocol.uris import is_uri
+from mcp_app.transport import author_code
+from mcp_app.transport.capabilities import server_capabilities
+from mcp_app.transport.exchange import Exchange
+
+
+@dataclass(slots=True)
+class Honoured:
+    """The part of a filter that is served."""
+
+    filter: dict[str, Any] = field(default_factory=dict)
+    """As it is acknowledged."""
+    notifications: dict[str, Callable[[RequestId], dict[str, Any]]] = field(default_factory=dict)
+    """What to say of a change, by its subject."""
+
+
+async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
+    """Decide for one subscription. Resources are looked up by authors' code, in a thread."""
+    honoured, delivered = Honoured(), server_capabilities()
+    lists = {
+        changes.TOOLS: chosen.tools_list_changed,
+        changes.PROMPTS: chosen.prompts_list_changed,
+        changes.RESOURCES: chosen.resources_list_changed,
+    }
+    for kind in (kind for kind, wanted in lists.items() if wanted and kind in delivered):
+        honoured.filter[f"{kind}ListChanged"] = True
+        honoured.notifications[kind] = partial(notifications.list_changed, kind)
+    if not chosen.resource_subscriptions or changes.RESOURCES not in delivered:
+        return honoured
+    uris = await _readable(exchange, dict.fromkeys(chosen.resource_subscriptions))
+    if isinstance(uris, Rejection):
+        return uris
+    if uris:
+        honoured.filter["resourceSubscriptions"] = uris
+    for uri in uris:
+        honoured.notifications[changes.resource_subject(uri)] = partial(notifications.resource_updated, uri)
+    return honoured
+
+
+async def _readable(exchange: Exchange, uris: dict[str, None]) -> list[str] | Rejection:
+    if len(uris) > settings.MAX_RESOURCE_SUBSCRIPTIONS:
+        message = f"One subscription may watch at most {settings.MAX_RESOURCE_SUBSCRIPTIONS} resources; open another."
+        return fail(INVALID_PARAMS, message, exchange.route.request_id)
+    return await author_code.run(exchange, partial(_only_readable, uris, exchange.principal))
+
+
+def _only_readable(uris: Iterable[str], principal: Principal) -> list[str]:
+    return [uri for uri in uris if is_uri(uri) and reading.find(uri, principal) is not None]

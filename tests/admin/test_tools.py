@@ -1,0 +1,300 @@
+"""Tools in the admin: who may change what, what is refused, and that every change is announced."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from urllib.parse import quote
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from mcp_app.auth.principal import ANONYMOUS
+from mcp_app.catalogue import catalogue, rows
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.registry import tool
+from mcp_app.lifecycle import processes, wakeups
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.models import Tool
+from mcp_app.states import CancelPolicy, ProcessRole
+from tests.admin.pages import words
+from tests.transport.client import call, message, post, run
+from tests.transport.test_listening import listen_to_tools
+from tests.transport.worker import in_thread
+
+pytestmark = pytest.mark.django_db(databases="__all__")
+committed = pytest.mark.django_db(databases="__all__", transaction=True)
+
+LogIn = Callable[..., Client]
+LIST = "/admin/mcp_app/tool/"
+EMPTY = dict.fromkeys(
+    ("title", "description", "queue", "time_limit", "cancel_policy", "cooperative_grace", "hard_grace"), ""
+)
+PATIENCE = 10.0
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> Iterator[None]:
+    with isolated_registries():
+
+        @tool(title="Search", queue="fast", time_limit=9, cooperative_grace=2, hard_grace=4)
+        def search(pattern: str) -> str:
+            """Search <script>alert(1)</script> for a pattern."""
+            return pattern
+
+        @tool(cancel=CancelPolicy.COOPERATIVE)
+        def rename(old: str, new: str) -> str:
+            """Rename a symbol."""
+            return old
+
+        rows.sync()
+        yield
+
+
+@pytest.fixture
+def manager(log_in: LogIn) -> Client:
+    return log_in("view_tool", "change_tool")
+
+
+def page(name: str) -> str:
+    return f"{LIST}{name}/change/"
+
+
+def save(client: Client, name: str = "search", *, enabled: bool = True, **values: object):
+    return client.post(page(name), {**EMPTY, **({"enabled": "on"} if enabled else {}), **values})
+
+
+def act(client: Client, action: str, *names: str):
+    return client.post(LIST, {"action": action, "_selected_action": names, "index": "0"}, follow=True)
+
+
+def now(name: str = "search") -> catalogue.OfferedTool:
+    offered = catalogue.find(name, ANONYMOUS)
+    assert offered is not None
+    return offered
+
+
+def test_the_list_shows_what_code_and_overrides_come_to(manager: Client) -> None:
+    Tool.objects.create(name="old", location="away.mcp_tools.old", registered=False)
+    rows.change(["search"], cancel_policy="interrupt", title="Find")
+    shown = words(manager.get(LIST))
+    here = "tests.admin.test_tools._tools.<locals>."
+    assert f"search registered Find interrupt (override) fast 9 s {here}search" in shown
+    assert f"rename registered – cooperative only mcp 3600 s {here}rename" in shown
+    assert "old code gone – – – – away.mcp_tools.old" in shown
+
+
+def test_who_may_view_changes_nothing(log_in: LogIn) -> None:
+    viewer = log_in("view_tool")
+    before = rows.version()
+    assert "search" in words(viewer.get(LIST))
+    assert "Save" not in words(viewer.get(page("search")))
+    assert save(viewer, enabled=False).status_code == 403
+    act(viewer, "disable", "search")
+    assert rows.version() == before
+    assert now()
+
+
+def test_who_may_do_neither_sees_nothing(log_in: LogIn) -> None:
+    nobody = log_in("view_cancellation")
+    assert nobody.get(LIST).status_code == nobody.get(page("search")).status_code == 403
+
+
+def test_nobody_adds_a_tool_or_deletes_one_that_has_code(log_in: LogIn) -> None:
+    root = log_in(is_superuser=True)
+    assert root.get(f"{LIST}add/").status_code == 403
+    assert root.post(f"{LIST}add/", {**EMPTY, "name": "new", "location": "x"}).status_code == 403
+    assert root.post(f"{LIST}search/delete/", {"post": "yes"}).status_code == 403
+    act(root, "delete_selected", "search")
+    assert set(Tool.objects.values_list("pk", flat=True)) == {"search", "rename"}
+
+
+def test_a_tool_whose_code_has_gone_can_be_forgotten(manager: Client) -> None:
+    Tool.objects.create(name="old", location="x", registered=False)
+    before = rows.version()
+    assert "Not offered: its code has gone." in words(manager.get(page("old")))
+    manager.post(f"{LIST}old/delete/", {"post": "yes"})
+    assert not Tool.objects.filter(pk="old").exists()
+    assert rows.version() == before + 1
+    assert LogEntry.objects.get().is_deletion()
+
+
+def test_overrides_hold_at_once_and_the_history_says_who_changed_what(manager: Client) -> None:
+    before = rows.version()
+    values = {
+        "title": "Find",
+        "description": "Finds.\r\nEverything.",
+        "queue": "slow",
+        "time_limit": "2.5",
+        "cancel_policy": "interrupt",
+        "cooperative_grace": "0",
+        "hard_grace": "1",
+    }
+    assert save(manager, **values).status_code == 302
+    found = now()
+    assert (found.title, found.description, found.queue, found.time_limit) == (
+        "Find",
+        "Finds.\nEverything.",
+        "slow",
+        2.5,
+    )
+    assert (found.cancel_policy, found.cooperative_grace, found.hard_grace) == (CancelPolicy.INTERRUPT, 0, 1)
+    assert rows.version() == before + 1
+    entry = LogEntry.objects.get()
+    assert "queue (as the code says → slow)" in entry.get_change_message()
+    assert "queue (as the code says → slow)" in words(manager.get(f"{LIST}search/history/"))
+
+
+def test_an_emptied_field_is_as_the_code_says_again(manager: Client) -> None:
+    rows.change(["search"], title="Find", queue="slow", time_limit=1.0, hard_grace=0.0, cancel_policy="interrupt")
+    save(manager)
+    found = now()
+    assert (found.title, found.queue, found.time_limit, found.hard_grace) == ("Search", "fast", 9, 4)
+    assert Tool.objects.filter(pk="search", title=None, description=None, queue=None, cancel_policy=None).exists()
+
+
+def test_saving_without_a_change_announces_nothing(manager: Client) -> None:
+    before = rows.version()
+    assert save(manager).status_code == 302
+    assert rows.version() == before
+
+
+def test_what_stands_behind_an_empty_field_is_shown_beside_it(manager: Client) -> None:
+    shown = words(manager.get(page("search")))
+    for said in (
+        "Empty: Search, as the code says.",
+        "Empty: fast, as the code says.",
+        "Empty: 9 s, as the code says.",
+        "as the code says: kill",
+        "Search <script>alert(1)</script> for a pattern.",
+        '"pattern": {',
+    ):
+        assert said in shown
+    assert 'Empty: 5 s, the site\'s default (MCP["HARD_GRACE"]).' in words(manager.get(page("rename")))
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"time_limit": "0"}, "A time limit is above 0"),
+        ({"time_limit": "-1"}, "A time limit is above 0"),
+        ({"time_limit": "604801"}, "A time limit is above 0 and at most 604800 seconds."),
+        ({"time_limit": "nan"}, "Enter a number."),
+        ({"cooperative_grace": "-0.1"}, "A grace is 0 to 3600 seconds."),
+        ({"hard_grace": "1e9"}, "A grace is 0 to 3600 seconds."),
+        ({"hard_grace": "inf"}, "Enter a number."),
+        ({"hard_grace": "1.5"}, "may not end before the cooperative grace (2 s)"),
+        ({"cooperative_grace": "5"}, "the hard grace (4 s) may not end before"),
+        ({"queue": "a b"}, "A queue's name has 1 to 128"),
+        ({"queue": "q" * 129}, "at most 128 characters"),
+        ({"title": "a\x1bb"}, "may not contain control characters"),
+        ({"title": "a\u202eb"}, "may not contain control characters"),
+        ({"title": "t" * 256}, "at most 255 characters"),
+        ({"description": "a\x07b"}, "may not contain control characters"),
+        ({"description": "d" * 10_001}, "A description has 10000 characters at most."),
+        ({"cancel_policy": "murder"}, "Select a valid choice."),
+    ],
+)
+def test_what_a_tool_could_not_run_with_is_refused(manager: Client, values: dict[str, str], complaint: str) -> None:
+    before = rows.version()
+    assert complaint in words(save(manager, **values))
+    assert rows.version() == before
+
+
+def test_a_tool_that_nothing_else_stops_says_so(manager: Client) -> None:
+    assert "Nothing but its own code stops this tool." in words(manager.get(page("rename")))
+    assert "Nothing but its own code" not in words(manager.get(page("search")))
+
+
+def test_cutting_a_tool_that_must_not_be_cut_is_warned_of(manager: Client) -> None:
+    warning = (
+        "The code of rename says that it must not be cut (cooperative only). With “kill” a cancellation may end it"
+    )
+    assert warning not in words(manager.get(page("rename")))
+    response = manager.post(page("rename"), {**EMPTY, "enabled": "on", "cancel_policy": "kill"}, follow=True)
+    assert warning in words(response)
+    assert warning in words(manager.get(page("rename")))
+
+
+def test_a_page_leads_to_the_tools_requests_and_cancellations(manager: Client) -> None:
+    shown = manager.get(page("search")).content.decode()
+    assert 'href="/admin/mcp_app/request/?tool=search"' in shown
+    assert 'href="/admin/mcp_app/cancellation/?tool=search"' in shown
+
+
+def test_several_tools_are_disabled_as_one_change(manager: Client) -> None:
+    rows.set_enabled("rename", False)
+    before = rows.version()
+    assert "1 tool disabled. 1 was disabled before." in words(act(manager, "disable", "search", "rename"))
+    assert catalogue.offered(ANONYMOUS) == []
+    assert rows.version() == before + 1
+    assert [entry.object_id for entry in LogEntry.objects.all()] == ["search"]
+    assert "2 tools enabled." in words(act(manager, "enable", "search", "rename"))
+    assert rows.version() == before + 2
+    assert "0 tools enabled. 2 were enabled before." in words(act(manager, "enable", "search", "rename"))
+    assert rows.version() == before + 2
+
+
+def test_what_the_code_and_the_rows_say_is_words(manager: Client) -> None:
+    Tool.objects.create(name="old", location="<img src=x onerror=alert(1)>\u202e", registered=False)
+    rows.change(["search"], title="<script>alert(2)</script>", queue="<b>")
+    for url in (LIST, page("search"), page("old"), page(quote("search"))):
+        shown = manager.get(url).content.decode()
+        for markup in ("<script>alert", "<img src=x", "<b>", "\u202e"):
+            assert markup not in shown
+
+
+@contextmanager
+def server() -> Iterator[socket.socket]:
+    """A server process as others see it: a row that lives, and where its hints arrive."""
+    identity = Identity(ProcessRole.SERVER)
+    processes.beat(identity)
+    with wakeups.listening_socket(identity.boot_id.hex) as listener:
+        listener.settimeout(PATIENCE)
+        yield listener
+
+
+@committed
+def test_every_server_is_woken_by_every_change(manager: Client) -> None:
+    Tool.objects.create(name="old", location="x", registered=False)
+    with ExitStack() as stack:
+        servers = [stack.enter_context(server()) for _ in range(2)]
+        for change in (
+            lambda: save(manager, title="Find"),
+            lambda: act(manager, "disable", "search", "rename"),
+            lambda: manager.post(f"{LIST}old/delete/", {"post": "yes"}),
+        ):
+            change()
+            for each in servers:
+                each.recv(16)
+
+
+@pytest.fixture
+def _anonymous_clients(configure) -> None:
+    configure(ALLOW_ANONYMOUS=True, ALLOWED_HOSTS=["testserver"])
+
+
+@committed
+@pytest.mark.usefixtures("_anonymous_clients")
+def test_a_connected_client_hears_that_a_tool_is_disabled_and_can_call_it_no_more(manager: Client) -> None:
+    async def listed() -> list[str]:
+        answer = await (await post(message("tools/list"))).json()
+        return [each["name"] for each in answer["result"]["tools"]]
+
+    async def scenario() -> None:
+        listener = await listen_to_tools()
+        assert await listed() == ["rename", "search"]
+        await in_thread(save, manager, "search", enabled=False)
+        assert (await listener.next_message())["method"] == "notifications/tools/list_changed"
+        assert await listed() == ["rename"]
+        disabled = await (await post(call("search", pattern="x"))).json()
+        unknown = await (await post(call("nobody", pattern="x"))).json()
+        assert disabled["error"]["code"] == unknown["error"]["code"]
+        assert json.dumps(disabled).replace("search", "nobody") == json.dumps(unknown)
+        await in_thread(act, manager, "enable", "search")
+        assert (await listener.next_message())["method"] == "notifications/tools/list_changed"
+        assert await listed() == ["rename", "search"]
+        await listener.leave()
+
+    run(scenario())

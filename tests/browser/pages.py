@@ -1,0 +1,52 @@
+"""The admin's pages of ours: where they are, and what is done on several of them."""
+
+from typing import TYPE_CHECKING, Final
+
+from tests.browser.chromium import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+INDEX: Final = "/admin/"
+REQUESTS: Final = "/admin/mcp_app/request/"
+IN_FLIGHT: Final = "/admin/mcp_app/inflightrequest/"
+CANCELLED: Final = "/admin/mcp_app/cancelledrequest/"
+CANCELLATIONS: Final = "/admin/mcp_app/cancellation/"
+TOOLS: Final = "/admin/mcp_app/tool/"
+
+
+def request(request_id: str) -> str:
+    """The page of one request."""
+    return f"{REQUESTS}{request_id}/change/"
+
+
+def tool(name: str) -> str:
+    return f"{TOOLS}{name}/change/"
+
+
+def row(page: "Page", *texts: str) -> "Locator":
+    """The rows of a list that hold all these texts."""
+    rows = page.locator("#result_list tbody tr")
+    for text in texts:
+        rows = rows.filter(has_text=text)
+    return rows
+
+
+def cancel_form(page: "Page") -> "Locator":
+    return page.locator("#mcp-cancel")
+
+
+def cancel(page: "Page", request_id: str, reason: str) -> None:
+    """Cancel a request on its page, and wait until the page says so."""
+    page.goto(request(request_id))
+    page.get_by_label("Reason").fill(reason)
+    page.get_by_role("button", name="Cancel this request").click()
+    expect(page.locator(".messagelist")).to_have_text("1 cancelled")
+
+
+def select_all_to_cancel(page: "Page") -> None:
+    """Choose all requests of a list and come to the page that asks why."""
+    page.locator("#action-toggle").check()
+    page.get_by_label("Action:").select_option(label="Cancel selected…")
+    page.get_by_role("button", name="Go").click()
+    page.get_by_label("Reason").wait_for()

@@ -1,0 +1,13 @@
+"""Who uses the admin in these tests, and with which of the app's permissions."""
+
+from collections.abc import Mapping
+from typing import Final
+
+PASSWORD: Final = "right-horse-battery"
+AUDITOR: Final = ("view_request", "view_cancellation")
+USERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "auditor": AUDITOR,
+    "operator": (*AUDITOR, "cancel_request", "view_request_payload"),
+    "manager": ("view_tool", "change_tool"),
+    "chief": (*AUDITOR, "cancel_request", "view_request_payload", "view_tool", "change_tool"),
+}

@@ -1,0 +1,52 @@
+"""The prompts that the official conformance suite (0.2.0-alpha.12, revision 2026-07-28) expects a server to offer.
+
+Names and texts are the suite's. Those that ask the client for input are not among them: they are not served yet.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import mcp_types
+from pydantic import Field
+
+from mcp_app.prompts import Image, prompt
+from tests.everything import samples
+
+WORDS = ("paris", "party", "test value 1", "test value 2")
+
+
+def complete_first(value: str, context: Mapping[str, str]) -> list[str]:
+    """The words that begin with what was typed."""
+    return [word for word in WORDS if word.startswith(value)]
+
+
+@prompt
+def test_simple_prompt() -> str:
+    """Say something."""
+    return "This is a simple prompt for testing."
+
+
+@prompt(completions={"arg1": complete_first})
+def test_prompt_with_arguments(
+    arg1: Annotated[str, Field(description="First test argument")],
+    arg2: Annotated[str, Field(description="Second test argument")],
+) -> str:
+    """Say what was given."""
+    return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
+
+
+@prompt
+def test_prompt_with_embedded_resource(
+    resourceUri: Annotated[str, Field(description="URI of the resource to embed")],  # noqa: N803 - the suite's name
+) -> list[mcp_types.EmbeddedResource | str]:
+    """Say something about a resource."""
+    contents = mcp_types.TextResourceContents(
+        uri=resourceUri, mime_type="text/plain", text="Embedded resource content for testing."
+    )
+    return [mcp_types.EmbeddedResource(resource=contents), "Please process the embedded resource above."]
+
+
+@prompt
+def test_prompt_with_image() -> list[Image | str]:
+    """Say something about an image."""
+    return [Image(samples.PNG, "image/png"), "Please analyze the image above."]

@@ -1,0 +1,33 @@
+"""One request, one answer: a server process for each."""
+
+from typing import Any
+
+from mcp_types.methods import validate_server_result
+
+from mcp_app.protocol.metadata import SERVER_INFO
+from mcp_app.protocol.revisions import MODERN
+from tests.transport.client import ask, run
+
+
+def answer(method: str, **params: Any) -> dict[str, Any]:
+    """The JSON-RPC response."""
+    answers: list[dict[str, Any]] = []
+
+    async def scenario() -> None:
+        answers.append(await ask(method, **params))
+
+    run(scenario())
+    return answers[0]
+
+
+def result_of(method: str, **params: Any) -> Any:
+    """The result, which the revision's own types take and which says who made it."""
+    result = answer(method, **params)["result"]
+    validate_server_result(method, MODERN, result)
+    assert result["resultType"] == "complete"
+    assert SERVER_INFO in result["_meta"]
+    return result
+
+
+def error_of(method: str, **params: Any) -> Any:
+    return answer(method, **params)["error"]

@@ -1,0 +1,86 @@
+"""Sites in folders of their own; nothing of them is left after a test."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from tests.acceptance import programs
+from tests.acceptance.inspector import ROOT
+from tests.acceptance.programs import Program
+from tests.acceptance.waiting import eventually
+from tests.site_setup import readme
+
+MARKER = "MCP_SITE_SETUP"
+"""In the environment of everything that a test starts: the folder of its site."""
+OURS = ("MCPSITE_", "DJANGO_", "CELERY_", "VIRTUAL_ENV", "PYTHONPATH", MARKER)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.site)
+            item.add_marker(pytest.mark.timeout(900))
+
+
+class Site:
+    """A folder, and the programs that were started in it."""
+
+    def __init__(self, folder: Path, logs: Path) -> None:
+        self.folder = folder
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        self.environment[MARKER] = str(logs)
+        self._logs = logs
+        self._started = 0
+
+    def start(self, *command: str, **changes: str) -> Program:
+        self._started += 1
+        log = self._logs / f"{self._started}.log"
+        return Program(command, {**self.environment, **changes}, log, cwd=self.folder)
+
+    def run(self, *command: str, within: float = 120.0, **changes: str) -> str:
+        """Run it to its end, which must be a good one; what it said."""
+        program = self.start(*command, **changes)
+        assert program.wait(within) == 0, program.output()
+        return program.output()
+
+    def processes(self) -> Mapping[int, str]:
+        """Every living process that was started for this site, with its command line."""
+        return {pid: programs.command_line(pid) for pid in programs.marked(f"{MARKER}={self._logs}")}
+
+    def await_no_process(self) -> None:
+        eventually(lambda: not self.processes(), lambda: f"no process is left, but {self.processes()}", within=30.0)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, folder: Path, logs: Path) -> Iterator["Site"]:
+        site = cls(folder, logs)
+        try:
+            yield site
+        finally:
+            programs.end_all(set(site.processes()))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """An empty folder for a site."""
+    folder, logs = tmp_path / "site", tmp_path / "logs"
+    folder.mkdir()
+    logs.mkdir()
+    with Site.opened(folder, logs) as site:
+        yield site
+
+
+@pytest.fixture
+def first_site(site: Site) -> Site:
+    """What the README makes, with this checkout in place of an installed one."""
+    site.environment["PYTHONPATH"] = str(ROOT)
+    call_command("startproject", "mysite", str(site.folder))
+    (site.folder / "greetings").mkdir()
+    (site.folder / "greetings/__init__.py").touch()
+    for file in readme.files():
+        file.write(site.folder)
+    return site

@@ -1,0 +1,1 @@
+"""Who works for the company."""

@@ -1,0 +1,5 @@
+from django.contrib import admin
+
+from accounts.models import Member
+
+admin.site.register(Member)

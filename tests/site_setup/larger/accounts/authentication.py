@@ -1,0 +1,12 @@
+"""A member is known by a key of theirs, of which the table has the digest."""
+
+from hashlib import sha256
+
+from accounts.models import Key, Member
+from mcp_app.auth.connection import HTTPConnection
+
+
+def member_of(connection: HTTPConnection) -> Member | None:
+    digest = sha256(connection.headers.get("X-Api-Key", "").encode()).hexdigest()
+    key = Key.objects.filter(digest=digest).select_related("member").first()
+    return key.member if key else None

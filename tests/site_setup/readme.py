@@ -1,0 +1,66 @@
+"""The README's "Add it to your Django site", as the steps that its reader takes: files to write, lines to type.
+
+Refuses a README whose blocks do not say what they are.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.acceptance.inspector import ROOT
+
+HEADING: Final = "## Add it to your Django site\n"
+CHECKOUT: Final = "/path/to/checkout"
+PORT: Final = 8000
+
+_BLOCK: Final = re.compile(r"^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE: Final = re.compile(r"^In `(?P<path>[^`]+)`, (?P<where>at the end|a new file)[^\n]*\n\n\Z", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Lines for a file: a new one, or the end of one that is there."""
+
+    path: str
+    is_new: bool
+    text: str
+
+    def write(self, site: Path) -> None:
+        with (site / self.path).open("x" if self.is_new else "a") as file:
+            file.write(self.text if self.is_new else "\n" + self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Lines to type into a shell."""
+
+    text: str
+
+
+Step = File | Shell
+
+
+def steps() -> list[Step]:
+    """Every block of the section, in its order."""
+    text = (ROOT / "README.md").read_text()
+    section = text[text.index(HEADING) + len(HEADING) :]
+    return list(_steps(section[: section.index("\n## ")]))
+
+
+def files() -> list[File]:
+    """The files of the first part: a site that serves whoever asks."""
+    found = [step for step in steps() if isinstance(step, File)]
+    return found[: next(number for number, file in enumerate(found) if "authentication" in file.path)]
+
+
+def _steps(section: str) -> Iterator[Step]:
+    for block in _BLOCK.finditer(section):
+        if block["kind"] == "sh":
+            yield Shell(block["body"])
+            continue
+        named = _FILE.search(section, 0, block.start())
+        assert block["kind"] == "python", f"a block that says nothing of what it is: {block[0]}"
+        assert named, f"a block that names no file: {block[0]}"
+        yield File(named["path"], named["where"] == "a new file", block["body"])

@@ -1,0 +1,105 @@
+"""A newcomer's mistakes: `manage.py check` finds each, and the lines of its hint mend it, put in as they are."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.site_setup import readme
+from tests.site_setup.conftest import Site
+
+PATIENCE: Final = 120.0
+NO_ISSUES: Final = "System check identified no issues"
+HINT: Final = re.compile(r"^In (?P<path>[\w/]+\.py)[^\n]*:\n(?P<lines>(?:    .*\n)+)", re.MULTILINE)
+"""A file, and the lines for its end."""
+
+
+def check(site: Site) -> str:
+    """What `manage.py check` says."""
+    program = site.start(sys.executable, "manage.py", "check")
+    program.wait(PATIENCE)
+    return program.output()
+
+
+def without(path: str, *parts: str) -> Callable[[Path], None]:
+    """The mistake of leaving something out of a file."""
+
+    def change(site: Path) -> None:
+        text = (site / path).read_text()
+        for part in parts:
+            assert part in text
+            text = text.replace(part, "")
+        (site / path).write_text(text)
+
+    return change
+
+
+def adding(path: str, lines: str) -> Callable[[Path], None]:
+    """The mistake of adding something to a file."""
+
+    def change(site: Path) -> None:
+        with (site / path).open("a") as file:
+            file.write(lines)
+
+    return change
+
+
+def snippet(path: str) -> str:
+    """What the README adds to a file."""
+    [text] = [file.text for file in readme.files() if file.path == path]
+    return text
+
+
+SETTINGS: Final = "mysite/settings.py"
+MISTAKES: Final = [
+    ("mcp_app.E003", without(SETTINGS, 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]')),
+    ("mcp_app.E005", without(SETTINGS, 'ASGI_APPLICATION = "mysite.asgi.application"')),
+    ("mcp_app.W011", adding(SETTINGS, 'CELERY_BROKER_URL = "memory://"\n')),
+    ("mcp_app.E013", adding(SETTINGS, 'CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": "broker"}\n')),
+    ("mcp_app.E014", adding(SETTINGS, 'CELERY_ACCEPT_CONTENT = ["pickle"]\n')),
+    ("mcp_app.E015", without(SETTINGS, '"django_celery_results", ')),
+    ("mcp_app.W002", without(SETTINGS, 'CELERY_RESULT_BACKEND = "django-db"')),
+    ("mcp_app.W003", adding(SETTINGS, 'del DATABASES["mcp"]["OPTIONS"]\n')),
+    ("mcp_app.W004", without(SETTINGS, "CELERY_DB_REUSE_MAX = 1000")),
+    ("mcp_app.W010", without(SETTINGS, 'CELERY_BROKER_URL = "mcpfs://"')),
+    ("mcp_app.E004", without("mysite/__init__.py", snippet("mysite/__init__.py"))),
+    ("mcp_app.E010", without("mysite/asgi.py", snippet("mysite/asgi.py"))),
+    ("mcp_app.E011", without("mysite/celery.py", 'app.config_from_object("django.conf:settings", namespace="CELERY")')),
+]
+
+
+@pytest.mark.parametrize(("expected", "mistake"), MISTAKES, ids=[expected for expected, _ in MISTAKES])
+def test_lines_of_the_hint_mend_the_mistake(first_site: Site, expected: str, mistake: Callable[[Path], None]) -> None:
+    mistake(first_site.folder)
+    said = check(first_site)
+    assert f"({expected})" in said
+
+    for hint in HINT.finditer(said.replace("HINT: ", "\n")):
+        lines = "".join(line[4:] for line in hint["lines"].splitlines(keepends=True))
+        adding(hint["path"], "\n" + lines)(first_site.folder)
+    assert NO_ISSUES in check(first_site)
+
+
+def test_forgotten_app_is_named(first_site: Site) -> None:
+    without(SETTINGS, '"mcp_app", ')(first_site.folder)
+    program = first_site.start(sys.executable, "manage.py", "mcp", "serve")
+    assert program.wait(PATIENCE) != 0
+    assert "Unknown command: 'mcp'" in program.output()
+
+
+def test_tool_that_cannot_be_offered_is_named_with_its_reason(first_site: Site) -> None:
+    adding("greetings/mcp_tools.py", "\n\n@tool\ndef unusable(*names: str) -> str:\n    return \n")(first_site.folder)
+    last = check(first_site).rstrip().splitlines()[-1]
+    assert "unusable" in last
+    assert "InvalidTool" in last
+
+
+def test_async_authenticator_is_refused_with_a_sentence(first_site: Site) -> None:
+    adding("greetings/authentication.py", "async def caller(connection): ...\n")(first_site.folder)
+    adding(SETTINGS, 'MCP |= {"AUTHENTICATOR": "greetings.authentication.caller"}\n')(first_site.folder)
+    said = check(first_site)
+    assert "(mcp_app.E017)" in said
+    assert "Write it as a plain function" in said

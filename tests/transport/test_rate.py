@@ -1,0 +1,32 @@
+"""The token buckets: told the time, they count."""
+
+import pytest
+
+from mcp_app.transport import rate
+from mcp_app.transport.rate import Rate
+
+
+@pytest.fixture(name="rate_of_two")
+def _rate_of_two() -> Rate:
+    return Rate()
+
+
+def take(of: Rate, key: str, now: float) -> bool:
+    return of.take(key, now, burst=2, per_second=0.5)
+
+
+def test_a_burst_is_let_in_and_then_as_many_as_time_earns(rate_of_two: Rate) -> None:
+    assert [take(rate_of_two, "a", 0.0) for _ in range(3)] == [True, True, False]
+    assert [take(rate_of_two, "a", now) for now in (1.0, 2.0, 2.5, 4.0)] == [False, True, False, True]
+    assert [take(rate_of_two, "a", 1_000.0) for _ in range(3)] == [True, True, False]
+
+
+def test_each_has_a_bucket_of_its_own(rate_of_two: Rate) -> None:
+    assert [take(rate_of_two, key, 0.0) for key in "aaabbb"] == [True, True, False] * 2
+
+
+def test_full_buckets_are_forgotten(rate_of_two: Rate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate, "MAX_BUCKETS", 2)
+    assert [take(rate_of_two, key, 0.0) for key in "aab"] == [True] * 3
+    assert take(rate_of_two, "c", 3.0)
+    assert [take(rate_of_two, key, 3.0) for key in "aab"] == [True, False, True]
