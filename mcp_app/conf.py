@@ -51,6 +51,15 @@ class Defaults:
     PAGE_SIZE: int = 100
     LIST_TTL_MS: int = 5_000
 
+    MAX_SESSIONS_PER_PRINCIPAL: int = 1_000
+    """Of clients that open with `initialize`; one more ends the one that was silent for longest."""
+    SESSION_IDLE_SECONDS: float = 86_400.0
+    """Silence after which a session ends."""
+    ABANDONED_AFTER: float = 120.0
+    """How long a session's call goes on that no connection follows, before it is cancelled."""
+    RETRY_MS: int = 1_000
+    """When a client whose stream was cut is to come back for the rest."""
+
     READ_TIME_LIMIT: float = 30.0
     """How long a resource, a prompt or a completion may take; they run in the server process."""
     READ_THREADS: int = 8

@@ -1,4 +1,4 @@
-"""The rows: tools, requests and their events, the audit of cancellations, live processes, change versions.
+"""The rows: tools, requests and their events, the audit of cancellations, sessions, live processes, change versions.
 
 Owns shapes, indexes and what a row refuses. The life of a request is written by `lifecycle` alone; rows name users and
 requests by value, not by foreign key, so that they may live in a database of their own and the audit outlives both.
@@ -111,6 +111,10 @@ class Request(models.Model):
     time_limit = models.FloatField()
     queue = models.CharField(max_length=128)
 
+    session = models.UUIDField(null=True, help_text=_("the session of its client, in revisions that have them"))
+    follower = models.UUIDField(null=True, help_text=_("the connection that resumed its stream; null: the first"))
+    left_at = models.DateTimeField(null=True, help_text=_("since when no client of its session follows it"))
+
     server = models.UUIDField(null=True, help_text=_("boot id of the server process whose client waits"))
     worker = models.UUIDField(null=True, help_text=_("boot id of the worker process that claimed it"))
     worker_pid = models.PositiveIntegerField(null=True, help_text=_("the worker's child that runs the tool"))
@@ -132,6 +136,7 @@ class Request(models.Model):
             models.Index(fields=("issuer", "subject", "client_id"), name="mcp_request_principal"),
             # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
             models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
+            models.Index(fields=("session", "status"), name="mcp_request_session"),
             models.Index(
                 fields=("-cancel_requested_at",),
                 name="mcp_request_cancelled",
@@ -263,6 +268,42 @@ class Cancellation(models.Model):
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         raise AppendOnlyError("audit rows cannot be deleted")
+
+
+class Session(models.Model):
+    """A client's session in a revision that has them; any process serves it. `id` in hex is its `Mcp-Session-Id`.
+
+    It proves nothing by itself: whoever names it must be its principal.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    issuer = models.CharField(max_length=255, blank=True, default="")
+    subject = models.CharField(max_length=255, blank=True, default="")
+    client_id = models.CharField(max_length=255, blank=True, default="")
+    principal_label = models.CharField(max_length=255)
+    protocol_version = models.CharField(max_length=16, help_text=_("as negotiated"))
+    client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))
+    client_capabilities = models.JSONField(default=dict)
+    log_level = models.CharField(max_length=16, blank=True, default="")
+    created_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+
+    stream = models.UUIDField(null=True, help_text=_("the connection that has its GET stream"))
+    stream_server = models.UUIDField(null=True, help_text=_("boot id of the server process of that connection"))
+    stream_seq = models.PositiveBigIntegerField(default=0, help_text=_("number of the newest event of its GET stream"))
+    subscriptions = models.JSONField(default=list, help_text=_("the resources whose changes are told"))
+    told = models.JSONField(default=dict, help_text=_("of each subject: the version told, and in which event"))
+
+    class Meta:
+        ordering = ("-seen_at",)
+        default_permissions = ()
+        indexes: ClassVar = [
+            models.Index(fields=("issuer", "subject", "client_id", "seen_at"), name="mcp_session_principal"),
+            models.Index(fields=("seen_at",), name="mcp_session_seen"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.protocol_version} {self.principal_label}"
 
 
 class Process(models.Model):

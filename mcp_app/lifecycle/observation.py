@@ -17,7 +17,9 @@ from mcp_app.states import TERMINAL, EventKind, Status
 
 MAX_SUBJECTS = 500
 """In one query: databases bound its parameters."""
-_TOLD = ("event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "questions", "input_round")
+_TOLD = (
+    "event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "questions", "input_round", "follower",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,15 @@ class Observed:
     event_seq: int
     status: Status
     events: list[tuple[EventKind, dict[str, Any]]] = field(default_factory=list)
+    seqs: list[int] = field(default_factory=list)
+    """The number of each event."""
     result: dict[str, Any] | None = None
     questions: dict[str, Any] | None = None
     input_round: int = 0
+    cancel_cause: str = ""
+    """Why its cancellation was asked for; empty while nobody has."""
+    follower: UUID | None = None
+    """The connection that resumed its stream; None: the first still has it."""
 
     @property
     def ended(self) -> bool:
@@ -75,14 +83,18 @@ def mark_delivered(request_ids: Iterable[UUID]) -> None:
 
 
 def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
+    told = [event for event in events if event.seq <= row.event_seq]
     return Observed(
         request_id=row.pk,
         event_seq=row.event_seq,
         status=Status(row.status),
-        events=[(EventKind(event.kind), event.data) for event in events if event.seq <= row.event_seq],
+        events=[(EventKind(event.kind), event.data) for event in told],
+        seqs=[event.seq for event in told],
         result=final_result(row) if row.status in TERMINAL else None,
         questions=row.questions if row.status == Status.INPUT_REQUIRED else None,
         input_round=row.input_round,
+        cancel_cause=row.cancel_cause,
+        follower=row.follower,
     )
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Exists, F, Q, QuerySet
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, publishing, transitions
+from mcp_app.lifecycle import cancellation, followers, publishing, session_streams, sessions, transitions
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.processes import heard
@@ -32,8 +32,12 @@ def supervise() -> None:
     for step in (
         lose_requests_of_silent_workers,
         cancel_requests_of_silent_servers,
+        followers.leave_calls_of_silent_servers,
+        followers.cancel_abandoned_calls,
         cancel_overdue_requests,
         republish_unclaimed_requests,
+        session_streams.release_those_of_silent_servers,
+        sessions.expire,
         forget_old_processes,
     ):
         _guarded(step)
@@ -48,12 +52,14 @@ def lose_requests_of_silent_workers() -> None:
 
 
 def cancel_requests_of_silent_servers() -> None:
-    """A dead server's clients are gone: on the modern wire that is a disconnect.
+    """A dead server's clients are gone: where there is no session, that is a disconnect.
 
     Not for a request that asks its client: that one has its response, and comes back to any server process.
     """
     orphans = (
-        Request.objects.filter(status__in=AWAITED, cancel_requested_at__isnull=True, server__isnull=False)
+        Request.objects.filter(
+            status__in=AWAITED, cancel_requested_at__isnull=True, server__isnull=False, session__isnull=True
+        )
         .exclude(Exists(heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)))
         .filter(queued_at__lt=from_now(-settings.LOST_AFTER))
     )

@@ -52,6 +52,7 @@ class Submission:
     remote_address: str = ""
     answers: dict[str, Any] = field(default_factory=dict)
     """To what it may ask: an unchecked InputResponses object."""
+    session: UUID | None = None
     server: UUID | None = None
     id: UUID = field(default_factory=uuid.uuid4)
     """The row's, chosen before the first attempt to store it: a repeated attempt makes no second row."""
@@ -95,6 +96,7 @@ def _store(submission: Submission) -> Request:
         time_limit=submission.time_limit,
         queue=submission.queue,
         answers=events.storable(submission.answers),
+        session=submission.session,
         server=submission.server,
         deadline_at=from_now(settings.MAX_QUEUE_SECONDS),
     )

@@ -32,7 +32,7 @@ class Accept:
     event_stream: bool
 
 
-def negotiate(headers: Headers, method: str, request_id: RequestId) -> Accept | Rejection:
+def negotiate(headers: Headers, method: str, request_id: RequestId | None) -> Accept | Rejection:
     """Read Accept for a request. `subscriptions/listen` can only be answered by an event stream."""
     ranges = _media_ranges(headers)
     accept = Accept(json=_accepts(ranges, JSON), event_stream=_accepts(ranges, EVENT_STREAM))

@@ -23,6 +23,7 @@ UNSUPPORTED_VERSION: Final = -32022
 # reserved range.
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
 METHOD_NOT_ALLOWED: Final = 405
 NOT_ACCEPTABLE: Final = 406
 CONTENT_TOO_LARGE: Final = 413
@@ -48,6 +49,7 @@ STATUS_BEFORE_METHOD: Final[Mapping[int, int]] = MappingProxyType(
         UNSUPPORTED_VERSION: 400,
         UNAUTHORIZED: 401,
         FORBIDDEN: 403,
+        NOT_FOUND: 404,
         METHOD_NOT_ALLOWED: 405,
         NOT_ACCEPTABLE: 406,
         CONTENT_TOO_LARGE: 413,
@@ -116,6 +118,11 @@ def missing_client_capability(required: Mapping[str, Any], request_id: RequestId
         request_id,
         data={"requiredCapabilities": dict(required)},
     )
+
+
+def session_not_found(request_id: RequestId | None = None) -> Rejection:
+    """The session is unknown, has ended or is another's: 404, by which clients know to begin a new one."""
+    return refuse(NOT_FOUND, "Session not found; begin a new one with initialize.", request_id)
 
 
 def body_too_large(max_bytes: int) -> Rejection:

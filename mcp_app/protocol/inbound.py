@@ -2,7 +2,7 @@
 decides.
 
     1. parse         -32700, -32600      4. metadata      -32602
-    2. era           -32022 (legacy)     5. Mcp-Method, Mcp-Name  -32020
+    2. era           `legacy_inbound`    5. Mcp-Method, Mcp-Name  -32020
     3. version       -32020, -32022      6. Accept        406
 
 Values, not responses and not exceptions. Whether the method exists is not a rung: dispatch knows.
@@ -25,10 +25,11 @@ from mcp_app.protocol.headers import (
     mismatch,
     read_field,
 )
-from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Limits, Notification, Request, parse_message
+from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Limits, Notification, Request, decode, read_message
+from mcp_app.protocol.legacy_inbound import LegacyPost, read_post
 from mcp_app.protocol.metadata import PROTOCOL_VERSION as PROTOCOL_VERSION_KEY
 from mcp_app.protocol.metadata import RequestMetadata, raw_metadata, read_metadata
-from mcp_app.protocol.revisions import ASSUMED_LEGACY, MODERN, SUPPORTED_VERSIONS, Era, decide_era
+from mcp_app.protocol.revisions import SUPPORTED_VERSIONS, Era, decide_era
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,17 @@ class Notified:
     params: dict[str, Any]
 
 
-def classify(headers: Headers, body: bytes, limits: Limits = DEFAULT_LIMITS) -> Route | Notified | Rejection:
+def classify(
+    headers: Headers, body: bytes, limits: Limits = DEFAULT_LIMITS
+) -> Route | Notified | LegacyPost | Rejection:
     """Climb the ladder with one complete body. Never raises on input."""
-    message = parse_message(body, limits)
+    decoded = decode(body, limits)
+    if isinstance(decoded, Rejection):
+        return decoded
+    header = read_field(headers, PROTOCOL_VERSION)
+    if not isinstance(header, HeaderFault) and decide_era(header, _declares_version(decoded.value)) is Era.LEGACY:
+        return read_post(headers, decoded, header, limits)
+    message = read_message(decoded, limits)
     if isinstance(message, Rejection):
         return message
     if isinstance(message, Notification):
@@ -77,32 +86,24 @@ def classify(headers: Headers, body: bytes, limits: Limits = DEFAULT_LIMITS) -> 
     return Route(message.request_id, message.method, message.params, metadata, accept)
 
 
+def _declares_version(body: object) -> bool:
+    params = body.get("params") if isinstance(body, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and PROTOCOL_VERSION_KEY in meta
+
+
 def _check_version(headers: Headers, request: Request) -> Rejection | None:
     header = read_field(headers, PROTOCOL_VERSION)
     if isinstance(header, HeaderFault):
         return mismatch(header.reason, request.request_id)
-    metadata = raw_metadata(request)
-    if decide_era(header, PROTOCOL_VERSION_KEY in metadata) is Era.LEGACY:
-        return _refuse_legacy(header, request)
-    refusal = check_version_header(header, metadata.get(PROTOCOL_VERSION_KEY), request.request_id)
-    if refusal is not None:
+    declared = raw_metadata(request).get(PROTOCOL_VERSION_KEY)
+    if (refusal := check_version_header(header, declared, request.request_id)) is not None:
         return refusal
     if header is not None and header not in SUPPORTED_VERSIONS:
-        return _unsupported(f"Protocol version {clip(header)!r} is not supported.", header, request.request_id)
+        return refuse(
+            UNSUPPORTED_VERSION,
+            f"Protocol version {clip(header)!r} is not supported.",
+            request.request_id,
+            data={"supported": list(SUPPORTED_VERSIONS), "requested": header},
+        )
     return None
-
-
-def _refuse_legacy(header: str | None, request: Request) -> Rejection:
-    """Name the versions served: it may be all that an old client can show its user (basic/versioning)."""
-    asked = request.params.get("protocolVersion") if request.method == "initialize" else None
-    requested = asked if isinstance(asked, str) else header or ASSUMED_LEGACY
-    return _unsupported(
-        f"This server speaks MCP {MODERN}, without an initialize handshake; use a client that does.",
-        requested,
-        request.request_id,
-    )
-
-
-def _unsupported(message: str, requested: str, request_id: RequestId) -> Rejection:
-    data = {"supported": list(SUPPORTED_VERSIONS), "requested": requested}
-    return refuse(UNSUPPORTED_VERSION, message, request_id, data=data)

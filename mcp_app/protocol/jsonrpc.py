@@ -1,8 +1,8 @@
 """One JSON-RPC message: strict bytes to a value, and a value to bytes.
 
-Refuses what Python's `json` lets through (NaN, duplicate keys, unbounded depth and digits, lone surrogates),
-batches and posted responses. Nothing here raises on input. Source: 2026-07-28 basic/index "Messages",
-streamable-http "Sending Messages".
+Refuses what Python's `json` lets through (NaN, duplicate keys, unbounded depth and digits, lone surrogates);
+batches and posted responses, where the caller does not read them itself (`legacy_inbound`). Nothing here
+raises on input. Source: 2026-07-28 basic/index "Messages", streamable-http "Sending Messages".
 """
 
 import json
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from mcp_app.protocol.errors import INVALID_REQUEST, PARSE_ERROR, Rejection, RequestId, refuse
 
@@ -48,8 +48,31 @@ class Notification:
     params: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Answer:
+    """A response to a request of the server's; posted in legacy revisions only."""
+
+    request_id: RequestId
+    message: dict[str, Any]
+    """As sent: it has a `result` or an `error`."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A body that is strict JSON, and the text it came from."""
+
+    value: Any
+    text: str
+
+
 def parse_message(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Request | Notification | Rejection:
     """Read one body. Faults of syntax, encoding or depth are -32700, faults of the message -32600."""
+    decoded = decode(body, limits)
+    return decoded if isinstance(decoded, Rejection) else read_message(decoded, limits)
+
+
+def decode(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Decoded | Rejection:
+    """Read the JSON of one body, whatever it says: -32700 for faults of syntax, encoding or depth."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -57,14 +80,30 @@ def parse_message(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Request | Not
     if _depth_exceeds(text, limits.max_depth):
         return refuse(PARSE_ERROR, f"The JSON may be nested at most {limits.max_depth} levels deep.")
     try:
-        message = _DECODER.decode(text)
+        return Decoded(_DECODER.decode(text), text)
     except (ValueError, RecursionError):
         return refuse(PARSE_ERROR, "The body must be one JSON value without duplicate keys or non-finite numbers.")
+
+
+def read_message(decoded: Decoded, limits: Limits) -> Request | Notification | Rejection:
+    """Read one request or notification; everything else is -32600."""
+    message = decoded.value
     if isinstance(message, list):
         return refuse(INVALID_REQUEST, "Batches are not served; post each message by itself.")
     if not isinstance(message, dict):
         return refuse(INVALID_REQUEST, "The body must be a JSON-RPC object.")
-    return _read_message(message, text, limits)
+    return _read_message(message, decoded.text, limits)
+
+
+def read_answer(decoded: Decoded, limits: Limits) -> Answer | Rejection | None:
+    """Read a response; None for what is none, -32600 for one that answers nothing that could be open."""
+    message = decoded.value
+    if not isinstance(message, dict) or "method" in message or not ("result" in message or "error" in message):
+        return None
+    request_id = message.get("id")
+    if message.get("jsonrpc") != "2.0" or not is_identifier(request_id, limits):
+        return refuse(INVALID_REQUEST, 'A response needs the id of its request and the member jsonrpc, "2.0".')
+    return Answer(request_id, message)
 
 
 def _read_message(message: dict[str, Any], text: str, limits: Limits) -> Request | Notification | Rejection:
@@ -95,7 +134,7 @@ def _message_fault(message: dict[str, Any], text: str, limits: Limits) -> str | 
     return None
 
 
-def is_identifier(value: object, limits: Limits) -> bool:
+def is_identifier(value: object, limits: Limits) -> TypeGuard[RequestId]:
     """Whether `value` may be a request id or a progress token."""
     # `type` and not `isinstance`: a bool is an int.
     if type(value) is str:

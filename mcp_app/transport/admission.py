@@ -87,7 +87,7 @@ class Admission:
         self.draining = False
         self._completions = Rate()
 
-    def refuse_call(self, principal: Principal, request_id: RequestId) -> Rejection | None:
+    def refuse_call(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
         if self.calls.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
@@ -112,7 +112,7 @@ class Admission:
             return None
         return _too_many("You ask for completions too often; wait a moment.", request_id)
 
-    def refuse_listener(self, principal: Principal, request_id: RequestId) -> Rejection | None:
+    def refuse_listener(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
         if self.listeners.count(principal) >= settings.MAX_LISTEN_STREAMS_PER_PRINCIPAL:
@@ -122,7 +122,7 @@ class Admission:
         return None
 
 
-def _too_many(message: str, request_id: RequestId) -> Rejection:
+def _too_many(message: str, request_id: RequestId | None) -> Rejection:
     return refuse(TOO_MANY_REQUESTS, message, request_id, headers=RETRY_AFTER)
 
 

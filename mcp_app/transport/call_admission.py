@@ -8,12 +8,23 @@ from typing import Any
 from mcp_app.catalogue import catalogue, schema
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
-from mcp_app.lifecycle import transitions
+from mcp_app.conf import settings
+from mcp_app.lifecycle import sessions, transitions
 from mcp_app.lifecycle.transitions import Submission
 from mcp_app.models import Request
 from mcp_app.protocol import results
 from mcp_app.protocol.capabilities import declared
-from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, clip, fail, missing_client_capability
+from mcp_app.protocol.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    TOO_MANY_REQUESTS,
+    Rejection,
+    clip,
+    fail,
+    missing_client_capability,
+    refuse,
+    session_not_found,
+)
 from mcp_app.protocol.headers import check_param_headers
 from mcp_app.protocol.requests import CallTool
 from mcp_app.transport import call_rounds
@@ -32,16 +43,32 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
     required = tool.registered.requires or {}
     if not declared(required, exchange.route.metadata.client_capabilities):
         return missing_client_capability(required, request_id)
-    refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
-    if refusal is not None:
-        return refusal
+    if exchange.mirrors_params:
+        refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
+        if refusal is not None:
+            return refusal
     if call.request_state is not None:
         return call_rounds.resume(call, exchange)
     try:
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
         return results.call_tool(results.tool_error(str(error)), server_info())
-    return transitions.submit(_submission(call, tool, exchange))
+    return _submit(_submission(call, tool, exchange))
+
+
+def _submit(submission: Submission) -> Request | Rejection:
+    if submission.session is None:
+        return transitions.submit(submission)
+    try:
+        return sessions.submit(submission)
+    except sessions.SessionEndedError:
+        return session_not_found(submission.jsonrpc_id)
+    except sessions.RepeatedIdError:
+        return refuse(INVALID_REQUEST, "A request with this id is in flight in the session.", submission.jsonrpc_id)
+    except sessions.TooManyCallsError:
+        at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
+        message = f"The session has {at_most} calls in flight; wait for one to end."
+        return refuse(TOO_MANY_REQUESTS, message, submission.jsonrpc_id)
 
 
 def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission:
@@ -64,5 +91,6 @@ def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submis
         trace_context=exchange.span.carrier(metadata.trace_context),
         remote_address=exchange.remote_address,
         answers=call.input_responses,
+        session=exchange.session_id,
         server=exchange.server.identity.boot_id,
     )

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -41,17 +41,16 @@ BROKER_UNREACHABLE = "The task queue is not reachable; try again in a moment."
 class CallStream:
     """One call and the client that waits for it."""
 
-    def __init__(self, exchange: Exchange, call: CallTool) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._call = call
         self._began_at = time.monotonic()
         self._storing: asyncio.Future[Request | Rejection | dict[str, Any]] | None = None
         self._ended = False
 
-    async def run(self) -> None:
+    async def run(self, call: CallTool) -> None:
         """Serve the call. However this ends, its work has ended or is asked to."""
         try:
-            await self._serve()
+            await self._serve(call)
         except BaseException as error:
             await self._give_up(error)
             raise
@@ -61,10 +60,11 @@ class CallStream:
         if request is not None and not self._ended:
             await self._cancel(request, Cause.SHUTDOWN, SYSTEM, "the server process is shutting down")
 
-    async def _serve(self) -> None:
+    async def _serve(self, call: CallTool) -> None:
         server = self._exchange.server
+        self._call = call
         await server.upkeep.vouch()
-        self._storing = server.rows.start(call_admission.admit, self._call, self._exchange)
+        self._storing = server.rows.start(call_admission.admit, call, self._exchange)
         admitted = await asyncio.shield(self._storing)
         if isinstance(admitted, Rejection):
             await self._exchange.reject(admitted)
@@ -110,14 +110,20 @@ class CallStream:
             if observed is None:
                 await self._break_silence()
                 continue
-            for message in told.messages(observed.events):
-                await self._notify(message)
-            if observed.questions is not None:
-                await self._ask(observed, observed.questions)
+            if await self._tell(observed, told):
                 return
-            if observed.result is not None:
-                await self._answer(observed)
-                return
+
+    async def _tell(self, observed: Observed, told: CallNotifications) -> bool:
+        """Send what moved; whether that was the end."""
+        for message in told.messages(observed.events):
+            await self._notify(message)
+        if observed.questions is not None:
+            await self._ask(observed, observed.questions)
+            return True
+        if observed.result is None:
+            return False
+        await self._answer(observed)
+        return True
 
     async def _next(self, watcher: Watcher, heartbeat: Heartbeat) -> Observed | None:
         """What moved; None when the client must hear something first."""
@@ -197,8 +203,8 @@ class CallStream:
         await self._exchange.server.cancellations.cancel(Ask(request.pk, cause, actor, reason))
 
 
-async def serve(exchange: Exchange) -> None:
-    """Serve one `tools/call`."""
+async def serve(exchange: Exchange, stream_of: Callable[[Exchange], CallStream] = CallStream) -> None:
+    """Serve one `tools/call`, by the stream that is made for it."""
     call = read_call_tool(exchange.route)
     if isinstance(call, Rejection):
         await exchange.reject(call)
@@ -208,6 +214,6 @@ async def serve(exchange: Exchange) -> None:
     if refusal is not None:
         await exchange.reject(refusal)
         return
-    stream = CallStream(exchange, call)
+    stream = stream_of(exchange)
     with admission.calls.hold(exchange.principal, stream):
-        await stream.run()
+        await stream.run(call)

@@ -16,6 +16,8 @@ _BEHIND: Final[Mapping[str, str]] = MappingProxyType(
         "resources/list": "resources",
         "resources/templates/list": "resources",
         "resources/read": "resources",
+        "resources/subscribe": "resources",
+        "resources/unsubscribe": "resources",
         "prompts/list": "prompts",
         "prompts/get": "prompts",
         "completion/complete": "completions",

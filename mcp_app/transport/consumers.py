@@ -1,4 +1,4 @@
-"""One POST to the endpoint: its checks, its body, the task that serves it, and its disconnect.
+"""One HTTP request to the endpoint: its checks, its body, the task that serves it, and its disconnect.
 
 The task is what Channels' own HTTP consumer lacks: while it runs this consumer goes on receiving, so that a disconnect
 is seen within milliseconds and cancels it. Refuses to let an exception out once a response has begun, and to end before
@@ -24,10 +24,13 @@ from mcp_app.protocol.errors import INTERNAL_ERROR, UNAVAILABLE, Rejection, body
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Notified, Route, classify
 from mcp_app.protocol.jsonrpc import Limits
+from mcp_app.protocol.legacy_inbound import LegacyPost
 from mcp_app.transport import methods
 from mcp_app.transport.admission import RETRY_AFTER, shutting_down
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.http import PeerGoneError, Response, Send
+from mcp_app.transport.legacy import endpoint as legacy
+from mcp_app.transport.legacy.exchange import Peer
 from mcp_app.transport.server import Server, current
 
 logger = logging.getLogger(__name__)
@@ -46,7 +49,7 @@ TOO_SLOW = Rejection(408, "The request body took too long to arrive.", 408)
 
 
 class MCPConsumer(AsyncConsumer):
-    """The MCP endpoint, revision 2026-07-28: `MCPConsumer.as_asgi()`.
+    """The MCP endpoint: `MCPConsumer.as_asgi()`.
 
     Takes no part in channel layers: the tail does, once for all (a receive loop for each request would cost each a
     connection to the layer). Reads no row on the thread that `sync_to_async` shares: no query delays a disconnect.
@@ -67,7 +70,7 @@ class MCPConsumer(AsyncConsumer):
         self._response = Response(send, scope)
         self._body = bytearray()
         self._checked = False
-        self._exchange: Exchange | None = None
+        self._exchange: Exchange | Peer | None = None
         self._work: asyncio.Task[None] | None = None
         self._working = asyncio.Event()
         try:
@@ -166,11 +169,16 @@ class MCPConsumer(AsyncConsumer):
         if isinstance(principal, Rejection):
             await self._response.reject(principal)
             return
+        if self.scope["method"] != "POST":
+            await legacy.serve_without_body(self._legacy(server, principal), self.scope["method"])
+            return
         message = await self._read(server, body)
         if isinstance(message, Rejection):
             await self._response.reject(message)
         elif isinstance(message, Notified):
             await self._response.accepted()
+        elif isinstance(message, LegacyPost):
+            await legacy.serve_post(self._legacy(server, principal), message)
         else:
             self._exchange = Exchange(
                 server=server,
@@ -181,6 +189,11 @@ class MCPConsumer(AsyncConsumer):
                 response=self._response,
             )
             await methods.dispatch(self._exchange)
+
+    def _legacy(self, server: Server, principal: Principal) -> Peer:
+        peer = Peer(server, self._headers, principal, self._remote_address, self._response)
+        self._exchange = peer
+        return peer
 
     async def _authenticate(self, server: Server) -> Principal | Rejection:
         if settings.AUTHENTICATOR is None:
@@ -193,7 +206,7 @@ class MCPConsumer(AsyncConsumer):
             logger.error("the authenticator %s did not answer in time", settings.AUTHENTICATOR)
             return WHO_ASKS_UNKNOWN
 
-    async def _read(self, server: Server, body: bytes) -> Route | Notified | Rejection:
+    async def _read(self, server: Server, body: bytes) -> Route | Notified | LegacyPost | Rejection:
         limits = Limits(max_depth=settings.MAX_DEPTH)
         if len(body) <= SMALL_BODY_BYTES:
             return classify(self._headers, body, limits)
@@ -216,7 +229,7 @@ class MCPConsumer(AsyncConsumer):
 
     @property
     def _request_id(self) -> str | int | None:
-        return self._exchange.route.request_id if self._exchange is not None else None
+        return self._exchange.request_id if self._exchange is not None else None
 
 
 def _allowed_hosts() -> list[str]:

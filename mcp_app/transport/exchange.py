@@ -5,12 +5,13 @@ Refuses to know any method.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+from uuid import UUID
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.lifecycle.audit import SYSTEM, Actor
-from mcp_app.protocol.errors import Rejection
+from mcp_app.protocol.errors import Rejection, RequestId
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.jsonrpc import response as rpc_response
@@ -24,6 +25,9 @@ from mcp_app.transport.server import Server
 class Exchange:
     """A request on its way to its response."""
 
+    mirrors_params: ClassVar[bool] = True
+    """Whether its headers repeat what its params say."""
+
     server: Server
     route: Route
     headers: Headers
@@ -33,6 +37,15 @@ class Exchange:
     disconnected: bool = False
     """Says, to a handler that is being cancelled, whether the client left or the server process ends."""
     span: Span = field(default_factory=Span)
+
+    @property
+    def request_id(self) -> RequestId | None:
+        return self.route.request_id
+
+    @property
+    def session_id(self) -> UUID | None:
+        """The session it belongs to; there are none in the modern era."""
+        return None
 
     async def reject(self, rejection: Rejection) -> None:
         self.span.fail(str(rejection.code), rejection.message, code=rejection.code)

@@ -5,7 +5,7 @@ Refuses to buffer without limit: a peer that does not read is treated as one tha
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from mcp_app.conf import settings
@@ -31,6 +31,8 @@ class Response:
         self._send_to_server = send
         self._unsent: Callable[[], int] | None = (scope.get("extensions") or {}).get(UNSENT_BYTES)
         self._written_at = time.monotonic()
+        self.fields: HTTPFields = ()
+        """Fields that the response is to carry, whatever it is."""
         self.started = False
         self.finished = False
 
@@ -41,7 +43,13 @@ class Response:
 
     async def json(self, message: Mapping[str, Any], status: int = 200, fields: HTTPFields = ()) -> None:
         """A JSON-RPC message as the whole response."""
-        body = encode(message)
+        await self._json(encode(message), status, fields)
+
+    async def json_array(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """JSON-RPC messages as the whole response: the answer to a batch."""
+        await self._json(b"[" + b",".join(map(encode, messages)) + b"]", 200, ())
+
+    async def _json(self, body: bytes, status: int, fields: HTTPFields) -> None:
         length = (b"content-length", str(len(body)).encode())
         await self._start(status, ((b"content-type", b"application/json"), length, *fields))
         await self._write(body, last=True)
@@ -62,10 +70,18 @@ class Response:
         await self.keep_alive()
 
     async def event(self, message: Mapping[str, Any], *, last: bool = False) -> None:
-        await self._write(sse.event(message), last=last)
+        await self.frame(sse.event(message), last=last)
+
+    async def frame(self, frame: bytes, *, last: bool = False) -> None:
+        """One event of a started event stream, as it goes over the wire."""
+        await self._write(frame, last=last)
 
     async def keep_alive(self) -> None:
         await self._write(sse.KEEP_ALIVE)
+
+    async def done(self) -> None:
+        """200 without a body."""
+        await self._empty(200, ())
 
     async def end(self) -> None:
         """End a started response that will get no answer; nothing when it has ended."""
@@ -78,7 +94,7 @@ class Response:
 
     async def _start(self, status: int, fields: HTTPFields) -> None:
         self.started = True
-        await self._send({"type": "http.response.start", "status": status, "headers": list(fields)})
+        await self._send({"type": "http.response.start", "status": status, "headers": [*fields, *self.fields]})
 
     async def _write(self, body: bytes, *, last: bool = False) -> None:
         if self._unsent is not None and self._unsent() > settings.MAX_UNSENT_BYTES:

@@ -60,7 +60,7 @@ class ListenStream:
             await response.keep_alive()
             return
         if changed:
-            changed |= await _burst(listener)
+            changed |= await burst(listener)
         for subject, notification in self._honoured.notifications.items():
             if subject in changed:
                 await response.event(notification(self._id))
@@ -73,16 +73,16 @@ class ListenStream:
         await self._exchange.complete(results.listen_closed(self._id, server_info()))
 
 
-async def _burst(listener: Listener) -> set[str]:
+async def burst(listener: Listener) -> set[str]:
     """Let a burst of changes pass, and say what they changed: clients answer each notification by asking again."""
-    burst: set[str] = set()
+    changes: set[str] = set()
     began_at = time.monotonic()
     while not listener.ended and time.monotonic() - began_at < MAX_BURST_SECONDS:
         await asyncio.sleep(QUIET_SECONDS)
         if not (changed := listener.take()):
             break
-        burst |= changed
-    return burst
+        changes |= changed
+    return changes
 
 
 async def serve(exchange: Exchange) -> None:

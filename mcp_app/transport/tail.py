@@ -23,6 +23,10 @@ RETRY_SECONDS = 1.0
 """After a failed look, so that a database that is away is not pressed."""
 
 
+class TakenOverError(Exception):
+    """Another connection follows the request now."""
+
+
 class Watcher:
     """One client's wait for one request. Holds at most one observation: the rows are the buffer of a slow client."""
 
@@ -30,6 +34,7 @@ class Watcher:
         self.request_id = request_id
         self.watch = watch
         self.overtaken = False
+        self._taken_over = False
         self._tail = tail
         self._observed: Observed | None = None
         self._moved = asyncio.Event()
@@ -44,9 +49,19 @@ class Watcher:
         self._observed = observed
         self._moved.set()
 
+    def take_over(self) -> None:
+        """Have `next` raise: another connection in this process follows the request."""
+        self._taken_over = True
+        self._moved.set()
+
     async def next(self) -> Observed:
-        """What has moved since the last time, once something has. Safe to cancel: nothing is lost."""
+        """What has moved since the last time, once something has. Safe to cancel: nothing is lost.
+
+        Raises `TakenOverError`.
+        """
         await self._moved.wait()
+        if self._taken_over:
+            raise TakenOverError
         observed, self._observed = self._observed, None
         self._moved.clear()
         if self.overtaken:
@@ -117,6 +132,8 @@ class Tail:
 
     def watch(self, request_id: UUID, *, event_seq: int, wants_events: bool) -> Watcher:
         """Wait for a request to move past `event_seq`."""
+        if (former := self._watchers.get(request_id)) is not None:
+            former.take_over()
         watcher = Watcher(self, request_id, Watch(event_seq, wants_events))
         self._watchers[request_id] = watcher
         self._begin()
@@ -136,9 +153,8 @@ class Tail:
     def forget(self, waiter: Watcher | Listener) -> None:
         if isinstance(waiter, Listener):
             self._listeners.discard(waiter)
-        else:
-            if self._watchers.get(waiter.request_id) is waiter:  # else the client has come back with answers already
-                del self._watchers[waiter.request_id]
+        elif self._watchers.get(waiter.request_id) is waiter:  # else the client has come back with answers already
+            del self._watchers[waiter.request_id]
         if not self._waited_for:
             self._end()
 

@@ -97,7 +97,7 @@ class Connection:
         return self.response.headers.get_content_type() == "text/event-stream"
 
     def frames(self) -> Iterator[dict[str, Any] | None]:
-        """What an event stream sends until it ends: messages, and None for a comment."""
+        """What an event stream sends until it ends: messages, and None for a comment or an event without one."""
         assert self.is_stream
         lines: list[str] = []
         while line := self.response.readline().decode():
@@ -106,7 +106,7 @@ class Connection:
                 continue
             data = [part.removeprefix("data: ") for part in lines if part.startswith("data: ")]
             lines = []
-            yield json.loads("\n".join(data)) if data else None
+            yield json.loads("\n".join(data)) if any(data) else None
 
     def messages(self) -> Iterator[dict[str, Any]]:
         return (frame for frame in self.frames() if frame is not None)

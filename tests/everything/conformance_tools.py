@@ -90,6 +90,15 @@ def test_tool_with_progress(ctx: ToolContext) -> str:
     return "Progress was reported three times."
 
 
+@tool
+def test_tool_with_logging(ctx: ToolContext) -> str:
+    """Say something three times to a client that listens."""
+    for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        ctx.log("info", line)
+        ctx.sleep(BETWEEN_REPORTS)
+    return "Three log messages were sent."
+
+
 @tool(input_schema=CONTACT_SCHEMA)
 def json_schema_2020_12_tool(contact: dict[str, Any]) -> str:
     """Take arguments by a schema that uses what JSON Schema 2020-12 has."""

@@ -7,6 +7,7 @@ from typing import Any
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.headers import NAME_SOURCES, Headers
 from mcp_app.protocol.inbound import Notified, Route, classify
+from mcp_app.protocol.legacy_inbound import LegacyPost
 from mcp_app.protocol.metadata import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from mcp_app.protocol.revisions import MODERN
 
@@ -45,7 +46,7 @@ def post(
     request_id: Any = 7,
     meta: Any = None,
     headers: Mapping[str, Any] | None = None,
-) -> Route | Notified | Rejection:
+) -> Route | Notified | LegacyPost | Rejection:
     """Classify a modern request; `headers` overrides single fields (lower-case names)."""
     params = dict(params or {})
     params["_meta"] = modern_meta() if meta is None else meta

@@ -11,6 +11,7 @@ from mcp_app.lifecycle import observation, wakeups
 from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole
 from mcp_app.transport import server, tail
+from tests.lifecycle import rows
 from tests.transport.client import call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread
 
@@ -163,9 +164,10 @@ def test_slow_reader_misses_no_event(worker: Worker, configure) -> None:
     configure(POLL_INTERVAL=30.0)
 
     async def scenario() -> None:
-        client = await post(call())
-        request_id = await worker.claim()
-        watcher = server.current().tail.watch(request_id, event_seq=1, wants_events=True)
+        own = server.current()
+        running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
+        request_id = running.pk
+        watcher = own.tail.watch(request_id, event_seq=running.event_seq, wants_events=True)
         await worker.report(request_id, 1)
         await eventually(lambda: not watcher.ready)
         await worker.report(request_id, 2)
@@ -176,6 +178,22 @@ def test_slow_reader_misses_no_event(worker: Worker, configure) -> None:
             seen += [data["progress"] for _, data in (await watcher.next()).events]
         assert seen == [1, 2, 3]
         watcher.close()
-        await client.leave()
+        await worker.finish(request_id)
+
+    run(scenario())
+
+
+def test_whoever_watches_a_request_next_takes_it_over(worker: Worker) -> None:
+    async def scenario() -> None:
+        own = server.current()
+        running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
+        first, second = (own.tail.watch(running.pk, event_seq=1, wants_events=False) for _ in range(2))
+        with pytest.raises(tail.TakenOverError):
+            await first.next()
+        first.close()
+        await worker.finish(running.pk)
+        while not (await second.next()).ended:
+            pass
+        second.close()
 
     run(scenario())

@@ -1,0 +1,71 @@
+"""A session's own stream, the one of its GET: each message goes to one connection, whatever their number.
+
+The newest connection has it; it is claimed in the session's row by compare-and-set, and what was told is kept there, so
+that a change that met no connection, or one that died, is told to the next. Changes say "look again", so that one
+message stands for any number of them.
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from django.db.models import Exists
+
+from mcp_app.conf import settings
+from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.processes import heard
+from mcp_app.models import Session
+from mcp_app.states import ProcessRole
+
+
+@transactional
+def claim(session_id: UUID, stream: UUID, server: UUID, *, seen: int | None = None) -> bool:
+    """Give the session's stream to this connection; False when the session has ended.
+
+    `seen` is the last event that its client had of the stream, None where it does not say: what was told after it is
+    to be told again.
+    """
+    session = Session.objects.select_for_update().filter(pk=session_id).first()
+    if session is None:
+        return False
+    session.stream, session.stream_server = stream, server
+    if seen is not None:
+        session.told = {subject: [version, seq] for subject, (version, seq) in session.told.items() if seq <= seen}
+    session.save(update_fields=["stream", "stream_server", "told"])
+    return True
+
+
+@transactional
+def tell(session_id: UUID, stream: UUID, current: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Which subjects this connection is to tell of, each with the number of its event; they count as told.
+
+    `current` are the versions of the subjects that it knows of. Empty when another connection has the stream.
+    """
+    session = Session.objects.select_for_update().filter(pk=session_id).first()
+    if session is None or session.stream not in (stream, None):
+        return []
+    events = []
+    for subject, version in current.items():
+        # Versions grow: a connection whose look is older tells nothing again.
+        if session.told.get(subject, [-1])[0] < version:
+            session.stream_seq += 1
+            session.told[subject] = [version, session.stream_seq]
+            events.append((subject, session.stream_seq))
+    if events or session.stream is None:
+        session.stream = stream
+        session.save(update_fields=["stream", "stream_seq", "told"])
+    return events
+
+
+@transactional
+def release(session_id: UUID, stream: UUID) -> None:
+    """Leave the stream to another open connection, if this one has it."""
+    Session.objects.filter(pk=session_id, stream=stream).update(stream=None)
+
+
+def release_those_of_silent_servers() -> None:
+    """The connections to a dead server process have ended. A step of supervision."""
+    alive = heard("stream_server", ProcessRole.SERVER, within=settings.LOST_AFTER)
+    claimed = Session.objects.filter(stream__isnull=False).exclude(Exists(alive))
+    for session_id, stream in claimed.values_list("pk", "stream"):
+        if stream is not None:
+            release(session_id, stream)

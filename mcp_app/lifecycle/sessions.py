@@ -1,0 +1,209 @@
+"""Sessions of legacy clients, as rows: any process answers one, a restart keeps it, silence ends it.
+
+Everything is looked up through the principal; another's session is as unknown as one that has ended. Refuses to grow
+without bound: a principal with too many loses the one that was silent for longest.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from mcp_app import databases
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import settings
+from mcp_app.lifecycle import cancellation, observation, transitions, wakeups
+from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.cancellation import Ask
+from mcp_app.lifecycle.clock import from_now
+from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.transitions import Submission
+from mcp_app.models import ChangeVersion, Request, Session
+from mcp_app.states import OPEN, Cause
+
+BATCH = 500
+SEEN_SECONDS = 60.0
+"""A session's last sign of life is noted at most this often."""
+
+
+class TooManySessionsError(Exception):
+    """All sessions that the principal may have are busy."""
+
+
+class SessionEndedError(Exception):
+    """The session was ended meanwhile."""
+
+
+class RepeatedIdError(Exception):
+    """A request with this id is in flight in the session."""
+
+
+class TooManyCallsError(Exception):
+    """The session has as many calls in flight as a principal may."""
+
+
+def subject(session_id: UUID) -> str:
+    """The `ChangeVersion` of a session: changed when it is ended or set otherwise."""
+    return f"session/{session_id.hex}"
+
+
+@transactional
+def begin(
+    principal: Principal,
+    *,
+    protocol_version: str,
+    client_info: Mapping[str, Any],
+    client_capabilities: Mapping[str, Any],
+    subjects: Collection[str],
+) -> Session:
+    """Store a new session, whose GET stream is to tell changes of `subjects`. Raises `TooManySessionsError`."""
+    own = _of(principal)
+    excess = own.count() - settings.MAX_SESSIONS_PER_PRINCIPAL + 1
+    if excess > 0:
+        idle = list(own.exclude(Exists(_open_calls())).order_by("seen_at")[:excess])
+        if len(idle) < excess:
+            raise TooManySessionsError
+        _forget([session.pk for session in idle])
+    versions = observation.versions(subjects)
+    session = Session.objects.create(
+        issuer=principal.issuer,
+        subject=principal.subject,
+        client_id=principal.client_id,
+        principal_label=principal.label,
+        protocol_version=protocol_version,
+        client_info=dict(client_info),
+        client_capabilities=dict(client_capabilities),
+        told={subject: [versions.get(subject, 0), 0] for subject in subjects},
+    )
+    ChangeVersion.bump(subject(session.pk))
+    return session
+
+
+def find(session_id: UUID, principal: Principal) -> Session | None:
+    """The principal's live session, its sign of life noted; None is all that is said of any other."""
+    session = _of(principal).filter(_live()).filter(pk=session_id).first()
+    if session is not None:
+        touch(session_id)
+    return session
+
+
+def touch(session_id: UUID) -> None:
+    """Note that the session's client is there, if that was not noted for a while."""
+    interval = min(SEEN_SECONDS, settings.SESSION_IDLE_SECONDS / 10)
+    if Session.objects.filter(pk=session_id, seen_at__lt=from_now(-interval)).exists():
+        _note_seen(session_id)
+
+
+@transactional
+def _note_seen(session_id: UUID) -> None:
+    Session.objects.filter(pk=session_id).update(seen_at=Now())
+
+
+@transactional
+def set_log_level(session_id: UUID, level: str) -> None:
+    Session.objects.filter(pk=session_id).update(log_level=level)
+    _changed(session_id)
+
+
+@transactional
+def subscribe(session_id: UUID, uri: str, resource: str) -> bool:
+    """Have changes of `resource`, the subject of `uri`, told from now on; False when too many are."""
+    session = Session.objects.select_for_update().filter(pk=session_id).first()
+    if session is None or uri in session.subscriptions:
+        return True
+    if len(session.subscriptions) >= settings.MAX_RESOURCE_SUBSCRIPTIONS:
+        return False
+    session.subscriptions.append(uri)
+    session.told[resource] = [observation.versions([resource]).get(resource, 0), 0]
+    session.save(update_fields=["subscriptions", "told"])
+    _changed(session_id)
+    return True
+
+
+@transactional
+def unsubscribe(session_id: UUID, uri: str, resource: str) -> None:
+    session = Session.objects.select_for_update().filter(pk=session_id).first()
+    if session is not None and uri in session.subscriptions:
+        session.subscriptions.remove(uri)
+        session.told.pop(resource, None)
+        session.save(update_fields=["subscriptions", "told"])
+        _changed(session_id)
+
+
+def reload(session_id: UUID) -> Session | None:
+    """The session as it is now, for a connection that has it; None when it has ended."""
+    return Session.objects.filter(pk=session_id).first()
+
+
+@transactional
+def submit(submission: Submission) -> Request:
+    """Store a call of a session. Raises `SessionEndedError`, `RepeatedIdError`, `TooManyCallsError`."""
+    assert submission.session is not None, "calls without a session go to `transitions`"
+    # The session's row is the lock that two calls with one id take in turn.
+    if Session.objects.select_for_update().filter(pk=submission.session).first() is None:
+        raise SessionEndedError
+    open_calls = Request.objects.filter(session=submission.session, status__in=OPEN).exclude(pk=submission.id)
+    ids = list(open_calls.values_list("jsonrpc_id", flat=True))
+    if any(_same(jsonrpc_id, submission.jsonrpc_id) for jsonrpc_id in ids):
+        raise RepeatedIdError
+    if len(ids) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
+        raise TooManyCallsError
+    return transitions.submit(submission)
+
+
+def in_flight(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
+    """The session's call in flight that has this id, its JSON type included."""
+    calls = Request.objects.filter(session=session_id, status__in=OPEN).values_list("pk", "jsonrpc_id")
+    return next((pk for pk, stored in calls if _same(stored, jsonrpc_id)), None)
+
+
+@transactional
+def end(session_id: UUID, *, actor: Actor) -> None:
+    """Forget the session and cancel its calls: its client asked for that."""
+    calls = Request.objects.filter(session=session_id, status__in=OPEN).values_list("pk", flat=True)
+    asks = [Ask(pk, Cause.CLIENT, actor, "the session was ended") for pk in calls]
+    _forget([session_id])
+    cancellation.cancel_all(asks)
+
+
+@transactional
+def forget(session_ids: list[UUID]) -> None:
+    _forget(session_ids)
+
+
+def expire() -> None:
+    """Forget sessions that were silent for too long; those with calls in flight stay. A step of supervision."""
+    idle = Session.objects.exclude(_live()).order_by("seen_at").values_list("pk", flat=True)[:BATCH]
+    if session_ids := list(idle):
+        forget(session_ids)
+
+
+def _of(principal: Principal) -> QuerySet[Session]:
+    return Session.objects.filter(issuer=principal.issuer, subject=principal.subject, client_id=principal.client_id)
+
+
+def _live() -> Q:
+    return Q(seen_at__gte=from_now(-settings.SESSION_IDLE_SECONDS)) | Q(Exists(_open_calls()))
+
+
+def _open_calls() -> QuerySet[Request]:
+    return Request.objects.filter(session=OuterRef("pk"), status__in=OPEN)
+
+
+def _forget(session_ids: list[UUID]) -> None:
+    Session.objects.filter(pk__in=session_ids).delete()
+    # Gone is a change as well, for whoever listens.
+    ChangeVersion.objects.filter(pk__in=[subject(session_id) for session_id in session_ids]).delete()
+    databases.on_commit(wakeups.wake_servers)
+
+
+def _changed(session_id: UUID) -> None:
+    ChangeVersion.bump(subject(session_id))
+    databases.on_commit(wakeups.wake_servers)
+
+
+def _same(left: object, right: object) -> bool:
+    """Ids are equal with their JSON type: 1 is not "1"."""
+    return type(left) is type(right) and left == right

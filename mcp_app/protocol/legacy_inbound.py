@@ -1,0 +1,98 @@
+"""What a client of a legacy revision posted: one message, or several in the revision that has batches.
+
+Refuses to know the session: what its header names is for the transport to look up, and a session's revision
+wins over the assumed one. Source: 2025-11-25 and earlier, basic/transports "Sending Messages to the Server",
+"Session Management"; 2025-03-26 basic/index "Batching".
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from mcp_app.protocol.accept import Accept, negotiate
+from mcp_app.protocol.errors import INVALID_REQUEST, NOT_ACCEPTABLE, Rejection, refuse
+from mcp_app.protocol.headers import PROTOCOL_VERSION, Headers
+from mcp_app.protocol.jsonrpc import (
+    Answer,
+    Decoded,
+    Limits,
+    Notification,
+    Request,
+    read_answer,
+    read_message,
+)
+from mcp_app.protocol.revisions import ASSUMED_LEGACY, LEGACY, Revision
+
+SESSION: Final = "Mcp-Session-Id"
+LAST_EVENT: Final = "Last-Event-ID"
+MAX_BATCH: Final = 100
+"""Messages in one POST."""
+
+Message = Request | Notification | Answer | Rejection
+"""One message of a POST; a Rejection where it cannot be read."""
+
+
+@dataclass(frozen=True)
+class LegacyPost:
+    """A readable POST of a legacy revision."""
+
+    messages: tuple[Message, ...]
+    is_batch: bool
+    named: Revision | None
+    """The revision that the header names."""
+    accept: Accept
+
+    def revision(self, negotiated: str | None) -> Revision:
+        """The revision it is served in: the session's, else the one it names, else the assumed one."""
+        return LEGACY[negotiated] if negotiated else self.named or LEGACY[ASSUMED_LEGACY]
+
+
+def read_post(headers: Headers, decoded: Decoded, named: str | None, limits: Limits) -> LegacyPost | Rejection:
+    """Read the messages of a body. `named` is the header's legacy revision, None without the header."""
+    is_batch = isinstance(decoded.value, list)
+    if is_batch and not 0 < len(decoded.value) <= MAX_BATCH:
+        return refuse(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages.")
+    members = decoded.value if is_batch else [decoded.value]
+    messages = tuple(_read(Decoded(member, decoded.text), limits) for member in members)
+    if not is_batch and isinstance(messages[0], Rejection):
+        return messages[0]
+    accept = _accept(headers, messages)
+    if isinstance(accept, Rejection):
+        return accept
+    return LegacyPost(messages, is_batch, LEGACY[named] if named else None, accept)
+
+
+def check_batch(post: LegacyPost, revision: Revision) -> Rejection | None:
+    """Whether `revision` has this batch: `initialize` stands alone, and only one revision has batches at all."""
+    if not post.is_batch:
+        return None
+    if not revision.batches:
+        return refuse(INVALID_REQUEST, f"MCP {revision.name} has no batches; post each message by itself.")
+    if any(isinstance(message, Request) and message.method == "initialize" for message in post.messages):
+        return refuse(INVALID_REQUEST, "A batch cannot hold initialize; post it by itself.")
+    return None
+
+
+def is_legacy_connection(headers: Headers) -> bool:
+    """Whether a GET or DELETE is one of a session: the modern era has neither."""
+    version = headers.value(PROTOCOL_VERSION)
+    return bool(headers.values(SESSION)) and (version is None or version in LEGACY)
+
+
+def check_listens(headers: Headers) -> Rejection | None:
+    """A GET opens an event stream, or nothing."""
+    accept = negotiate(headers, "GET", None)
+    if isinstance(accept, Rejection) or not accept.event_stream:
+        return refuse(NOT_ACCEPTABLE, "A GET opens an event stream: send Accept: text/event-stream.")
+    return None
+
+
+def _read(decoded: Decoded, limits: Limits) -> Message:
+    if (answer := read_answer(decoded, limits)) is not None:
+        return answer
+    return read_message(decoded, limits)
+
+
+def _accept(headers: Headers, messages: tuple[Message, ...]) -> Accept | Rejection:
+    """Only a request has an answer whose form matters."""
+    request = next((message for message in messages if isinstance(message, Request)), None)
+    return negotiate(headers, request.method, request.request_id) if request else Accept(json=True, event_stream=True)

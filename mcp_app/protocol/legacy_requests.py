@@ -1,0 +1,105 @@
+"""What legacy revisions ask with methods of their own, and their requests as the `Route` that every handler takes.
+
+What a modern request says about itself in `_meta`, a legacy one leaves to its session; mistyped params are
+-32602, in the method. Source: 2025-11-25 and earlier, basic/lifecycle, basic/utilities/cancellation,
+server/utilities/logging.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_types import ClientCapabilities, Implementation
+from pydantic import BaseModel, ValidationError
+
+from mcp_app.protocol.accept import Accept
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
+from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Limits, Notification, Request, is_identifier
+from mcp_app.protocol.metadata import LOG_LEVELS, PROGRESS_TOKEN, RequestMetadata, raw_metadata
+from mcp_app.protocol.revisions import Revision
+from mcp_app.protocol.tracing import read_trace_context
+
+
+@dataclass(frozen=True)
+class Handshake:
+    """What a client said of itself in `initialize`."""
+
+    client_capabilities: dict[str, Any] = field(default_factory=dict)
+    client_info: dict[str, Any] = field(default_factory=dict)
+    """Self-reported; for display and log only."""
+    log_level: str | None = None
+    """Set later, by `logging/setLevel`; None: no log messages."""
+
+
+@dataclass(frozen=True)
+class Initialize:
+    """`initialize`."""
+
+    version: str
+    """As asked for; `revisions.negotiate_legacy` says what is served."""
+    handshake: Handshake
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """`notifications/cancelled`: the id, with its JSON type, of the request to stop."""
+
+    request_id: RequestId
+    reason: str
+
+
+def to_route(
+    request: Request, revision: Revision, handshake: Handshake, accept: Accept, limits: Limits
+) -> Route | Rejection:
+    """The request as handlers take it. Only its progress token can be wrong: -32602."""
+    meta = raw_metadata(request)
+    if PROGRESS_TOKEN in meta and not is_identifier(meta[PROGRESS_TOKEN], limits):
+        message = f"progressToken must be a string or an integer of at most {limits.max_id_chars} characters."
+        return fail(INVALID_PARAMS, message, request.request_id)
+    metadata = RequestMetadata(
+        protocol_version=revision.name,
+        client_capabilities={},  # of what a client declares, nothing is asked of it on these revisions yet
+        client_info=handshake.client_info or None,
+        log_level=handshake.log_level,
+        progress_token=meta.get(PROGRESS_TOKEN),
+        trace_context=read_trace_context(meta),
+    )
+    return Route(request.request_id, request.method, request.params, metadata, accept)
+
+
+def read_initialize(route: Route) -> Initialize | Rejection:
+    version, capabilities, info = (route.params.get(key) for key in ("protocolVersion", "capabilities", "clientInfo"))
+    if not isinstance(version, str):
+        return fail(INVALID_PARAMS, "params.protocolVersion must be a string.", route.request_id)
+    if not _is(ClientCapabilities, capabilities):
+        return fail(INVALID_PARAMS, "params.capabilities must be an object of capabilities.", route.request_id)
+    if not _is(Implementation, info):
+        return fail(INVALID_PARAMS, "params.clientInfo must have a name and a version.", route.request_id)
+    assert isinstance(capabilities, dict) and isinstance(info, dict)  # noqa: PT018 - what the models take
+    return Initialize(version, Handshake(capabilities, info))
+
+
+def read_set_level(route: Route) -> str | Rejection:
+    level = route.params.get("level")
+    if level not in LOG_LEVELS:
+        return fail(INVALID_PARAMS, f"params.level must be one of {', '.join(LOG_LEVELS)}.", route.request_id)
+    return str(level)
+
+
+def read_cancelled(notification: Notification, limits: Limits = DEFAULT_LIMITS) -> Cancelled | None:
+    """None for a malformed one, which is ignored (cancellation, "Error Handling")."""
+    request_id, reason = notification.params.get("requestId"), notification.params.get("reason")
+    if not is_identifier(request_id, limits):
+        return None
+    return Cancelled(request_id, reason if isinstance(reason, str) else "")
+
+
+def _is(model: type[BaseModel], value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    try:
+        model.model_validate(value, by_name=False)
+    except ValidationError:
+        return False
+    return True

@@ -1,0 +1,217 @@
+"""`tools/call` in a session: a client that is cut off comes back for the rest, and cancels by saying so.
+
+Its events carry ids, and what a lost connection did not carry is replayed from the stored rows, once and in order. Ends
+without a response what its client cancelled. Without a session the modern rules hold: nothing could be resumed, so that
+a disconnect cancels. Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utilities/cancellation.
+"""
+
+import asyncio
+import uuid
+from typing import Any
+from uuid import UUID
+
+from mcp_app.conf import settings
+from mcp_app.lifecycle import followers
+from mcp_app.lifecycle.observation import Observed
+from mcp_app.models import Request
+from mcp_app.protocol import legacy_sse, results
+from mcp_app.protocol.accept import Accept
+from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
+from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.legacy_sse import EventId
+from mcp_app.protocol.metadata import RequestMetadata
+from mcp_app.protocol.revisions import LEGACY
+from mcp_app.states import TERMINAL, Cause, EventKind, Status
+from mcp_app.transport import call_stream
+from mcp_app.transport.call_notifications import CallNotifications
+from mcp_app.transport.call_stream import CallStream
+from mcp_app.transport.exchange import server_info
+from mcp_app.transport.http import PeerGoneError
+from mcp_app.transport.legacy.exchange import LegacyExchange, Peer
+from mcp_app.transport.tail import TakenOverError
+
+
+class SessionCall(CallStream):
+    """One call of a session, and the connection that its client follows it on."""
+
+    def __init__(self, exchange: LegacyExchange) -> None:
+        super().__init__(exchange)
+        self._exchange: LegacyExchange = exchange
+        self._follower: UUID | None = None
+        self._leaving: asyncio.Timeout | None = None
+        self._carries_ids = False
+
+    async def cancel_for_shutdown(self) -> None:
+        """Cut the connection where the client can come back to another process; else as in the modern era."""
+        if self._leaving is not None and self._is_resumable:
+            self._leaving.reschedule(asyncio.get_running_loop().time())
+        else:
+            await super().cancel_for_shutdown()
+
+    @property
+    def _is_resumable(self) -> bool:
+        accepts = self._exchange.route.accept.event_stream
+        return self._exchange.resumable and accepts and (self._carries_ids or self._exchange.revision.primes_streams)
+
+    async def _wait_for(self, request: Request) -> None:
+        self._first = EventId(request.pk, request.event_seq)
+        await super()._wait_for(request)
+
+    async def _follow(self, *args: Any) -> None:
+        try:
+            async with asyncio.timeout(None) as self._leaving:
+                await super()._follow(*args)
+        except TimeoutError:
+            await self._cut()
+        except TakenOverError:
+            self._ended = True
+            await self._end_without_response()
+        finally:
+            self._leaving = None
+
+    async def _tell(self, observed: Observed, told: CallNotifications) -> bool:
+        if observed.follower != self._follower:
+            raise TakenOverError
+        if observed.cancel_cause == Cause.CLIENT and observed.status != Status.COMPLETED:
+            self._ended = True
+            await self._end_without_response()
+            return True
+        for seq, event in zip(observed.seqs, observed.events, strict=True):
+            for message in told.messages([event]):
+                await self._send(message, EventId(observed.request_id, seq))
+        if observed.result is None:
+            return False
+        await self._answer(observed)
+        return True
+
+    async def _send(self, message: dict[str, Any], event_id: EventId) -> None:
+        if not self._exchange.resumable:
+            await self._notify(message)
+            return
+        await self._stream()
+        self._carries_ids = True
+        await self._exchange.response.frame(legacy_sse.event(message, event_id))
+
+    async def _stream(self) -> None:
+        response = self._exchange.response
+        if response.started:
+            return
+        await super()._stream()
+        if self._exchange.resumable and self._exchange.revision.primes_streams:
+            self._carries_ids = True
+            await response.frame(legacy_sse.prime(self._first, settings.RETRY_MS))
+
+    async def _answer(self, observed: Observed) -> None:
+        assert observed.result is not None, "an ended request has a result"
+        result = results.call_tool(observed.result, server_info())
+        await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
+        self._ended = True
+        self._exchange.server.tail.delivered(observed.request_id)
+
+    async def _end_without_response(self) -> None:
+        """An event stream without a response; 202 for a client that takes none ("Not send a response")."""
+        response = self._exchange.response
+        if not response.started and not self._exchange.route.accept.event_stream:
+            await response.accepted()
+            return
+        if not response.started:
+            await response.start_events()
+        await response.end()
+
+    async def _cut(self) -> None:
+        """End the connection, not the call, and say when to come back."""
+        await self._stream()
+        if self._exchange.revision.primes_streams:
+            await self._exchange.response.frame(legacy_sse.retry(settings.RETRY_MS))
+        await self._leave()
+        await self._exchange.response.end()
+
+    async def _give_up(self, error: BaseException) -> None:
+        if isinstance(error, PeerGoneError | asyncio.CancelledError):
+            await self._leave()
+        else:
+            await super()._give_up(error)
+
+    async def _leave(self) -> None:
+        request = await self._stored()
+        if request is not None and not self._ended:
+            self._ended = True
+            await self._exchange.server.rows.run(followers.leave, request.pk, self._follower)
+
+
+class ResumedCall(SessionCall):
+    """The same on a connection that came back for it."""
+
+    async def resume(self, request_id: UUID, seen: int) -> None:
+        """Take the call over, send what the client has not `seen` and follow it from there."""
+        server = self._exchange.server
+        self._follower = uuid.uuid4()
+        self._first = EventId(request_id, seen)
+        try:
+            await server.upkeep.vouch()
+            self._storing = server.rows.start(followers.take_over, request_id, self._follower, server.identity.boot_id)
+            row = await asyncio.shield(self._storing)
+            assert isinstance(row, Request), "it was found, and requests are not deleted in flight"
+            await self._replay(row, seen)
+        except BaseException as error:
+            await self._give_up(error)
+            raise
+
+    async def _replay(self, row: Request, seen: int) -> None:
+        told = CallNotifications(self._exchange.route)
+        server = self._exchange.server
+        if (progress := await server.rows.run(followers.progress_until, row.pk, seen)) is not None:
+            list(told.messages([(EventKind.PROGRESS, progress)]))
+        await self._exchange.response.start_events()
+        if row.status in TERMINAL and seen >= row.event_seq:
+            self._ended = True
+            await self._exchange.response.end()
+            return
+        self._carries_ids = True
+        watcher = server.tail.watch(row.pk, event_seq=seen, wants_events=told.wanted)
+        server.tail.look()
+        try:
+            with server.heartbeats.of(row.pk, since=self._began_at, wanted=told.wants_heartbeat) as heartbeat:
+                await self._follow(watcher, told, heartbeat)
+        finally:
+            watcher.close()
+
+
+async def serve(exchange: LegacyExchange) -> None:
+    """Serve one `tools/call`."""
+    await call_stream.serve(exchange, CallStream if exchange.session is None else lambda _: SessionCall(exchange))
+
+
+async def resume(peer: Peer, session_id: UUID, request_id: UUID, seen: int) -> None:
+    """Serve the rest of a call's stream, after its event number `seen`."""
+    server = peer.server
+    row = await server.rows.run(followers.call_of, session_id, request_id)
+    if row is None:
+        await peer.response.reject(unknown_event())
+        return
+    refusal = server.admission.refuse_call(peer.principal, None)
+    if refusal is not None:
+        await peer.response.reject(refusal)
+        return
+    exchange = LegacyExchange.of(peer, _route(row), LEGACY[row.protocol_version], None)
+    exchange.resumable = True
+    call = ResumedCall(exchange)
+    with server.admission.calls.hold(peer.principal, call):
+        await call.resume(row.pk, seen)
+
+
+def unknown_event() -> Rejection:
+    """400: the session has no stream with this event."""
+    return refuse(INVALID_REQUEST, "The header Last-Event-ID names no event of this session.")
+
+
+def _route(row: Request) -> Route:
+    metadata = RequestMetadata(
+        protocol_version=row.protocol_version,
+        client_capabilities=row.client_capabilities,
+        client_info=row.client_info or None,
+        log_level=row.log_level or None,
+        progress_token=row.progress_token,
+        trace_context={},
+    )
+    return Route(row.jsonrpc_id, row.method, {}, metadata, Accept(json=False, event_stream=True))
