@@ -27,6 +27,7 @@ from mcp_app.execution.recorder import Recorder
 from mcp_app.lifecycle import input_rounds, visits
 from mcp_app.models import Request
 from mcp_app.protocol.capabilities import declared
+from mcp_app.protocol.revisions import MODERN, SUPPORTED_VERSIONS
 
 PAGE_PARAMETER = "visit"
 MAX_KEY_CHARS = 128
@@ -155,6 +156,8 @@ class Asking:
                 request = questions.again(request, str(problem))
             except MalformedAnswer:
                 logger.debug("request %s came with no answer to %r; it is asked", self._row.pk, key)
+        if self._row.protocol_version not in SUPPORTED_VERSIONS:
+            raise CannotAsk(f"This call asks its user, which needs a client of revision {MODERN}.")
         if not declared(question.capability, self._row.client_capabilities):
             wanted = " ".join(f"{name} {' '.join(modes)}".strip() for name, modes in question.capability.items())
             raise CannotAsk(f"This call needs a client that declares the capability {wanted}.")

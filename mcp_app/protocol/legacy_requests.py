@@ -59,7 +59,7 @@ def to_route(
         return fail(INVALID_PARAMS, message, request.request_id)
     metadata = RequestMetadata(
         protocol_version=revision.name,
-        client_capabilities={},  # of what a client declares, nothing is asked of it on these revisions yet
+        client_capabilities=handshake.client_capabilities,
         client_info=handshake.client_info or None,
         log_level=handshake.log_level,
         progress_token=meta.get(PROGRESS_TOKEN),

@@ -107,6 +107,8 @@ def test_a_client_that_cannot_be_asked_ends_the_call_in_words_that_a_tool_may_ca
     ended = one_slot.ended(submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}))
     assert (ended["status"], ended["result"]["isError"]) == ("failed", True)
     assert text(ended) == "This call needs a client that declares the capability elicitation form."
+    older = one_slot.ended(submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", protocol_version="2025-11-25"))
+    assert text(older) == "This call asks its user, which needs a client of revision 2026-07-28."
     url_only = {"elicitation": {"url": {}}}
     caught = one_slot.ended(one_slot.submit("ask_if_possible", {}, client_capabilities=url_only))
     assert caught["status"] == "completed"
