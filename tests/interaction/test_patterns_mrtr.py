@@ -9,7 +9,8 @@ from typing import Any
 import mcp_types
 import pytest
 
-from mcp_app.catalogue.registry import isolated_registry, tool
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.registry import tool
 from mcp_app.lifecycle import cancellation
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import Request
@@ -32,7 +33,7 @@ def _settings(configure) -> None:
 
 @pytest.fixture(autouse=True)
 def _tools() -> Iterator[None]:
-    with isolated_registry():
+    with isolated_registries():
 
         @tool
         def work(text: str = "") -> str:
