@@ -8,7 +8,7 @@ from typing import Any
 from mcp_app.catalogue import catalogue, schema
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
-from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle import task_handles, transitions
 from mcp_app.lifecycle.transitions import Submission
 from mcp_app.models import Request
 from mcp_app.protocol import results
@@ -16,8 +16,13 @@ from mcp_app.protocol.capabilities import declared
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, clip, fail, missing_client_capability
 from mcp_app.protocol.headers import check_param_headers
 from mcp_app.protocol.requests import CallTool
+from mcp_app.states import TaskMode
 from mcp_app.transport import call_rounds
+from mcp_app.transport.admission import too_many
 from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.handover import required_capabilities
+
+TOO_MANY_TASKS = "Too many tasks of yours are open; wait for one to end, or cancel one."
 
 
 def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str, Any]:
@@ -29,7 +34,7 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
     request_id = exchange.route.request_id
     if tool is None:
         return fail(INVALID_PARAMS, f"Unknown tool: {clip(call.name)}.", request_id)
-    required = tool.registered.requires or {}
+    required = required_capabilities(tool.registered)
     if not declared(required, exchange.route.metadata.client_capabilities):
         return missing_client_capability(required, request_id)
     refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
@@ -41,7 +46,10 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
         return results.call_tool(results.tool_error(str(error)), server_info())
-    return transitions.submit(_submission(call, tool, exchange))
+    submission = _submission(call, tool, exchange)
+    if tool.registered.task != TaskMode.ALWAYS:
+        return transitions.submit(submission)
+    return task_handles.submit(submission) or too_many(TOO_MANY_TASKS, request_id)
 
 
 def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission:
