@@ -31,7 +31,12 @@ logger = logging.getLogger(__name__)
 async def get(exchange: Exchange) -> None:
     """`tasks/get`: the whole task; once it has ended, with what the call would have been answered."""
     task_id = tasks.read_task_id(exchange.route)
-    found = task_id if isinstance(task_id, Rejection) else await exchange.server.rows.run(_look, task_id, exchange)
+    if isinstance(task_id, Rejection):
+        await exchange.reject(task_id)
+        return
+    # With every worker dead nobody else may look whether this task is lost.
+    await exchange.server.upkeep.supervise()
+    found = await exchange.server.rows.run(_look, task_id, exchange)
     if isinstance(found, Rejection):
         await exchange.reject(found)
         return

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from mcp_app.lifecycle import cancellation
+from mcp_app.lifecycle import cancellation, processes
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.models import Cancellation, Request
 from mcp_app.protocol.tasks import CAPABILITY, EXTENSION
@@ -27,7 +27,7 @@ STRANGER = "00000000-0000-4000-8000-000000000000"
 
 @pytest.fixture(autouse=True)
 def _tools(_empty: None, configure) -> None:
-    configure(SSE_AFTER=10.0, KEEP_ALIVE=10.0)
+    configure(SSE_AFTER=10.0, KEEP_ALIVE=10.0, LOST_AFTER=60.0)
 
     @tool(task=TaskMode.ALWAYS)
     def job() -> str:
@@ -234,6 +234,18 @@ def test_completed_carries_the_result_also_of_a_tool_that_failed(worker: Worker)
         assert lost["status"] == "completed"
         assert "was lost" in lost["result"]["content"][0]["text"]
         assert "error" not in lost
+
+    run(scenario())
+
+
+def test_a_task_whose_worker_died_is_found_lost_by_whoever_asks(worker: Worker) -> None:
+    async def scenario() -> None:
+        created, request = await start(worker)
+        await in_thread(processes.stop, worker.identity)
+        lost = await get(created["taskId"])
+        assert lost["status"] == "completed"
+        assert "was lost" in lost["result"]["content"][0]["text"]
+        assert (await row(request.pk)).status == Status.LOST
 
     run(scenario())
 
