@@ -268,6 +268,20 @@ def test_a_protocol_error_is_failed_with_the_error_and_without_a_result(worker: 
     run(scenario())
 
 
+def test_a_protocol_error_ends_a_stream_that_was_begun(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await post(call("work", meta={"progressToken": 0}))
+        request_id = await worker.claim()
+        await worker.report(request_id, 1)
+        await client.head()
+        assert (await client.next_message())["method"] == "notifications/progress"
+        await worker.fail(request_id, {"cause": "protocol", "code": -32603, "message": "No more of this."})
+        [final] = await client.rest()
+        assert final["error"] == {"code": -32603, "message": "No more of this."}
+
+    run(scenario())
+
+
 def test_a_task_is_working_until_its_stop_is_proved_and_a_finished_one_is_acknowledged(worker: Worker) -> None:
     async def scenario() -> None:
         created, request = await start(worker)
