@@ -1,5 +1,6 @@
 """ext-tasks specification/draft/tasks, over HTTP. The worker's part is played by the tests, step by step."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -238,11 +239,15 @@ def test_completed_carries_the_result_also_of_a_tool_that_failed(worker: Worker)
     run(scenario())
 
 
-def test_a_task_whose_worker_died_is_found_lost_by_whoever_asks(worker: Worker) -> None:
+def test_a_task_whose_worker_died_is_found_lost_by_whoever_asks(worker: Worker, configure) -> None:
+    configure(SUPERVISION_INTERVAL=0.05)
+
     async def scenario() -> None:
         created, request = await start(worker)
         await in_thread(processes.stop, worker.identity)
-        lost = await get(created["taskId"])
+        async with asyncio.timeout(30):
+            while (lost := await get(created["taskId"]))["status"] == "working":
+                pass
         assert lost["status"] == "completed"
         assert "was lost" in lost["result"]["content"][0]["text"]
         assert (await row(request.pk)).status == Status.LOST
