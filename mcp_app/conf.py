@@ -87,6 +87,15 @@ class Defaults:
     """How long a request may wait for a worker before it is cancelled, cause deadline."""
     MAX_INPUT_SECONDS: float = 1800.0
     """How long a question to a client waits for its answer before the request is cancelled, cause deadline."""
+    TASK_AFTER: float = 5.0
+    """How long a client waits for a tool that becomes a task when slow, unless the tool says otherwise."""
+    TASK_TTL: float | None = 86_400.0
+    """How long a task can be asked for after it was made; None: always. Its row stays."""
+    TASK_POLL_INTERVAL: float = 1.0
+    """How often a client is told to ask for a task."""
+    MAX_OPEN_TASKS_PER_PRINCIPAL: int = 100
+    MAX_TASK_SUBSCRIPTIONS: int = 100
+    """Tasks that one listen stream may watch."""
     REPUBLISH_AFTER: float = 10.0
     """A queued row that nobody claimed for this long is published again."""
     COOPERATIVE_GRACE: float = 0.1

@@ -98,6 +98,12 @@ class Request(models.Model):
     visited = models.JSONField(default=dict, help_text=_("what its user did on the pages it sent them to, by key"))
     kept = models.JSONField(default=dict, help_text=_("what the tool wanted done once, by its key"))
 
+    task_handle = models.UUIDField(
+        null=True, unique=True, editable=False, help_text=_("what its client knows it by, as a task; shown to no other")
+    )
+    task_created_at = models.DateTimeField(null=True)
+    task_expires_at = models.DateTimeField(null=True, help_text=_("from then on the handle is unknown"))
+
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")
     cancel_actor = models.CharField(max_length=255, blank=True, default="")

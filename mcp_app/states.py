@@ -62,6 +62,16 @@ class CancelPolicy(TextChoices):
     """As INTERRUPT, and its worker process is killed after the hard grace."""
 
 
+class TaskMode(TextChoices):
+    """Whether a call of a tool becomes a task of the tasks extension, where its client knows the extension."""
+
+    NEVER = "never", _("never")
+    WHEN_SLOW = "when_slow", _("when slow")
+    """Once its client has waited for some time; what it asks before is asked as in any call."""
+    ALWAYS = "always", _("always")
+    """At once; it cannot be called by a client that does not know the extension."""
+
+
 class Stage(IntegerChoices):
     """How far the ladder went with one request; it only grows."""
 

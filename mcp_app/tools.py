@@ -4,13 +4,13 @@ The door for tool authors. It owns nothing: the parts live in `catalogue` and `e
 """
 
 from mcp_app.catalogue.blocks import Audio, Image
-from mcp_app.catalogue.errors import CannotAsk, ToolError
+from mcp_app.catalogue.errors import CannotAsk, ProtocolError, ToolError
 from mcp_app.catalogue.questions import Answer, Form, Link, Roots, Sampling
 from mcp_app.catalogue.registry import tool
 from mcp_app.execution.asking import InputRequired
 from mcp_app.execution.context import ToolContext, current_context
 from mcp_app.execution.interrupt import ToolCancelled
-from mcp_app.states import CancelPolicy
+from mcp_app.states import CancelPolicy, TaskMode
 
 __all__ = [
     "Answer",
@@ -21,8 +21,10 @@ __all__ = [
     "Image",
     "InputRequired",
     "Link",
+    "ProtocolError",
     "Roots",
     "Sampling",
+    "TaskMode",
     "ToolCancelled",
     "ToolContext",
     "ToolError",

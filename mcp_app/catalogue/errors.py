@@ -7,6 +7,7 @@
     CatalogueError
     ├── ToolError               a tool's own words for the model
     │   └── CannotAsk           the client did not declare what a question needs
+    ├── ProtocolError           a tool's JSON-RPC error instead of a result
     ├── ResourceError           a resource's own words for the client
     ├── PromptError             a prompt's own words for the client
     ├── ResourceNotFound        there is no such resource, or not for this caller
@@ -17,11 +18,13 @@
     ├── MalformedAnswer         a client's answer is none to what it was asked
     └── UnfitAnswer             a user's answer does not fit the form: it is asked again
 
-The words of `ToolError`, `ResourceError`, `PromptError`, `InvalidArguments`, `TooLarge` and `InvalidCursor` are for
-clients; those of the others for the log.
+The words of `ToolError`, `ProtocolError`, `ResourceError`, `PromptError`, `InvalidArguments`, `TooLarge` and
+`InvalidCursor` are for clients; those of the others for the log.
 """
 
 from django.core.exceptions import ImproperlyConfigured
+
+from mcp_app.protocol.errors import INTERNAL_ERROR
 
 
 class InvalidDeclaration(ImproperlyConfigured):
@@ -50,6 +53,17 @@ class CatalogueError(Exception):
 
 class ToolError(CatalogueError):
     """Raised by a tool to tell the model what went wrong; the text is sent as it stands, as an `isError` result."""
+
+
+class ProtocolError(CatalogueError):
+    """Raised by a tool whose call is to be answered by a JSON-RPC error instead of a result (-32603 unless given).
+
+    For faults of the protocol; what a model can mend or work around is a `ToolError`.
+    """
+
+    def __init__(self, message: str, code: int = INTERNAL_ERROR) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class CannotAsk(ToolError):  # noqa: N818 - named for what is wrong

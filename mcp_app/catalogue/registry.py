@@ -28,7 +28,7 @@ from mcp_app.catalogue.errors import InvalidForm, InvalidTool
 from mcp_app.catalogue.forms import Schema, requested_schema
 from mcp_app.catalogue.json_schema import Path, header_params
 from mcp_app.catalogue.signature import Signature
-from mcp_app.states import CancelPolicy
+from mcp_app.states import CancelPolicy, TaskMode
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,6 +51,8 @@ class RegisteredTool:
     hard_grace: float | None = None
     time_limit: float | None = None
     queue: str | None = None
+    task: TaskMode = TaskMode.NEVER
+    task_after: float | None = None
     annotations: mcp_types.ToolAnnotations | None = None
     icons: tuple[mcp_types.Icon, ...] = ()
     requires: Mapping[str, Any] | None = None
@@ -95,6 +97,8 @@ def tool(
     hard_grace: float | None = None,
     time_limit: float | None = None,
     queue: str | None = None,
+    task: TaskMode = TaskMode.NEVER,
+    task_after: float | None = None,
     annotations: mcp_types.ToolAnnotations | None = None,
     icons: Sequence[mcp_types.Icon] | None = None,
     input_schema: dict[str, Any] | None = None,
@@ -109,11 +113,12 @@ def tool(function: Any = None, /, **options: Any) -> Any:
 
     `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: what the
     model reads, by default the docstring. `cancel`: how far a cancellation may go. `cooperative_grace`, `hard_grace`,
-    `time_limit`: seconds, None for the site's default. `queue`: the Celery queue. `annotations`, `icons`, `meta`: as
-    the protocol has them. `requires`: client capabilities that it needs, such as `{"elicitation": {}}`. `asks`: forms
-    that it may have its user fill in, refused now where they could not be shown. `input_schema`: a JSON Schema to show
-    and check instead of the signature's; the function then takes one parameter besides its context, the validated
-    arguments as a dictionary.
+    `time_limit`: seconds, None for the site's default. `queue`: the Celery queue. `task`: whether its calls become
+    tasks, and `task_after`, where they do when slow: after how many seconds, None for the site's default.
+    `annotations`, `icons`, `meta`: as the protocol has them. `requires`: client capabilities that it needs, such as
+    `{"elicitation": {}}`. `asks`: forms that it may have its user fill in, refused now where they could not be shown.
+    `input_schema`: a JSON Schema to show and check instead of the signature's; the function then takes one parameter
+    besides its context, the validated arguments as a dictionary.
 
     Raises `InvalidTool` where the tool could not be offered.
     """
@@ -130,6 +135,7 @@ def _register(
     title: str | None = None,
     description: str | None = None,
     cancel: CancelPolicy = CancelPolicy.KILL,
+    task: TaskMode = TaskMode.NEVER,
     icons: Sequence[mcp_types.Icon] | None = None,
     input_schema: dict[str, Any] | None = None,
     requires: Mapping[str, Any] | None = None,
@@ -152,6 +158,7 @@ def _register(
             location=location,
             header_params=header_params(read.input_schema),
             cancel_policy=CancelPolicy(cancel),
+            task=TaskMode(task),
             icons=tuple(icons or ()),
             requires=requires,
             **options,
@@ -175,10 +182,12 @@ def _check_options(
     hard_grace: float | None = None,
     time_limit: float | None = None,
     queue: str | None = None,
+    task_after: float | None = None,
     annotations: mcp_types.ToolAnnotations | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> None:
-    for option, seconds in (("cooperative_grace", cooperative_grace), ("hard_grace", hard_grace)):
+    at_least_zero = {"cooperative_grace": cooperative_grace, "hard_grace": hard_grace, "task_after": task_after}
+    for option, seconds in at_least_zero.items():
         if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
             raise UnusableOptionError(f"{option} is a number of seconds, 0 or more")
     if time_limit is not None and not (math.isfinite(time_limit) and time_limit > 0):

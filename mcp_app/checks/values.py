@@ -13,7 +13,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcp_app.conf import Defaults, settings
 
-MAY_BE_ZERO: Final = frozenset({"COOPERATIVE_GRACE", "HARD_GRACE", "DRAIN_SECONDS", "LIST_TTL_MS", "SSE_AFTER"})
+MAY_BE_ZERO: Final = frozenset(
+    {"COOPERATIVE_GRACE", "HARD_GRACE", "DRAIN_SECONDS", "LIST_TTL_MS", "SSE_AFTER", "TASK_AFTER"}
+)
 """Every other number is above 0."""
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ORIGIN: Final = re.compile(r"https?://[^/\s?#@]+")

@@ -19,7 +19,7 @@ from celery import Task
 from celery.exceptions import Ignore
 
 from mcp_app.catalogue import results
-from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ToolError
+from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
 from mcp_app.execution import child, connections, coroutines, processes, spans
@@ -215,6 +215,8 @@ def _failed(row: Request, error: BaseException) -> Ending:
     details = {"cause": "tool", "type": type(error).__name__, "message": str(error)[:2000]}
     if isinstance(error, InvalidArguments):
         return Ending(Status.FAILED, result=results.error_result(str(error)), error=details)
+    if isinstance(error, ProtocolError):
+        return Ending(Status.FAILED, error={"cause": "protocol", "code": error.code, "message": str(error)})
     result = results.failure_result(error)
     if isinstance(error, ToolError):
         return Ending(Status.FAILED, result=result, error=details)

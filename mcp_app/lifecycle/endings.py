@@ -36,10 +36,18 @@ def final_result(row: Request) -> dict[str, Any]:
     if row.result is not None:
         result: dict[str, Any] = row.result
         return result
-    return error_result(_words(row))
+    return error_result(words(row))
 
 
-def _words(row: Request) -> str:
+def protocol_error(row: Request) -> dict[str, Any] | None:
+    """The JSON-RPC error, code and message, of a call that was ended by one; else None."""
+    if row.status != Status.FAILED or row.result is not None or not row.error or row.error.get("cause") != "protocol":
+        return None
+    return {"code": row.error["code"], "message": row.error["message"]}
+
+
+def words(row: Request) -> str:
+    """How a request without a result ended, as a sentence."""
     if row.status == Status.CANCELLED:
         words = _CANCELLED[Cause(row.cancel_cause)]
         return f"{words} Reason: {row.cancel_reason}" if row.cancel_reason else words
@@ -47,6 +55,8 @@ def _words(row: Request) -> str:
         return _LOST
     if row.error and row.error.get("cause") == "broker":
         return _BROKER
+    if (error := protocol_error(row)) is not None:
+        return str(error["message"])
     return _FAILED
 
 

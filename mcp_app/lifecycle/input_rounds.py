@@ -124,6 +124,13 @@ def _as_retried(retry: Retry) -> dict[str, Any]:
         "client_capabilities": retry.client_capabilities,
         "trace_context": retry.trace_context,
         "remote_address": retry.remote_address,
+        **queued_again(),
+    }
+
+
+def queued_again() -> dict[str, Any]:
+    """The columns of a request that asked, on its way back to the queue."""
+    return {
         "queued_at": Now(),
         "published_at": None,
         "claimed_at": None,

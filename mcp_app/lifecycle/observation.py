@@ -11,10 +11,12 @@ from uuid import UUID
 
 from django.db.models.functions import Now
 
-from mcp_app.lifecycle.endings import final_result
+from mcp_app.lifecycle.endings import final_result, protocol_error
 from mcp_app.models import ChangeVersion, Request, RequestEvent
 from mcp_app.states import TERMINAL, EventKind, Status
 
+Subject = str | UUID
+"""Of a change: what a `ChangeVersion` counts, or a request, whose newest event's number is its version."""
 MAX_SUBJECTS = 500
 """In one query: databases bound its parameters."""
 _TOLD = (
@@ -34,7 +36,8 @@ class Watch:
 class Observed:
     """One request that moved. `events` are (kind, data) in order; `result` is a CallToolResult once it ended.
 
-    `questions` is an InputRequests object while it asks its client, for the `input_round`th time.
+    `error` is a JSON-RPC error, code and message, that stands for the result. `questions` is an InputRequests object
+    while it asks its client, for the `input_round`th time.
     """
 
     request_id: UUID
@@ -44,6 +47,7 @@ class Observed:
     seqs: list[int] = field(default_factory=list)
     """The number of each event."""
     result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
     questions: dict[str, Any] | None = None
     input_round: int = 0
     cancel_cause: str = ""
@@ -68,12 +72,17 @@ def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
     return [_observed(row, told.get(row.pk, ())) for row in rows]
 
 
-def versions(subjects: Iterable[str]) -> dict[str, int]:
-    """The current change versions; a subject never changed has none."""
-    found: dict[str, int] = {}
+def versions(subjects: Iterable[Subject]) -> dict[Subject, int]:
+    """The current versions; a subject never changed has none."""
+    found: dict[Subject, int] = {}
     waiting = iter(subjects)
     while batch := list(islice(waiting, MAX_SUBJECTS)):
-        found.update(ChangeVersion.objects.filter(pk__in=batch).values_list("subject", "version"))
+        named = [subject for subject in batch if isinstance(subject, str)]
+        requests = [subject for subject in batch if isinstance(subject, UUID)]
+        if named:
+            found.update(ChangeVersion.objects.filter(pk__in=named).values_list("subject", "version"))
+        if requests:
+            found.update(Request.objects.filter(pk__in=requests).values_list("pk", "event_seq"))
     return found
 
 
@@ -91,6 +100,7 @@ def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
         events=[(EventKind(event.kind), event.data) for event in told],
         seqs=[event.seq for event in told],
         result=final_result(row) if row.status in TERMINAL else None,
+        error=protocol_error(row),
         questions=row.questions if row.status == Status.INPUT_REQUIRED else None,
         input_round=row.input_round,
         cancel_cause=row.cancel_cause,

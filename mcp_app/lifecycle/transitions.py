@@ -186,7 +186,7 @@ def close(row: Request, status: Status, *, after: Sequence[Event] = (), **column
     if row.cancel_requested_at is not None:
         row.refresh_from_db(fields=("cancel_requested_at", "finished_at"))
         audit.settle(row)
-    databases.on_commit(lambda: wakeups.wake_server(row.server))
+    databases.on_commit(lambda: wakeups.wake_waiting(row))
     return True
 
 
@@ -204,7 +204,7 @@ def move(row: Request, status: Status, told: Sequence[Event], **columns: Any) ->
         return False
     row.status, row.event_seq = status, row.event_seq + len(story)
     events.insert(row.pk, story, row.event_seq)
-    databases.on_commit(lambda: wakeups.wake_server(row.server))
+    databases.on_commit(lambda: wakeups.wake_waiting(row))
     return True
 
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from channels.layers import InMemoryChannelLayer, get_channel_layer
 
-from mcp_app.models import Process
+from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole
 
 logger = logging.getLogger(__name__)
@@ -70,6 +70,14 @@ def wake_server(server: UUID | None) -> None:
     """Hint to one server process that a row it waits for has changed."""
     if server is not None and not hint(server.hex):
         _send_through_layer(group(server))
+
+
+def wake_waiting(row: Request) -> None:
+    """Hint to whoever may wait for a request: the server of its client; of a task, which has none, any."""
+    if row.task_handle is not None:
+        wake_servers()
+    else:
+        wake_server(row.server)
 
 
 def wake_servers(servers: Iterable[UUID] | None = None) -> None:

@@ -29,6 +29,11 @@ def input_required(
     return _result("input_required", payload, server_info)
 
 
+def task(payload: Mapping[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
+    """A CreateTaskResult (the tasks extension): only for `tools/call`, and clients that declared the extension."""
+    return _result("task", payload, server_info)
+
+
 def _result(kind: str, payload: Mapping[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
     meta = {**(payload.get("_meta") or {}), SERVER_INFO: dict(server_info)}
     return {**payload, "resultType": kind, "_meta": meta}

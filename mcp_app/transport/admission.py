@@ -91,14 +91,14 @@ class Admission:
         if self.draining:
             return shutting_down(request_id)
         if self.calls.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
-            return _too_many("Too many calls of yours are open; wait for one to end.", request_id)
+            return too_many("Too many calls of yours are open; wait for one to end.", request_id)
         return None
 
     def refuse_read(self, principal: Principal, request_id: RequestId) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
         if self.reads.count(principal) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
-            return _too_many("Too many requests of yours are open; wait for one to end.", request_id)
+            return too_many("Too many requests of yours are open; wait for one to end.", request_id)
         return None
 
     def refuse_completion(self, principal: Principal, address: str, request_id: RequestId) -> Rejection | None:
@@ -110,19 +110,20 @@ class Admission:
             per_second=settings.COMPLETION_RATE,
         ):
             return None
-        return _too_many("You ask for completions too often; wait a moment.", request_id)
+        return too_many("You ask for completions too often; wait a moment.", request_id)
 
     def refuse_listener(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
         if self.listeners.count(principal) >= settings.MAX_LISTEN_STREAMS_PER_PRINCIPAL:
-            return _too_many("Too many subscriptions of yours are open; close one.", request_id)
+            return too_many("Too many subscriptions of yours are open; close one.", request_id)
         if len(self.listeners.open) >= settings.MAX_LISTEN_STREAMS:
-            return _too_many("The server holds as many subscriptions as it can; try again later.", request_id)
+            return too_many("The server holds as many subscriptions as it can; try again later.", request_id)
         return None
 
 
-def _too_many(message: str, request_id: RequestId | None) -> Rejection:
+def too_many(message: str, request_id: RequestId | None) -> Rejection:
+    """429: this caller, or everybody together, has as much as may be."""
     return refuse(TOO_MANY_REQUESTS, message, request_id, headers=RETRY_AFTER)
 
 

@@ -9,7 +9,7 @@ from mcp_app.catalogue import catalogue, schema
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.conf import settings
-from mcp_app.lifecycle import sessions, transitions
+from mcp_app.lifecycle import sessions, task_handles, transitions
 from mcp_app.lifecycle.transitions import Submission
 from mcp_app.models import Request
 from mcp_app.protocol import results
@@ -17,7 +17,6 @@ from mcp_app.protocol.capabilities import declared
 from mcp_app.protocol.errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
-    TOO_MANY_REQUESTS,
     Rejection,
     clip,
     fail,
@@ -27,8 +26,13 @@ from mcp_app.protocol.errors import (
 )
 from mcp_app.protocol.headers import check_param_headers
 from mcp_app.protocol.requests import CallTool
+from mcp_app.states import TaskMode
 from mcp_app.transport import call_rounds
+from mcp_app.transport.admission import too_many
 from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.handover import required_capabilities
+
+TOO_MANY_TASKS = "Too many tasks of yours are open; wait for one to end, or cancel one."
 
 
 def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str, Any]:
@@ -40,7 +44,7 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
     request_id = exchange.route.request_id
     if tool is None:
         return fail(INVALID_PARAMS, f"Unknown tool: {clip(call.name)}.", request_id)
-    required = tool.registered.requires or {}
+    required = required_capabilities(tool.registered, makes_tasks=exchange.makes_tasks)
     if not declared(required, exchange.route.metadata.client_capabilities):
         return missing_client_capability(required, request_id)
     if exchange.mirrors_params:
@@ -53,7 +57,10 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
         return results.call_tool(results.tool_error(str(error)), server_info())
-    return _submit(_submission(call, tool, exchange))
+    submission = _submission(call, tool, exchange)
+    if exchange.makes_tasks and tool.registered.task == TaskMode.ALWAYS:
+        return task_handles.submit(submission) or too_many(TOO_MANY_TASKS, request_id)
+    return _submit(submission)
 
 
 def _submit(submission: Submission) -> Request | Rejection:
@@ -67,8 +74,7 @@ def _submit(submission: Submission) -> Request | Rejection:
         return refuse(INVALID_REQUEST, "A request with this id is in flight in the session.", submission.jsonrpc_id)
     except sessions.TooManyCallsError:
         at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
-        message = f"The session has {at_most} calls in flight; wait for one to end."
-        return refuse(TOO_MANY_REQUESTS, message, submission.jsonrpc_id)
+        return too_many(f"The session has {at_most} calls in flight; wait for one to end.", submission.jsonrpc_id)
 
 
 def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission:

@@ -2,8 +2,8 @@
 
 Plain JSON while the call is quick and has nothing to tell; an event stream from its first notification or after
 `SSE_AFTER` on. A client that leaves cancels its call; one whose call was cancelled by others is told so. Where the call
-asks for input the response is over, and the row is not. Refuses to leave a row behind for what is refused, or one that
-works on when it ends early.
+asks for input, or becomes a task, the response is over, and the row is not. Refuses to leave a row behind for what is
+refused, or one that works on when it ends early.
 Source: 2026-07-28 server/tools, basic/patterns/progress, streamable-http "Cancellation".
 """
 
@@ -24,10 +24,12 @@ from mcp_app.models import Request
 from mcp_app.protocol import results
 from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, fail
 from mcp_app.protocol.requests import CallTool, read_call_tool
+from mcp_app.protocol.tasks import Task
 from mcp_app.states import Cause, Status
 from mcp_app.transport import call_admission, call_rounds
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.handover import Handover, created
 from mcp_app.transport.heartbeats import Heartbeat
 from mcp_app.transport.http import PeerGoneError
 from mcp_app.transport.request_state import RequestState
@@ -74,6 +76,7 @@ class CallStream:
             await self._wait_for(admitted)
 
     async def _wait_for(self, request: Request) -> None:
+        handover = Handover(self._exchange, request, self._began_at)
         told = CallNotifications(self._exchange.route)
         # Watched before it is published: the answer may come at once.
         watcher = self._exchange.server.tail.watch(request.pk, event_seq=request.event_seq, wants_events=told.wanted)
@@ -81,7 +84,7 @@ class CallStream:
         try:
             if await self._publish(request):
                 with beats as heartbeat:
-                    await self._follow(watcher, told, heartbeat)
+                    await self._follow(watcher, told, heartbeat, handover)
             else:
                 self._ended = True
                 await self._exchange.reject(fail(INTERNAL_ERROR, BROKER_UNREACHABLE, self._exchange.route.request_id))
@@ -102,11 +105,16 @@ class CallStream:
             return await self._exchange.server.rows.run(close) is None
         return True
 
-    async def _follow(self, watcher: Watcher, told: CallNotifications, heartbeat: Heartbeat) -> None:
+    async def _follow(
+        self, watcher: Watcher, told: CallNotifications, heartbeat: Heartbeat, handover: Handover
+    ) -> None:
         while True:
+            if not handover.wait and (task := await handover.take()) is not None:
+                await self._hand_over(task)
+                return
             if not heartbeat.wait and (beat := await heartbeat.take()) is not None:
                 await self._notify(beat)
-            observed = await self._next(watcher, heartbeat)
+            observed = await self._next(watcher, min(heartbeat.wait, handover.wait))
             if observed is None:
                 await self._break_silence()
                 continue
@@ -125,9 +133,9 @@ class CallStream:
         await self._answer(observed)
         return True
 
-    async def _next(self, watcher: Watcher, heartbeat: Heartbeat) -> Observed | None:
-        """What moved; None when the client must hear something first."""
-        wait = min(self._patience(), heartbeat.wait)
+    async def _next(self, watcher: Watcher, wait: float) -> Observed | None:
+        """What moved; None when the client must hear something first, or within `wait` seconds."""
+        wait = min(self._patience(), wait)
         try:
             async with asyncio.timeout(wait if wait < math.inf else None):
                 return await watcher.next()
@@ -150,7 +158,7 @@ class CallStream:
         await self._exchange.response.event(message)
 
     async def _break_silence(self) -> None:
-        """Unless it was a heartbeat that was waited for."""
+        """Unless it was a heartbeat or the hand-over that was waited for."""
         if self._patience():
             return
         if self._exchange.response.started:
@@ -165,7 +173,10 @@ class CallStream:
 
     async def _answer(self, observed: Observed) -> None:
         assert observed.result is not None, "an ended request has a result"
-        await self._exchange.complete(results.call_tool(observed.result, server_info()))
+        if observed.error is not None:
+            await self._exchange.reject(fail(**observed.error, request_id=self._exchange.route.request_id))
+        else:
+            await self._exchange.complete(results.call_tool(observed.result, server_info()))
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
 
@@ -174,6 +185,11 @@ class CallStream:
         state = RequestState(observed.request_id, observed.input_round)
         await self._exchange.complete(call_rounds.required(self._call, self._exchange, state, questions))
         self._ended = True
+
+    async def _hand_over(self, task: Task) -> None:
+        """The end of this request; its row goes on without it, whatever becomes of this connection."""
+        self._ended = True
+        await self._exchange.complete(created(task))
 
     async def _stored(self) -> Request | None:
         """This call's row, if it has one: also when it is only just being stored."""

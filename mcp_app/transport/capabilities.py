@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mcp_app.catalogue.prompts import registered_prompts
 from mcp_app.catalogue.resources import registered_resources
+from mcp_app.protocol.tasks import CAPABILITY
 
 _BEHIND: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -29,7 +30,7 @@ def server_capabilities() -> dict[str, Any]:
     """A ServerCapabilities object."""
     resources, prompts = registered_resources().values(), registered_prompts().values()
     # Log lines are delivered: on the stream of a call that asks for them with `logLevel`.
-    capabilities: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
+    capabilities: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}, **CAPABILITY}
     if resources:
         capabilities["resources"] = {"listChanged": True, "subscribe": True}
     if prompts:

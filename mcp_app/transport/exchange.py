@@ -14,6 +14,7 @@ from mcp_app.lifecycle.audit import SYSTEM, Actor
 from mcp_app.protocol.errors import Rejection, RequestId
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.jsonrpc import error_response
 from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.states import Cause
 from mcp_app.tracing import TOOL_ERROR, Span
@@ -27,6 +28,8 @@ class Exchange:
 
     mirrors_params: ClassVar[bool] = True
     """Whether its headers repeat what its params say."""
+    makes_tasks: ClassVar[bool] = True
+    """Whether its era knows calls that become tasks."""
 
     server: Server
     route: Route
@@ -48,8 +51,12 @@ class Exchange:
         return None
 
     async def reject(self, rejection: Rejection) -> None:
+        """Send an error: as the last message of a stream that was begun."""
         self.span.fail(str(rejection.code), rejection.message, code=rejection.code)
-        await self.response.reject(rejection)
+        if self.response.started:
+            await self.response.event(error_response(rejection), last=True)
+        else:
+            await self.response.reject(rejection)
 
     async def complete(self, result: Mapping[str, Any]) -> None:
         """Send the final response, in the form that was begun or else in the simplest that the client takes."""

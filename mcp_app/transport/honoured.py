@@ -19,12 +19,14 @@ from mcp_app.protocol.uris import is_uri
 from mcp_app.transport import author_code
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.exchange import Exchange
+from mcp_app.transport.task_notices import TaskNotices, watched_tasks
 
 
 @dataclass(slots=True)
 class Honoured:
     """The part of a filter that is served."""
 
+    tasks: TaskNotices
     filter: dict[str, Any] = field(default_factory=dict)
     """As it is acknowledged."""
     notifications: dict[str, Callable[[RequestId], dict[str, Any]]] = field(default_factory=dict)
@@ -33,7 +35,12 @@ class Honoured:
 
 async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
     """Decide for one subscription. Resources are looked up by authors' code, in a thread."""
-    honoured, delivered = Honoured(), server_capabilities()
+    notices = await watched_tasks(exchange)
+    if isinstance(notices, Rejection):
+        return notices
+    honoured, delivered = Honoured(notices), server_capabilities()
+    if notices.task_ids:
+        honoured.filter["taskIds"] = notices.task_ids
     lists = {
         changes.TOOLS: chosen.tools_list_changed,
         changes.PROMPTS: chosen.prompts_list_changed,

@@ -5,9 +5,11 @@ Refuses to send on the stream what was not asked for and acknowledged. Source: 2
 
 import asyncio
 import time
+from collections.abc import Collection
 from typing import Final
 
 from mcp_app.conf import settings
+from mcp_app.lifecycle.observation import Subject
 from mcp_app.protocol import notifications, results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import read_listen
@@ -36,14 +38,16 @@ class ListenStream:
             self._listener.end()
 
     async def run(self) -> None:
-        if not self._honoured.notifications:
+        subjects: tuple[Subject, ...] = (*self._honoured.notifications, *self._honoured.tasks.subjects)
+        if not subjects:
             await self._acknowledge()
             await self._close()
             return
         # Registered before it is acknowledged: a change in between is told, not lost.
-        self._listener = await self._exchange.server.tail.listen(tuple(self._honoured.notifications))
+        self._listener = await self._exchange.server.tail.listen(subjects)
         try:
             await self._acknowledge()
+            await self._tell_tasks(self._honoured.tasks.subjects)
             while not self._ended:
                 await self._tell_next_changes(self._listener)
         finally:
@@ -64,6 +68,11 @@ class ListenStream:
         for subject, notification in self._honoured.notifications.items():
             if subject in changed:
                 await response.event(notification(self._id))
+        await self._tell_tasks(changed)
+
+    async def _tell_tasks(self, changed: Collection[Subject]) -> None:
+        for notification in await self._honoured.tasks.of(changed):
+            await self._exchange.response.event(notification)
 
     async def _acknowledge(self) -> None:
         await self._exchange.response.start_events()
@@ -73,9 +82,9 @@ class ListenStream:
         await self._exchange.complete(results.listen_closed(self._id, server_info()))
 
 
-async def burst(listener: Listener) -> set[str]:
+async def burst(listener: Listener) -> set[Subject]:
     """Let a burst of changes pass, and say what they changed: clients answer each notification by asking again."""
-    changes: set[str] = set()
+    changes: set[Subject] = set()
     began_at = time.monotonic()
     while not listener.ended and time.monotonic() - began_at < MAX_BURST_SECONDS:
         await asyncio.sleep(QUIET_SECONDS)

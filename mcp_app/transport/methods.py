@@ -13,7 +13,7 @@ from mcp_app.conf import settings
 from mcp_app.protocol import results
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail, method_not_found
 from mcp_app.protocol.requests import read_list_page
-from mcp_app.transport import call_stream, listen_stream, reads, spans
+from mcp_app.transport import call_stream, listen_stream, reads, spans, task_methods
 from mcp_app.transport.capabilities import is_delivered, server_capabilities
 from mcp_app.transport.exchange import Exchange, server_info
 
@@ -64,6 +64,9 @@ HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingPr
         "prompts/get": reads.get_prompt,
         "completion/complete": reads.complete,
         "subscriptions/listen": listen_stream.serve,
+        "tasks/get": task_methods.get,
+        "tasks/update": task_methods.update,
+        "tasks/cancel": task_methods.cancel,
     }
 )
 

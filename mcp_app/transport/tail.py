@@ -12,7 +12,7 @@ from uuid import UUID
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle import observation
-from mcp_app.lifecycle.observation import Observed, Watch
+from mcp_app.lifecycle.observation import Observed, Subject, Watch
 from mcp_app.transport.hints import Hints
 from mcp_app.transport.threads import Threads
 from mcp_app.transport.upkeep import Upkeep
@@ -75,16 +75,16 @@ class Watcher:
 
 
 class Listener:
-    """One client's wait for changes of some subjects (`ChangeVersion`), from the versions at registration on."""
+    """One client's wait for changes of some subjects (`observation.Subject`), from the versions at registration on."""
 
-    def __init__(self, tail: "Tail", known: Mapping[str, int]) -> None:
+    def __init__(self, tail: "Tail", known: Mapping[Subject, int]) -> None:
         self.known = dict(known)
         self.ended = False
         self._tail = tail
-        self._changed: set[str] = set()
+        self._changed: set[Subject] = set()
         self._moved = asyncio.Event()
 
-    def compare(self, current: Mapping[str, int]) -> None:
+    def compare(self, current: Mapping[Subject, int]) -> None:
         changed = {subject for subject, version in self.known.items() if current.get(subject, 0) != version}
         if changed:
             self.known.update({subject: current.get(subject, 0) for subject in changed})
@@ -96,12 +96,12 @@ class Listener:
         self.ended = True
         self._moved.set()
 
-    async def next(self) -> set[str]:
+    async def next(self) -> set[Subject]:
         """The subjects that changed since the last time, once any has, however often each did; none once it ended."""
         await self._moved.wait()
         return self.take()
 
-    def take(self) -> set[str]:
+    def take(self) -> set[Subject]:
         """As `next`, without waiting; maybe none."""
         changed, self._changed = self._changed, set()
         if not self.ended:
@@ -139,7 +139,7 @@ class Tail:
         self._begin()
         return watcher
 
-    async def listen(self, subjects: tuple[str, ...]) -> Listener:
+    async def listen(self, subjects: tuple[Subject, ...]) -> Listener:
         """Wait for changes that are committed from now on. Raises django.db.Error."""
         known = await self._rows.run(observation.versions, subjects)
         listener = Listener(self, {subject: known.get(subject, 0) for subject in subjects})

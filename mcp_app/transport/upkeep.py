@@ -26,12 +26,18 @@ class Upkeep:
         self._rows = rows
         self._background = background
         self._beaten_at = float("-inf")
+        self._supervised_at = float("-inf")
         self._tasks: list[asyncio.Task[None]] = []
 
     async def vouch(self) -> None:
         """Make sure that this process counts as alive: before a row names it. Raises django.db.Error."""
         if time.monotonic() - self._beaten_at > settings.LOST_AFTER / 2:
             await self._beat()
+
+    async def supervise(self) -> None:
+        """Supervise now, unless that was done lately: for clients that ask for their calls instead of waiting here."""
+        if time.monotonic() - self._supervised_at > settings.SUPERVISION_INTERVAL:
+            await self._supervise()
 
     def begin(self) -> None:
         if not self._tasks:
@@ -52,6 +58,7 @@ class Upkeep:
         self._beaten_at = began_at
 
     async def _supervise(self) -> None:
+        self._supervised_at = time.monotonic()
         await self._background.run(supervision.supervise)
 
     def _until_beat(self) -> float:

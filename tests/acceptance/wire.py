@@ -47,7 +47,7 @@ def text(result: Mapping[str, Any]) -> str:
 
 def _name(params: Mapping[str, Any]) -> str | None:
     """What `Mcp-Name` mirrors."""
-    return params.get("name", params.get("uri"))
+    return next((params[member] for member in ("name", "uri", "taskId") if member in params), None)
 
 
 class Connection:

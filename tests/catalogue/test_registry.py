@@ -13,7 +13,7 @@ from django.test import override_settings
 from mcp_app.catalogue import declaration
 from mcp_app.catalogue.errors import InvalidTool
 from mcp_app.catalogue.registry import registered_tools, tool
-from mcp_app.states import CancelPolicy
+from mcp_app.states import CancelPolicy, TaskMode
 
 
 def test_decorated_function_stays_a_plain_function() -> None:
@@ -42,6 +42,8 @@ def test_options_are_kept() -> None:
         hard_grace=2.5,
         time_limit=60,
         queue="slow",
+        task=TaskMode.WHEN_SLOW,
+        task_after=1.5,
         annotations=mcp_types.ToolAnnotations(read_only_hint=True),
         icons=[icon],
         requires={"sampling": {}},
@@ -53,6 +55,7 @@ def test_options_are_kept() -> None:
     assert (kept.title, kept.description) == ("A tool", "Does it.")
     assert (kept.cancel_policy, kept.queue) == (CancelPolicy.COOPERATIVE, "slow")
     assert (kept.cooperative_grace, kept.hard_grace, kept.time_limit) == (0, 2.5, 60)
+    assert (kept.task, kept.task_after) == (TaskMode.WHEN_SLOW, 1.5)
     assert kept.requires == {"sampling": {}}
     assert kept.location.startswith("tests.catalogue.test_registry.")
     assert kept.wire_members == {
@@ -97,6 +100,8 @@ def test_names_are_case_sensitive_and_may_be_128_long() -> None:
         ({"time_limit": 0}, "time_limit"),
         ({"time_limit": float("nan")}, "time_limit"),
         ({"queue": "a b"}, "queue"),
+        ({"task": "sometimes"}, "sometimes"),
+        ({"task_after": -1}, "task_after"),
         ({"cancel": "sometimes"}, "sometimes"),
         ({"annotations": {"readOnlyHint": True}}, "ToolAnnotations"),
         ({"requires": {"sampling": "yes"}}, "sampling"),

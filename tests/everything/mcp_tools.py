@@ -5,6 +5,7 @@ from tests.everything import (
     conformance_input,
     conformance_prompts,
     conformance_resources,
+    conformance_tasks,
     conformance_tools,
     measuring_tools,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "conformance_input",
     "conformance_prompts",
     "conformance_resources",
+    "conformance_tasks",
     "conformance_tools",
     "measuring_tools",
 ]

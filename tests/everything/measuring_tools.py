@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.db import transaction as transactions
 
 from mcp_app.resources import notify_resource_updated, notify_resources_list_changed, resource
-from mcp_app.tools import CancelPolicy, ToolContext, ToolError, tool
+from mcp_app.tools import CancelPolicy, TaskMode, ToolContext, ToolError, tool
 from tests.everything import generations, gil
 from tests.everything.changes import change_tools
 from tests.everything.models import LockedRow
@@ -54,6 +54,12 @@ async def sleep(seconds: float, path: str, step: float = 0.1) -> str:
 @tool(**INTERRUPTED)
 def sleep_sync(seconds: float, path: str, step: float = 0.1) -> str:
     """Append a line to the file at each step, blocking."""
+    return _step_through(Steps(path, seconds, step))
+
+
+@tool(task=TaskMode.ALWAYS, **INTERRUPTED)
+def step_as_task(seconds: float, path: str, step: float = 0.1) -> str:
+    """Append a line to the file at each step, blocking, as a task."""
     return _step_through(Steps(path, seconds, step))
 
 

@@ -17,7 +17,7 @@ METHODS = {
 
 
 def test_each_capability_is_advertised_where_something_of_its_kind_is_offered() -> None:
-    assert result_of("server/discover")["capabilities"].keys() == {"tools", "logging"}
+    assert result_of("server/discover")["capabilities"].keys() == {"tools", "logging", "extensions"}
     resource("x://{a}")(lambda a: a)
     prompt(name="p")(lambda a: a)
     capabilities = result_of("server/discover")["capabilities"]

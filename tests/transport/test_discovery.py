@@ -7,7 +7,8 @@ def test_discovery_names_versions_capabilities_and_hints() -> None:
     async def scenario() -> None:
         result = (await (await post(message("server/discover"))).json())["result"]
         assert result["supportedVersions"] == ["2026-07-28"]
-        assert result["capabilities"] == {"tools": {"listChanged": True}, "logging": {}}
+        extensions = {"io.modelcontextprotocol/tasks": {}}
+        assert result["capabilities"] == {"tools": {"listChanged": True}, "logging": {}, "extensions": extensions}
         assert result["cacheScope"] == "public"
         assert result["ttlMs"] >= 0
         assert result["_meta"][META + "serverInfo"]["name"] == "mcpsite"

@@ -71,6 +71,9 @@ class Worker:
         result = {"content": [{"type": "text", "text": text}]} if status == Status.COMPLETED else None
         return await in_thread(transitions.finish, request_id, status, worker=self.identity.boot_id, result=result)
 
+    async def fail(self, request_id: UUID, error: dict[str, Any]) -> Status | None:
+        return await in_thread(transitions.finish, request_id, Status.FAILED, worker=self.identity.boot_id, error=error)
+
 
 async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return await asyncio.to_thread(function, *args, **kwargs)

@@ -26,6 +26,7 @@ from mcp_app.transport import call_stream
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
 from mcp_app.transport.exchange import server_info
+from mcp_app.transport.handover import Handover
 from mcp_app.transport.http import PeerGoneError
 from mcp_app.transport.legacy.exchange import LegacyExchange, Peer
 from mcp_app.transport.tail import TakenOverError
@@ -172,7 +173,7 @@ class ResumedCall(SessionCall):
         server.tail.look()
         try:
             with server.heartbeats.of(row.pk, since=self._began_at, wanted=told.wants_heartbeat) as heartbeat:
-                await self._follow(watcher, told, heartbeat)
+                await self._follow(watcher, told, heartbeat, Handover(self._exchange, row, self._began_at))
         finally:
             watcher.close()
 

@@ -47,6 +47,7 @@ class LegacyExchange(Exchange):
     """A legacy request on its way to its response."""
 
     mirrors_params: ClassVar[bool] = False
+    makes_tasks: ClassVar[bool] = False
 
     peer: Peer
     revision: Revision

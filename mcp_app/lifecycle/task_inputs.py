@@ -1,0 +1,50 @@
+"""What a task asks of its client, and its answers: by keys that are each used for one question only.
+
+A tool may ask under the same key again, when an answer did not fit; then the key shown carries the round's number. What
+is answered in part goes on being asked, in the same round. Refuses to know what a question means, as `input_rounds`.
+Source: ext-tasks specification/draft/tasks "Task Update Requests".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from mcp_app.lifecycle import events, input_rounds, transitions
+from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.locks import transactional
+from mcp_app.models import Request
+from mcp_app.states import EventKind, Status
+
+
+def outstanding(row: Request) -> dict[str, Any]:
+    """What is asked now: an InputRequests object by the keys that are shown."""
+    return {key: row.questions[question] for key, question in keys(row).items()}
+
+
+def keys(row: Request) -> dict[str, str]:
+    """The key shown for each question that is asked now, and the key that the tool has for it."""
+    return {
+        f"{question}~{row.input_round}" if question in row.answers else question: question for question in row.questions
+    }
+
+
+@transactional
+def answer(request_id: UUID, number: int, answers: Mapping[str, Any]) -> Request | None:
+    """Take answers to questions of round `number`, by the tool's keys; what is not asked any more is passed over.
+
+    The request as it is now: QUEUED once everything is answered, and then to be published. None when nothing was taken.
+    """
+    row = Request.objects.select_for_update().filter(pk=request_id, status=Status.INPUT_REQUIRED).first()
+    if row is None or row.input_round != number:
+        return None
+    taken = {key: value for key, value in answers.items() if key in row.questions}
+    left = {key: question for key, question in row.questions.items() if key not in taken}
+    columns: dict[str, Any] = {"answers": {**row.answers, **events.storable(taken)}, "questions": left}
+    if not left:
+        columns |= input_rounds.queued_again()
+    told = [Event(EventKind.INPUT, {"answered": taken})]
+    following = Status.INPUT_REQUIRED if left else Status.QUEUED
+    if not taken or not transitions.move(row, following, told, **columns):
+        return None
+    row.refresh_from_db()
+    return row

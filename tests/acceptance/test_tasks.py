@@ -1,0 +1,102 @@
+"""Tasks: work that its client does not wait for outlives connections and servers, and stops when it is told to."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.inspector import Row
+from tests.acceptance.situations import LONG, STEP
+from tests.acceptance.stack import Server, Stack
+from tests.acceptance.test_disconnect import assert_stopped
+from tests.acceptance.waiting import eventually
+from tests.acceptance.wire import META, Connection, message, text
+
+KNOWS = {META + "clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}}}
+BEYOND_LOST = 6.0
+"""Seconds of work: longer than until a silent server's requests are cancelled."""
+PATIENCE = 30.0
+
+
+def create(stack: Stack, tool: str, server: Server | None = None, **arguments: Any) -> tuple[str, Row, Connection]:
+    """A new task's id, its row, and the connection on which it was made."""
+    connection = stack.post(message("tools/call", meta=KNOWS, name=tool, arguments=arguments), server=server)
+    created = connection.result()
+    assert created["resultType"] == "task", created
+    return created["taskId"], stack.row(connection), connection
+
+
+def ask(stack: Stack, method: str, task_id: str, server: Server | None = None, **params: Any) -> dict[str, Any]:
+    return stack.post(message(method, meta=KNOWS, taskId=task_id, **params), server=server).result()
+
+
+def ended(stack: Stack, task_id: str, server: Server | None = None) -> dict[str, Any]:
+    """The task, waited for until it has ended."""
+
+    def found() -> dict[str, Any] | None:
+        task = ask(stack, "tasks/get", task_id, server)
+        return task if task["status"] not in ("working", "input_required") else None
+
+    task = eventually(found, f"task {task_id} ends", PATIENCE)
+    assert task is not None
+    return task
+
+
+def test_a_task_goes_on_when_its_client_is_gone(stack: Stack, steps: Path) -> None:
+    task_id, row, connection = create(stack, "step_as_task", seconds=1.0, path=str(steps), step=STEP)
+    connection.reset()
+    done = ended(stack, task_id)
+    assert text(done["result"]) == f"{round(1.0 / STEP)} steps"
+    assert stack.ask("request", id=row.id)["attempts"] == []
+
+
+def test_a_task_survives_the_restart_and_the_death_of_the_server_that_made_it(stack: Stack, tmp_path: Path) -> None:
+    extra = stack.start_extra_servers()
+    made = [
+        create(stack, "step_as_task", server, seconds=BEYOND_LOST, path=str(tmp_path / f"{number}"), step=STEP)[0]
+        for number, server in enumerate(extra)
+    ]
+    extra[0].stop()
+    for server in extra[1:]:
+        server.program.kill()
+    restarted = stack.start_embedded("--no-worker")
+    for task_id in made:
+        assert text(ended(stack, task_id, restarted)["result"]) == f"{round(BEYOND_LOST / STEP)} steps"
+    restarted.stop()
+
+
+def test_tasks_cancel_through_another_server_stops_the_work(stack: Stack, steps: Path) -> None:
+    task_id, row, connection = create(stack, "step_as_task", stack.servers[0], seconds=LONG, path=str(steps), step=STEP)
+    eventually(steps.exists, "the task takes a step")
+    assert ask(stack, "tasks/get", task_id)["status"] == "working"
+    acknowledged = ask(stack, "tasks/cancel", task_id, stack.servers[-1])
+    assert acknowledged.keys() == {"resultType", "_meta"}
+    assert ended(stack, task_id)["status"] == "cancelled"
+    stopped = stack.ended(connection)
+    assert_stopped(stopped, steps)
+    assert (stopped.id, stopped.cancel_cause) == (row.id, "client")
+    assert [attempt.outcome for attempt in stopped.attempts] == ["accepted"]
+
+
+def test_a_listener_on_another_server_is_told_of_each_change_and_the_input_is_brought_to_it(stack: Stack) -> None:
+    first, last = stack.servers[0], stack.servers[-1]
+    task_id, _, _ = create(stack, "confirm_delete", first, filename="a.txt")
+    listening = stack.post(
+        message("subscriptions/listen", meta=KNOWS, notifications={"taskIds": [task_id]}), server=last
+    )
+    heard = listening.messages()
+    assert next(heard)["params"]["notifications"] == {"taskIds": [task_id]}
+    asking = next(told for told in heard if told["params"]["status"] == "input_required")
+    assert asking["method"] == "notifications/tasks"
+    [key] = asking["params"]["inputRequests"]
+    answers = {key: {"action": "accept", "content": {"confirm": True}}}
+    ask(stack, "tasks/update", task_id, last, inputResponses=answers)
+    done = next(told["params"] for told in heard if told["params"]["status"] == "completed")
+    assert text(done["result"]) == "a.txt: accept"
+    assert ask(stack, "tasks/get", task_id, first)["result"] == done["result"]
+
+
+def test_a_protocol_error_of_a_tool_fails_its_task(stack: Stack) -> None:
+    task_id, _, _ = create(stack, "protocol_error_job")
+    failed = ended(stack, task_id)
+    assert (failed["status"], failed["error"]) == (
+        *("failed", {"code": -32603, "message": "The job cannot be served."}),
+    )

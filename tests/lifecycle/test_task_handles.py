@@ -1,0 +1,157 @@
+"""Handles on requests (ext-tasks): who gets one, what it outlives, how long it is good; the keys of its questions."""
+
+import pytest
+from django.db.models.functions import Now
+
+from mcp_app.lifecycle import input_rounds, supervision, task_handles, task_inputs, transitions, wakeups
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.models import Process, Request
+from mcp_app.states import OPEN, EventKind, ProcessRole, Status
+from tests.lifecycle import rows
+from tests.lifecycle.racing import race
+
+AGE = {"age": {"method": "elicitation/create", "params": {"message": "Your age?"}}}
+FORTY = {"action": "accept", "content": {"age": 40}}
+
+
+def task(**changes) -> Request:
+    row = task_handles.submit(rows.submission(**changes))
+    assert row is not None
+    return row
+
+
+def running_task(worker, **changes) -> Request:
+    row = task(**changes)
+    assert transitions.claim(row.pk, worker=worker, pid=1)
+    return rows.fresh(row)
+
+
+def asking_task(worker, questions=rows.QUESTIONS) -> Request:
+    row = running_task(worker)
+    assert input_rounds.ask(row.pk, questions, worker=worker) == Status.INPUT_REQUIRED
+    return rows.fresh(row)
+
+
+def find(row: Request, principal=rows.OWNER) -> Request | None:
+    return task_handles.find(str(row.task_handle), principal)
+
+
+def test_a_task_is_stored_with_a_handle_that_is_not_its_id(server):
+    row = task(server=server)
+    assert row.status == Status.QUEUED
+    assert row.task_handle is not None
+    assert row.task_handle != row.pk
+    assert row.server is None
+    assert rows.story(row)[-1][0] == EventKind.NOTE
+    assert rows.numbers(row) == [1, 2]
+    assert find(row) == row
+
+
+def test_handles_are_found_by_their_owner_alone_and_until_they_expire():
+    row = task()
+    assert find(row, rows.STRANGER) is None
+    assert task_handles.find(str(row.pk), rows.OWNER) is None
+    Request.objects.filter(pk=row.pk).update(task_expires_at=Now())
+    assert find(row) is None
+    assert task_handles.read([row.pk]) == {}
+    Request.objects.filter(pk=row.pk).update(task_expires_at=None)
+    assert find(row) == row
+    assert task_handles.read([row.pk])[row.pk].ttl_ms is None
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_request_that_is_handed_over_outlives_its_server(worker, claimed):
+    dead = Identity(ProcessRole.SERVER).boot_id
+    row = rows.running(worker, server=dead) if claimed else rows.queued(server=dead)
+    other = rows.queued(server=dead)
+    assert task_handles.hand_over(row.pk).server is None
+    Request.objects.update(queued_at="2020-01-01T00:00:00Z")
+    supervision.cancel_requests_of_silent_servers()
+    assert rows.fresh(row).cancel_requested_at is None
+    assert rows.fresh(other).status == Status.CANCELLED
+
+
+def test_what_has_ended_asks_or_is_to_stop_is_not_handed_over(worker):
+    ended = rows.running(worker)
+    transitions.finish(ended.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    for row in (ended, rows.asking(worker), rows.stopping(worker)):
+        before = rows.everything(row)
+        assert task_handles.hand_over(row.pk) is None
+        assert rows.everything(row) == before
+
+
+def test_a_hand_over_and_an_end_that_race_leave_one_story(worker):
+    row = rows.running(worker)
+    handed, finished = race(
+        lambda: task_handles.hand_over(row.pk),
+        lambda: transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT),
+    )
+    assert finished == Status.COMPLETED
+    assert (rows.fresh(row).task_handle is not None) == (handed is not None)
+    assert rows.numbers(row) == list(range(1, rows.fresh(row).event_seq + 1))
+
+
+def test_a_caller_has_only_so_many_open_tasks(worker, configure):
+    configure(MAX_OPEN_TASKS_PER_PRINCIPAL=2)
+    first, _ = running_task(worker), task()
+    assert task_handles.submit(rows.submission()) is None
+    assert Request.objects.filter(status__in=OPEN).count() == 2
+    waiting = rows.queued()
+    assert task_handles.hand_over(waiting.pk) is None
+    assert task_handles.submit(rows.submission(principal=rows.STRANGER)) is not None
+    transitions.finish(first.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    assert task_handles.hand_over(waiting.pk) is not None
+
+
+def test_every_server_is_woken_for_a_task(worker, server, monkeypatch):
+    woken = []
+    monkeypatch.setattr(wakeups, "wake_server", woken.append)
+    alive = set(Process.objects.filter(role=ProcessRole.SERVER).values_list("pk", flat=True))
+    row = running_task(worker, server=server)
+    woken.clear()
+    transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    assert set(woken) == alive == {server}
+
+
+def test_a_key_is_kept_while_its_question_is_open_and_never_used_for_another(worker):
+    row = asking_task(worker, {**rows.QUESTIONS, **AGE})
+    assert task_inputs.keys(row) == {"name": "name", "age": "age"}
+    row = task_inputs.answer(row.pk, row.input_round, {"age": FORTY})
+    assert task_inputs.outstanding(row) == rows.QUESTIONS
+    row = task_inputs.answer(row.pk, row.input_round, rows.ADA_SAYS)
+    assert row.status == Status.QUEUED
+    assert transitions.claim(row.pk, worker=worker, pid=1)
+    input_rounds.ask(row.pk, {**AGE}, worker=worker)
+    row = rows.fresh(row)
+    [key] = task_inputs.outstanding(row)
+    assert key not in {"name", "age"}
+    assert task_inputs.keys(row) == {key: "age"}
+
+
+def test_answers_of_two_clients_at_once_are_both_taken(worker):
+    row = asking_task(worker, {**rows.QUESTIONS, **AGE})
+    race(
+        lambda: task_inputs.answer(row.pk, 1, rows.ADA_SAYS),
+        lambda: task_inputs.answer(row.pk, 1, {"age": FORTY}),
+    )
+    row = rows.fresh(row)
+    assert (row.status, row.answers) == (Status.QUEUED, {**rows.ADA_SAYS, "age": FORTY})
+
+
+def test_an_answer_of_an_earlier_round_or_to_nothing_changes_nothing(worker):
+    row = asking_task(worker)
+    before = rows.everything(row)
+    assert task_inputs.answer(row.pk, 0, rows.ADA_SAYS) is None
+    assert task_inputs.answer(row.pk, 1, {"age": FORTY}) is None
+    assert rows.everything(row) == before
+    assert task_inputs.answer(row.pk, 1, rows.ADA_SAYS) is not None
+    assert task_inputs.answer(row.pk, 1, {"name": {"action": "decline"}}) is None
+    assert rows.fresh(row).answers == rows.ADA_SAYS
+
+
+def test_an_answered_task_that_nobody_published_is_found_by_supervision(worker, monkeypatch):
+    row = asking_task(worker)
+    assert task_inputs.answer(row.pk, 1, rows.ADA_SAYS).published_at is None
+    Request.objects.update(queued_at="2020-01-01T00:00:00Z")
+    supervision.republish_unclaimed_requests()
+    assert rows.fresh(row).published_at is not None
