@@ -83,26 +83,26 @@ def _check_version(headers: Headers, request: Request) -> Rejection | None:
         return mismatch(header.reason, request.request_id)
     metadata = raw_metadata(request)
     if decide_era(header, PROTOCOL_VERSION_KEY in metadata) is Era.LEGACY:
-        return _refuse_legacy(header, request)
+        return refuse_legacy(header, request)
     refusal = check_version_header(header, metadata.get(PROTOCOL_VERSION_KEY), request.request_id)
     if refusal is not None:
         return refusal
     if header is not None and header not in SUPPORTED_VERSIONS:
-        return _unsupported(f"Protocol version {clip(header)!r} is not supported.", header, request.request_id)
+        return unsupported(f"Protocol version {clip(header)!r} is not supported.", header, request.request_id)
     return None
 
 
-def _refuse_legacy(header: str | None, request: Request) -> Rejection:
+def refuse_legacy(header: str | None, request: Request) -> Rejection:
     """Name the versions served: it may be all that an old client can show its user (basic/versioning)."""
     asked = request.params.get("protocolVersion") if request.method == "initialize" else None
     requested = asked if isinstance(asked, str) else header or ASSUMED_LEGACY
-    return _unsupported(
+    return unsupported(
         f"This server speaks MCP {MODERN}, without an initialize handshake; use a client that does.",
         requested,
         request.request_id,
     )
 
 
-def _unsupported(message: str, requested: str, request_id: RequestId) -> Rejection:
+def unsupported(message: str, requested: str, request_id: RequestId) -> Rejection:
     data = {"supported": list(SUPPORTED_VERSIONS), "requested": requested}
     return refuse(UNSUPPORTED_VERSION, message, request_id, data=data)

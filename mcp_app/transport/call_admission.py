@@ -28,9 +28,10 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
     required = tool.registered.requires or {}
     if not _declared(required, exchange.route.metadata.client_capabilities):
         return missing_client_capability(required, request_id)
-    refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
-    if refusal is not None:
-        return refusal
+    if exchange.mirrors_params:
+        refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
+        if refusal is not None:
+            return refusal
     try:
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:

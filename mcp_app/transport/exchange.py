@@ -5,7 +5,7 @@ Refuses to know any method.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
@@ -16,7 +16,7 @@ from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.states import Cause
 from mcp_app.tracing import TOOL_ERROR, Span
-from mcp_app.transport.http import Response
+from mcp_app.transport.responder import Responder
 from mcp_app.transport.server import Server
 
 
@@ -24,14 +24,21 @@ from mcp_app.transport.server import Server
 class Exchange:
     """A request on its way to its response."""
 
+    mirrors_params: ClassVar[bool] = True
+    """Whether its headers repeat what its params say."""
+
     server: Server
     route: Route
     headers: Headers
     principal: Principal
     remote_address: str
-    response: Response
+    response: Responder
     disconnected: bool = False
     """Says, to a handler that is being cancelled, whether the client left or the server process ends."""
+    cancelled: bool = False
+    """Says so as well: whether the client asked for it, by `notifications/cancelled`."""
+    reason: str = ""
+    """Why it asked, in its own words."""
     span: Span = field(default_factory=Span)
 
     async def reject(self, rejection: Rejection) -> None:
@@ -52,6 +59,8 @@ class Exchange:
 
     def interruption(self) -> tuple[Cause, Actor]:
         """Why the handler is being cancelled, and whose doing it is."""
+        if self.cancelled:
+            return Cause.CLIENT, Actor(self.principal.label, self.remote_address)
         if self.disconnected:
             return Cause.DISCONNECT, Actor(self.principal.label, self.remote_address)
         return Cause.SHUTDOWN, SYSTEM
