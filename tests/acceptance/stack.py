@@ -181,9 +181,9 @@ class Stack:
             program.wait()
         self.inspector.reap()
 
-    def await_no_process(self, within: float = 5.0) -> None:
+    def await_no_process(self, within: float = 5.0, *, spare: frozenset[int] = frozenset()) -> None:
         def left() -> list[str]:
-            return [f"{pid} {programs.command_line(pid)}" for pid in programs.processes_of(self.data)]
+            return [f"{pid} {programs.command_line(pid)}" for pid in programs.processes_of(self.data) - spare]
 
         eventually(lambda: not left(), lambda: f"no process is left, but {left()}", within)
 

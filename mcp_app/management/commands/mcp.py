@@ -72,10 +72,10 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _stdio(self, **options: Any) -> None:
-        from mcp_app.management import streams
+        from mcp_app.transport.stdio import streams
 
         claimed = streams.claim()
-        # Not for the other commands: it loads an event loop. And after the claim, in case it prints.
+        # After the claim, in case it prints; and not for the other commands: it loads an event loop.
         from mcp_app.management.stdio import Options, serve
 
         concurrency = None if options["no_worker"] else options["concurrency"]

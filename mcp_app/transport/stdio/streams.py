@@ -7,6 +7,7 @@ reads standard input finds it empty. Refuses to let a child process inherit the 
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
@@ -19,8 +20,15 @@ class Streams:
     outgoing: int
 
 
+def claim_early() -> None:
+    """Claim them if this process is `manage.py mcp stdio`: a site's code may print while it is loaded."""
+    if sys.argv[1:3] == ["mcp", "stdio"]:
+        claim()
+
+
+@cache
 def claim() -> Streams:
-    """Take standard input and output for the protocol.
+    """Take standard input and output for the protocol; once, however often it is called.
 
     What was printed before and waits in `sys.stdout`'s buffer goes to standard error as well.
     """
