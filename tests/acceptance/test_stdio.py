@@ -23,14 +23,19 @@ from tests.everything.noise import NOISE
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Stack]:
     """A site whose data is new, with nothing running; whatever a test leaves running fails it."""
-    with closing(Stack(tmp_path, {"MCP_TEST_NOISE": "1"}, workers=0)) as stack:
+    with closing(Stack(tmp_path, {}, workers=0)) as stack:
         yield stack
+
+
+def noisily(site: Stack) -> dict[str, str]:
+    """The environment of a server whose site prints while it is loaded."""
+    return {**site.environment, "MCP_TEST_NOISE": "1"}
 
 
 @pytest.fixture
 def client(site: Stack) -> StdioClient:
     """A client for which everything has begun: its own worker has answered it."""
-    client = StdioClient(site.environment, site.data / "stdio.log")
+    client = StdioClient(noisily(site), site.data / "stdio.log")
     assert words_of(client, "echo", text="begun") == "begun"
     return client
 
@@ -59,7 +64,7 @@ def ended(site: Stack, request_id: str) -> Row:
 
 def await_no_process(site: Stack) -> None:
     """None but the one that reads the rows, if there is one already."""
-    spare = {site.inspector.pid} if "inspector" in vars(site) else set()
+    spare = {site.inspector.pid} if site.has_inspector else set()
     site.await_no_process(PATIENCE, spare=frozenset(spare))
 
 
@@ -70,7 +75,7 @@ def assert_work_stopped(steps: Path) -> None:
 
 
 def test_discover_needs_neither_tables_nor_a_worker(site: Stack) -> None:
-    client = StdioClient(site.environment, site.data / "stdio.log", "--no-worker")
+    client = StdioClient(noisily(site), site.data / "stdio.log", "--no-worker")
     message = wire.message("server/discover")
     client.send(message)
     assert client.result(message["id"])["supportedVersions"] == [wire.VERSION]
@@ -102,9 +107,8 @@ def test_two_calls_run_at_once_and_a_cancelled_one_is_stopped_and_silent(site: S
     assert (client.rest(), client.wait()) == ([], 0)
 
 
-@pytest.mark.parametrize("tool", ["sleep_sync", "spawn"])
-def test_the_end_of_input_stops_the_work_and_every_process(site: Stack, client: StdioClient, tool: str) -> None:
-    request_id, steps = begin(site, client, tool)
+def test_the_end_of_input_stops_the_work_and_every_process(site: Stack, client: StdioClient) -> None:
+    request_id, steps = begin(site, client, "spawn")
     client.close()
     assert (client.rest(), client.wait()) == ([], 0)
     await_no_process(site)
@@ -125,9 +129,8 @@ def test_sigterm_tells_the_client_how_its_call_ended(site: Stack, client: StdioC
     assert_work_stopped(steps)
 
 
-@pytest.mark.parametrize("tool", ["sleep_sync", "spawn"])
-def test_sigkill_leaves_no_process(site: Stack, client: StdioClient, tool: str) -> None:
-    _, steps = begin(site, client, tool)
+def test_sigkill_leaves_no_process(site: Stack, client: StdioClient) -> None:
+    _, steps = begin(site, client, "spawn")
     client.signal(signal.SIGKILL)
     assert client.wait() == -signal.SIGKILL
     await_no_process(site)
@@ -135,7 +138,7 @@ def test_sigkill_leaves_no_process(site: Stack, client: StdioClient, tool: str) 
 
 
 def test_a_living_worker_is_used_and_its_end_made_up_for(site: Stack, client: StdioClient) -> None:
-    other = StdioClient(site.environment, site.data / "other.log")
+    other = StdioClient(noisily(site), site.data / "other.log")
     assert words_of(other, "echo", text="borrowed") == "borrowed"
     assert len(site.workers()) == 1
     client.close()
@@ -146,7 +149,7 @@ def test_a_living_worker_is_used_and_its_end_made_up_for(site: Stack, client: St
 
 
 def test_the_official_client_discovers_lists_calls_follows_progress_and_cancels(site: Stack) -> None:
-    server = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], CONCURRENCY], env=site.environment, cwd=ROOT)
+    server = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], CONCURRENCY], env=noisily(site), cwd=ROOT)
     steps = site.data / "steps"
 
     async def scenario() -> None:
