@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from mcp_app.transport.stdio.writer import Writer
 logger = logging.getLogger(__name__)
 
 PARENT_POLL_SECONDS = 0.5
+PREPARING_ATTEMPTS = 10
+PREPARING_PAUSE = 1.0
 QUIT_STATUS = 130
 """The exit status of a server that was not given the time to end: the usual one after Ctrl-C."""
 NOT_READY = "This server cannot serve yet; what is to be done was said on its standard error."
@@ -102,7 +105,7 @@ class _Session:
     def _prepared(self) -> Principal:
         """Tables, the tools' rows, the caller. Raises NotPreparedError, UnknownUserError or django.db.Error."""
         try:
-            if applied := preparation.prepare_databases():
+            if applied := _prepare_databases():
                 self._say(f"Applied {applied} migrations to the embedded databases.")
             rows.sync()
             if self._options.username is None:
@@ -133,3 +136,15 @@ class _Session:
         with suppress(RuntimeError):  # the signal came while something was being written
             self._say("Stopped at once.")
         os._exit(QUIT_STATUS)  # not waiting for threads, which may be what hangs
+
+
+def _prepare_databases() -> int:
+    """As `preparation.prepare_databases`, tried again: of several clients that start at once, one makes each table."""
+    for _ in range(PREPARING_ATTEMPTS - 1):
+        try:
+            return preparation.prepare_databases()
+        except Error as error:
+            logger.info("the tables could not be made, trying again: %s", error)
+            connections.close_all()
+            time.sleep(PREPARING_PAUSE)
+    return preparation.prepare_databases()
