@@ -4,6 +4,11 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
+from mcp_app.transport.stdio.streams import claim_early
+
+# Before the apps after this one are loaded, and what any of them does when it is ready.
+claim_early()
+
 
 class MCPAppConfig(AppConfig):
     name = "mcp_app"

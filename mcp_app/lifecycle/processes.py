@@ -9,9 +9,11 @@ import uuid
 from dataclasses import dataclass, field
 from uuid import UUID
 
+import psutil
 from django.db.models import OuterRef, QuerySet
 from django.db.models.functions import Now
 
+from mcp_app.conf import settings
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Process
@@ -40,6 +42,18 @@ def beat(identity: Identity) -> None:
 def stop(identity: Identity) -> None:
     """Say that this process ends by itself."""
     Process.objects.filter(boot_id=identity.boot_id).update(stopped_at=Now())
+
+
+def any_alive(role: ProcessRole) -> bool:
+    """Whether a process of this kind lives; one of this host whose process id is gone does not, however fresh its word.
+
+    Raises django.db.Error.
+    """
+    heard_of = Process.objects.filter(
+        role=role, stopped_at__isnull=True, heartbeat_at__gte=from_now(-settings.LOST_AFTER)
+    )
+    here = socket.gethostname()
+    return any(host != here or psutil.pid_exists(pid) for host, pid in heard_of.values_list("hostname", "pid"))
 
 
 def heard(column: str, role: ProcessRole, *, within: float) -> QuerySet[Process]:

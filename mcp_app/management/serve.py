@@ -142,6 +142,7 @@ class _Site:
         endpoint = base + ENDPOINT_PATH
         self._say(welcome.addresses(endpoint, _admin_url(base), self._password))
         self._say(welcome.client_configuration(endpoint))
+        self._say(welcome.stdio_configuration())
         self._readiness.server_listens()
 
     async def _drain(self) -> None:

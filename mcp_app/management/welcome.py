@@ -1,8 +1,13 @@
 """What `mcp serve` tells whoever started it: addresses, client configuration to paste, a first call. Text only."""
 
 import json
+import shlex
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from django.conf import settings as django_settings
 
 from mcp_app.conf import settings
 from mcp_app.protocol.revisions import MODERN
@@ -35,6 +40,13 @@ def client_configuration(endpoint: str) -> str:
             f"curl           {curl(endpoint, 'tools/list')}",
         ]
     )
+
+
+def stdio_configuration() -> str:
+    """For clients that start a server of their own. It names paths of this machine: for its terminal only."""
+    program = str(Path(sys.argv[0]).resolve())
+    command = [sys.executable, program, "mcp", "stdio", f"--settings={django_settings.SETTINGS_MODULE}"]
+    return f"stdio          claude mcp add {settings.SERVER_NAME} -- {shlex.join(command)}"
 
 
 def curl(endpoint: str, method: str, params: Mapping[str, Any] | None = None) -> str:

@@ -100,10 +100,11 @@ def _check_version(headers: Headers, request: Request) -> Rejection | None:
     if (refusal := check_version_header(header, declared, request.request_id)) is not None:
         return refusal
     if header is not None and header not in SUPPORTED_VERSIONS:
-        return refuse(
-            UNSUPPORTED_VERSION,
-            f"Protocol version {clip(header)!r} is not supported.",
-            request.request_id,
-            data={"supported": list(SUPPORTED_VERSIONS), "requested": header},
-        )
+        return unsupported(f"Protocol version {clip(header)!r} is not supported.", header, request.request_id)
     return None
+
+
+def unsupported(message: str, requested: str, request_id: RequestId) -> Rejection:
+    """-32022, with the versions that are served."""
+    data = {"supported": list(SUPPORTED_VERSIONS), "requested": requested}
+    return refuse(UNSUPPORTED_VERSION, message, request_id, data=data)

@@ -47,5 +47,11 @@ def resource_updated(uri: str, subscription_id: RequestId) -> dict[str, Any]:
     return _subscribed("resources/updated", subscription_id, {"uri": uri})
 
 
+def listen_cancelled(subscription_id: RequestId) -> dict[str, Any]:
+    """On a channel that cannot be closed for one request: the server ends the subscription, whose result it has sent
+    (basic/patterns/cancellation)."""
+    return _subscribed("cancelled", subscription_id, {"requestId": subscription_id})
+
+
 def _subscribed(name: str, subscription_id: RequestId, params: Mapping[str, Any]) -> dict[str, Any]:
     return notification(f"notifications/{name}", {"_meta": {SUBSCRIPTION_ID: subscription_id}, **params})

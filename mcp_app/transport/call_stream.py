@@ -31,8 +31,8 @@ from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.exchange import Exchange, server_info
 from mcp_app.transport.handover import Handover, created
 from mcp_app.transport.heartbeats import Heartbeat
-from mcp_app.transport.http import PeerGoneError
 from mcp_app.transport.request_state import RequestState
+from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import Watcher
 
 logger = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class CallStream:
             await self._cancel(request, Cause.DISCONNECT, actor, str(error))
         elif isinstance(error, asyncio.CancelledError):
             cause, actor = self._exchange.interruption()
-            await self._cancel(request, cause, actor, "")
+            await self._cancel(request, cause, actor, self._exchange.reason)
         else:
             await self._cancel(request, Cause.LOST_SERVER, SYSTEM, "the server failed while the client waited")
 

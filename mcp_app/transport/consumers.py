@@ -13,24 +13,24 @@ from channels.consumer import AsyncConsumer
 from channels.exceptions import StopConsumer
 from channels.utils import await_many_dispatch
 from django.conf import settings as django_settings
-from django.db import Error as DatabaseError
 
 from mcp_app.auth.authentication import anonymous, authenticate
 from mcp_app.auth.connection import HeaderFields, HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import KIB, settings
 from mcp_app.protocol.connection import check_connection
-from mcp_app.protocol.errors import INTERNAL_ERROR, UNAVAILABLE, Rejection, body_too_large, refuse
+from mcp_app.protocol.errors import UNAVAILABLE, Rejection, body_too_large
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Notified, Route, classify
 from mcp_app.protocol.jsonrpc import Limits
 from mcp_app.protocol.legacy_inbound import LegacyPost
-from mcp_app.transport import methods
+from mcp_app.transport import failures, methods
 from mcp_app.transport.admission import RETRY_AFTER, shutting_down
 from mcp_app.transport.exchange import Exchange
-from mcp_app.transport.http import PeerGoneError, Response, Send
+from mcp_app.transport.http import Response, Send
 from mcp_app.transport.legacy import endpoint as legacy
 from mcp_app.transport.legacy.exchange import Peer
+from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server, current
 
 logger = logging.getLogger(__name__)
@@ -40,8 +40,6 @@ BODY_SECONDS = 60.0
 SMALL_BODY_BYTES = 64 * KIB
 """What is parsed on the event loop; a larger body is parsed in a thread."""
 LOOPBACK_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
-INTERNAL = "The server failed; its operator can find the details in the log."
-DATABASE_AWAY = "The server's database is not reachable; try again in a moment."
 WHO_ASKS_UNKNOWN = Rejection(
     UNAVAILABLE, "The server did not find out in time who asks; try again in a moment.", 503, headers=RETRY_AFTER
 )
@@ -153,12 +151,8 @@ class MCPConsumer(AsyncConsumer):
                 await self._serve(bytes(self._body))
         except PeerGoneError as error:
             logger.info("a response was not delivered: %s", error)
-        except DatabaseError:
-            logger.exception("the database failed a request")
-            await self._fail(Rejection(INTERNAL_ERROR, DATABASE_AWAY, 503, self._request_id, None, RETRY_AFTER))
-        except Exception:
-            logger.exception("a request failed inside the server")
-            await self._fail(refuse(INTERNAL_ERROR, INTERNAL, self._request_id))
+        except Exception as error:
+            await self._fail(failures.explain(error, self._request_id))
 
     async def _serve(self, body: bytes) -> None:
         server = current()

@@ -18,7 +18,7 @@ from mcp_app.protocol.jsonrpc import error_response
 from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.states import Cause
 from mcp_app.tracing import TOOL_ERROR, Span
-from mcp_app.transport.http import Response
+from mcp_app.transport.responder import Responder
 from mcp_app.transport.server import Server
 
 
@@ -36,9 +36,13 @@ class Exchange:
     headers: Headers
     principal: Principal
     remote_address: str
-    response: Response
+    response: Responder
     disconnected: bool = False
     """Says, to a handler that is being cancelled, whether the client left or the server process ends."""
+    cancelled: bool = False
+    """Says so as well: whether the client asked for it, by `notifications/cancelled`."""
+    reason: str = ""
+    """Why it asked, in its own words."""
     span: Span = field(default_factory=Span)
 
     @property
@@ -72,6 +76,8 @@ class Exchange:
 
     def interruption(self) -> tuple[Cause, Actor]:
         """Why the handler is being cancelled, and whose doing it is."""
+        if self.cancelled:
+            return Cause.CLIENT, Actor(self.principal.label, self.remote_address)
         if self.disconnected:
             return Cause.DISCONNECT, Actor(self.principal.label, self.remote_address)
         return Cause.SHUTDOWN, SYSTEM

@@ -13,19 +13,15 @@ from mcp_app.embedded.extensions import UNSENT_BYTES
 from mcp_app.protocol import sse
 from mcp_app.protocol.errors import HTTPFields, Rejection
 from mcp_app.protocol.jsonrpc import encode, error_response
-
-STALL_SECONDS = 30.0
-"""How long one write may wait for a peer that does not read."""
+from mcp_app.transport.responder import STALL_SECONDS, PeerGoneError
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class PeerGoneError(Exception):
-    """The peer left, or does not read: nothing more can be sent to it."""
-
-
 class Response:
     """The response to one request: exactly one of `json`, `reject`, `accepted` or an event stream."""
+
+    shared = False
 
     def __init__(self, send: Send, scope: Mapping[str, Any]) -> None:
         self._send_to_server = send

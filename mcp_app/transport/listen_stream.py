@@ -80,6 +80,8 @@ class ListenStream:
 
     async def _close(self) -> None:
         await self._exchange.complete(results.listen_closed(self._id, server_info()))
+        if self._exchange.response.shared:
+            await self._exchange.response.event(notifications.listen_cancelled(self._id))
 
 
 async def burst(listener: Listener) -> set[Subject]:

@@ -12,9 +12,11 @@ from typing import Final
 from mcp_app import tracing
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.transport.exchange import Exchange
-from mcp_app.transport.http import PeerGoneError
+from mcp_app.transport.responder import PeerGoneError
 
 UNKNOWN: Final = "_OTHER"
+HTTP: Final = MappingProxyType({"network.transport": "tcp", "network.protocol.name": "http"})
+PIPE: Final = MappingProxyType({"network.transport": "pipe"})
 TARGETS: Final = MappingProxyType(
     {
         "tools/call": ("gen_ai.tool.name", "name"),
@@ -50,8 +52,7 @@ def _attributes(exchange: Exchange, method: str) -> dict[str, str]:
         "mcp.method.name": method,
         "mcp.protocol.version": route.metadata.protocol_version,
         "jsonrpc.request.id": str(route.request_id),
-        "network.transport": "tcp",
-        "network.protocol.name": "http",
+        **(PIPE if exchange.response.shared else HTTP),
     }
     if exchange.remote_address:
         attributes["client.address"] = exchange.remote_address

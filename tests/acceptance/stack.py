@@ -58,6 +58,11 @@ class Stack:
     def inspector(self) -> Inspector:
         return Inspector(self.environment)
 
+    @property
+    def has_inspector(self) -> bool:
+        """Whether the rows were asked about: it starts with the first question."""
+        return "inspector" in vars(self)
+
     def start(self, *command: str) -> Program:
         self._programs.append(Program(command, self.environment, self.data / f"{len(self._programs)}.log"))
         return self._programs[-1]
@@ -167,7 +172,8 @@ class Stack:
                 server.stop()
             for worker in self.worker_programs:
                 assert worker.stop() == 0, worker.output()
-            self.inspector.close()
+            if self.has_inspector:
+                self.inspector.close()
             self.await_no_process()
         finally:
             programs.end_all(programs.processes_of(self.data))
@@ -179,11 +185,12 @@ class Stack:
         programs.end_all(programs.processes_of(self.data))
         for program in self._programs:
             program.wait()
-        self.inspector.reap()
+        if self.has_inspector:
+            self.inspector.reap()
 
-    def await_no_process(self, within: float = 5.0) -> None:
+    def await_no_process(self, within: float = 5.0, *, spare: frozenset[int] = frozenset()) -> None:
         def left() -> list[str]:
-            return [f"{pid} {programs.command_line(pid)}" for pid in programs.processes_of(self.data)]
+            return [f"{pid} {programs.command_line(pid)}" for pid in programs.processes_of(self.data) - spare]
 
         eventually(lambda: not left(), lambda: f"no process is left, but {left()}", within)
 

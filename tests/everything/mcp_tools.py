@@ -8,6 +8,7 @@ from tests.everything import (
     conformance_tasks,
     conformance_tools,
     measuring_tools,
+    noise,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "conformance_tasks",
     "conformance_tools",
     "measuring_tools",
+    "noise",
 ]

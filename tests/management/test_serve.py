@@ -15,7 +15,7 @@ from tests.management.conftest import SETTINGS, Served, manage, processes, read,
 
 Serve = Callable[..., Served]
 
-TITLES = ["MCP endpoint", "Admin", "Claude Code", "VS Code", "Cursor", "curl", "READY", "Stopping", "Stopped"]
+TITLES = ["MCP endpoint", "Admin", "Claude Code", "VS Code", "Cursor", "curl", "stdio", "READY", "Stopping", "Stopped"]
 
 
 def titles(served: Served) -> list[str]:

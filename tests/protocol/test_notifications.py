@@ -45,3 +45,8 @@ def test_the_messages_of_a_subscription_carry_its_id_with_its_type(subscription_
     for params in (first, params_of(changed, "notifications/tools/list_changed")):
         assert params["_meta"] == {SUBSCRIPTION_ID: subscription_id}
         assert type(params["_meta"][SUBSCRIPTION_ID]) is type(subscription_id)
+
+
+def test_the_end_of_a_subscription_names_its_request() -> None:
+    params = params_of(notifications.listen_cancelled(0), "notifications/cancelled")
+    assert params == {"requestId": 0, "_meta": {SUBSCRIPTION_ID: 0}}

@@ -25,6 +25,14 @@ class Command(BaseCommand):
         _add_concurrency(workers)
         workers.add_argument("--no-worker", action="store_true", help="workers are started elsewhere")
 
+        stdio = commands.add_parser(
+            "stdio", parents=[common], help="serve the client that starts this, on standard input and output"
+        )
+        stdio.add_argument("--user", metavar="USERNAME", help="the user of the site that tools see as the caller")
+        own = stdio.add_mutually_exclusive_group()
+        _add_concurrency(own)
+        own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
+
         work = commands.add_parser("worker", parents=[common], help="run a Celery worker for the tools")
         _add_concurrency(work)
         work.add_argument(
@@ -44,6 +52,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         {
             "serve": self._serve,
+            "stdio": self._stdio,
             "worker": self._worker,
             "cancel": self._cancel,
             "tools": self._tools,
@@ -61,6 +70,17 @@ class Command(BaseCommand):
             raise CommandError(f"{error}. Stop what uses it, or choose another with --port.") from error
         except (AddressRefusedError, preparation.NotPreparedError) as error:
             raise CommandError(str(error)) from error
+
+    def _stdio(self, **options: Any) -> None:
+        from mcp_app.transport.stdio import streams
+
+        claimed = streams.claim()
+        # After the claim, in case it prints; and not for the other commands: it loads an event loop.
+        from mcp_app.management.stdio import Options, serve
+
+        concurrency = None if options["no_worker"] else options["concurrency"]
+        if not serve(Options(concurrency, options["user"]), claimed, self._say_aside):
+            raise CommandError("The site could not serve; see above.")
 
     def _worker(self, **options: Any) -> None:
         _require_tables()
@@ -92,6 +112,10 @@ class Command(BaseCommand):
             self._say(f"{name:<{width}}  {_state(rows.get(name), registered=name in registered_tools())}")
         if not names:
             self._say("No tools. Decorate functions with @tool in an installed app's mcp_tools.py.")
+
+    def _say_aside(self, text: str) -> None:
+        self.stderr.write(text)
+        self.stderr.flush()
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)

@@ -27,8 +27,8 @@ from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
 from mcp_app.transport.exchange import server_info
 from mcp_app.transport.handover import Handover
-from mcp_app.transport.http import PeerGoneError
 from mcp_app.transport.legacy.exchange import LegacyExchange, Peer
+from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import TakenOverError
 
 
@@ -91,10 +91,10 @@ class SessionCall(CallStream):
             return
         await self._stream()
         self._carries_ids = True
-        await self._exchange.response.frame(legacy_sse.event(message, event_id))
+        await self._exchange.http.frame(legacy_sse.event(message, event_id))
 
     async def _stream(self) -> None:
-        response = self._exchange.response
+        response = self._exchange.http
         if response.started:
             return
         await super()._stream()
@@ -111,7 +111,7 @@ class SessionCall(CallStream):
 
     async def _end_without_response(self) -> None:
         """An event stream without a response; 202 for a client that takes none ("Not send a response")."""
-        response = self._exchange.response
+        response = self._exchange.http
         if not response.started and not self._exchange.route.accept.event_stream:
             await response.accepted()
             return
@@ -123,9 +123,9 @@ class SessionCall(CallStream):
         """End the connection, not the call, and say when to come back."""
         await self._stream()
         if self._exchange.revision.primes_streams:
-            await self._exchange.response.frame(legacy_sse.retry(settings.RETRY_MS))
+            await self._exchange.http.frame(legacy_sse.retry(settings.RETRY_MS))
         await self._leave()
-        await self._exchange.response.end()
+        await self._exchange.http.end()
 
     async def _give_up(self, error: BaseException) -> None:
         if isinstance(error, PeerGoneError | asyncio.CancelledError):
@@ -163,10 +163,10 @@ class ResumedCall(SessionCall):
         server = self._exchange.server
         if (progress := await server.rows.run(followers.progress_until, row.pk, seen)) is not None:
             list(told.messages([(EventKind.PROGRESS, progress)]))
-        await self._exchange.response.start_events()
+        await self._exchange.http.start_events()
         if row.status in TERMINAL and seen >= row.event_seq:
             self._ended = True
-            await self._exchange.response.end()
+            await self._exchange.http.end()
             return
         self._carries_ids = True
         watcher = server.tail.watch(row.pk, event_seq=seen, wants_events=told.wanted)

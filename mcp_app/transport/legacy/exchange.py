@@ -50,6 +50,8 @@ class LegacyExchange(Exchange):
     makes_tasks: ClassVar[bool] = False
 
     peer: Peer
+    http: Response
+    """The `response`, for what only HTTP has."""
     revision: Revision
     session: Session | None
     """None: the client opened none, and nothing of it is kept."""
@@ -61,13 +63,15 @@ class LegacyExchange(Exchange):
         cls, peer: Peer, route: Route, revision: Revision, session: Session | None, response: Response | None = None
     ) -> "LegacyExchange":
         """`response` is given for one of several requests that share the peer's."""
+        http = peer.response if response is None else response
         return cls(
             server=peer.server,
             route=route,
             headers=peer.headers,
             principal=peer.principal,
             remote_address=peer.remote_address,
-            response=peer.response if response is None else response,
+            response=http,
+            http=http,
             peer=peer,
             revision=revision,
             session=session,
@@ -86,7 +90,7 @@ class LegacyExchange(Exchange):
         result = legacy_results.as_of(self.revision, self.route.method, result)
         if event_id is not None and self.resumable and self.response.started:
             message = rpc_response(self.route.request_id, result)
-            await self.response.frame(legacy_sse.event(message, event_id), last=True)
+            await self.http.frame(legacy_sse.event(message, event_id), last=True)
         else:
             await super().complete(result)
 

@@ -42,7 +42,7 @@ async def initialize(exchange: LegacyExchange) -> None:
         busy = "Too many sessions of yours are busy; end one."
         await exchange.reject(refuse(TOO_MANY_REQUESTS, busy, exchange.request_id, headers=RETRY_AFTER))
         return
-    exchange.response.fields = ((SESSION.lower().encode(), session.pk.hex.encode()),)
+    exchange.http.fields = ((SESSION.lower().encode(), session.pk.hex.encode()),)
     await exchange.complete(
         legacy_results.initialized(revision, server_capabilities(), server_info(), settings.INSTRUCTIONS)
     )

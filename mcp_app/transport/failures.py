@@ -1,0 +1,25 @@
+"""What the client of a request that failed inside the server is told; the log has the details.
+
+Refuses to let the text of an exception out.
+"""
+
+import logging
+
+from django.db import Error as DatabaseError
+
+from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, RequestId, refuse
+from mcp_app.transport.admission import RETRY_AFTER
+
+logger = logging.getLogger(__name__)
+
+INTERNAL = "The server failed; its operator can find the details in the log."
+DATABASE_AWAY = "The server's database is not reachable; try again in a moment."
+
+
+def explain(error: Exception, request_id: RequestId | None) -> Rejection:
+    """Log the failure of a request, and word it for its client."""
+    if isinstance(error, DatabaseError):
+        logger.error("the database failed a request", exc_info=error)
+        return Rejection(INTERNAL_ERROR, DATABASE_AWAY, 503, request_id, None, RETRY_AFTER)
+    logger.error("a request failed inside the server", exc_info=error)
+    return refuse(INTERNAL_ERROR, INTERNAL, request_id)

@@ -1,0 +1,184 @@
+"""`mcp stdio` as real processes: a pure channel, a worker of its own, and nothing left however it ends."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mcp import StdioServerParameters
+from mcp.client.client import Client
+
+from tests.acceptance import wire
+from tests.acceptance.inspector import ROOT, Row
+from tests.acceptance.situations import LONG, STEP
+from tests.acceptance.stack import CONCURRENCY, Stack, closing
+from tests.acceptance.stdio import COMMAND, PATIENCE, StdioClient
+from tests.acceptance.test_official_client import newest, words
+from tests.acceptance.waiting import eventually
+from tests.everything.noise import NOISE
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Stack]:
+    """A site whose data is new, with nothing running; whatever a test leaves running fails it."""
+    with closing(Stack(tmp_path, {}, workers=0)) as stack:
+        yield stack
+
+
+def noisily(site: Stack) -> dict[str, str]:
+    """The environment of a server whose site prints while it is loaded."""
+    return {**site.environment, "MCP_TEST_NOISE": "1"}
+
+
+@pytest.fixture
+def client(site: Stack) -> StdioClient:
+    """A client for which everything has begun: its own worker has answered it."""
+    client = StdioClient(noisily(site), site.data / "stdio.log")
+    assert words_of(client, "echo", text="begun") == "begun"
+    return client
+
+
+def words_of(client: StdioClient, tool: str, **arguments: object) -> str:
+    return wire.text(client.result(client.call(tool, **arguments)))
+
+
+def begin(site: Stack, client: StdioClient, tool: str = "sleep_sync") -> tuple[str, Path]:
+    """A call in the middle of its work: its id, and the file to which it writes."""
+    steps = site.data / "steps"
+    request_id = client.call(tool, seconds=LONG, path=str(steps), step=STEP)
+    eventually(steps.exists, "it takes a step", PATIENCE)
+    return request_id, steps
+
+
+def ended(site: Stack, request_id: str) -> Row:
+    def found() -> Row | None:
+        row = site.inspector.row(jsonrpc_id=request_id)
+        return row if row is not None and row.ended else None
+
+    row = eventually(found, f"{request_id} ends", PATIENCE)
+    assert row is not None
+    return row
+
+
+def await_no_process(site: Stack) -> None:
+    """None but the one that reads the rows, if there is one already."""
+    spare = {site.inspector.pid} if site.has_inspector else set()
+    site.await_no_process(PATIENCE, spare=frozenset(spare))
+
+
+def assert_work_stopped(steps: Path) -> None:
+    written = steps.read_text()
+    time.sleep(4 * STEP)
+    assert steps.read_text() == written
+
+
+def test_discover_needs_neither_tables_nor_a_worker(site: Stack) -> None:
+    client = StdioClient(noisily(site), site.data / "stdio.log", "--no-worker")
+    message = wire.message("server/discover")
+    client.send(message)
+    assert client.result(message["id"])["supportedVersions"] == [wire.VERSION]
+    client.close()
+    assert (client.rest(), client.wait()) == ([], 0)
+
+
+def test_whatever_prints_the_client_reads_messages_only(site: Stack, client: StdioClient) -> None:
+    assert words_of(client, "noisy") == "quiet"
+    message = wire.message("resources/read", uri="noise://here")
+    client.send(message)
+    [content] = client.result(message["id"])["contents"]
+    assert content["text"] == "read 0 characters"
+    client.close()
+    assert (client.rest(), client.wait()) == ([], 0)
+    # The worker's own output is nobody's; the server's, and that of its import, is on standard error.
+    assert client.log.read_text().count(NOISE) >= 4
+
+
+def test_two_calls_run_at_once_and_a_cancelled_one_is_stopped_and_silent(site: Stack, client: StdioClient) -> None:
+    slow, steps = begin(site, client)
+    assert words_of(client, "echo", text="fast") == "fast"
+    client.cancel(slow, "enough")
+    row = ended(site, slow)
+    assert (row.status, row.cancel_cause, row.cancel_reason) == ("cancelled", "client", "enough")
+    assert_work_stopped(steps)
+    assert words_of(client, "echo", text="next") == "next"
+    client.close()
+    assert (client.rest(), client.wait()) == ([], 0)
+
+
+def test_the_end_of_input_stops_the_work_and_every_process(site: Stack, client: StdioClient) -> None:
+    request_id, steps = begin(site, client, "spawn")
+    client.close()
+    assert (client.rest(), client.wait()) == ([], 0)
+    await_no_process(site)
+    row = ended(site, request_id)
+    assert (row.status, row.cancel_cause) == ("cancelled", "disconnect")
+    assert_work_stopped(steps)
+
+
+def test_sigterm_tells_the_client_how_its_call_ended(site: Stack, client: StdioClient) -> None:
+    request_id, steps = begin(site, client)
+    client.signal(signal.SIGTERM)
+    [answer] = client.rest()
+    assert (answer["id"], answer["result"]["isError"]) == (request_id, True)
+    assert "shutting down" in wire.text(answer["result"])
+    assert client.wait() == 0
+    row = ended(site, request_id)
+    assert (row.status, row.cancel_cause) == ("cancelled", "shutdown")
+    assert_work_stopped(steps)
+
+
+def test_sigkill_leaves_no_process(site: Stack, client: StdioClient) -> None:
+    _, steps = begin(site, client, "spawn")
+    client.signal(signal.SIGKILL)
+    assert client.wait() == -signal.SIGKILL
+    await_no_process(site)
+    assert_work_stopped(steps)
+
+
+def test_a_living_worker_is_used_and_its_end_made_up_for(site: Stack, client: StdioClient) -> None:
+    other = StdioClient(noisily(site), site.data / "other.log")
+    assert words_of(other, "echo", text="borrowed") == "borrowed"
+    assert len(site.workers()) == 1
+    client.close()
+    assert client.wait() == 0
+    assert words_of(other, "echo", text="own") == "own"
+    other.close()
+    assert other.wait() == 0
+
+
+def test_the_official_client_discovers_lists_calls_follows_progress_and_cancels(site: Stack) -> None:
+    server = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], CONCURRENCY], env=noisily(site), cwd=ROOT)
+    steps = site.data / "steps"
+
+    async def scenario() -> None:
+        async with Client(server) as client:
+            assert client.protocol_version == wire.VERSION
+            assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
+            assert words(await client.call_tool("echo", {"text": "hello"})) == "hello"
+            seen = []
+
+            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+                seen.append((progress, total))
+
+            await client.call_tool("progress", {"steps": 3, "delay": 0.05}, progress_callback=on_progress)
+            assert seen == [(1, 3), (2, 3), (3, 3)]
+            arguments = {"seconds": LONG, "path": str(steps), "step": STEP}
+            call = asyncio.create_task(client.call_tool("sleep_sync", arguments))
+            await asyncio.to_thread(eventually, steps.exists, "it takes a step", PATIENCE)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            row = await asyncio.to_thread(stopped)
+            assert (row.status, row.cancel_cause) == ("cancelled", "client")
+            assert words(await client.call_tool("echo", {"text": "next"})) == "next"
+
+    def stopped() -> Row:
+        row = eventually(
+            lambda: row if (row := newest(site, "sleep_sync")) is not None and row.ended else None, "it ends", PATIENCE
+        )
+        assert row is not None
+        return row
+
+    asyncio.run(scenario())

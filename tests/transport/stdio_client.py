@@ -1,0 +1,90 @@
+"""A client over real pipes, in the same process: it writes lines, reads messages, and closes its end."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from mcp_app.auth.local import local_principal
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import MIB, settings
+from mcp_app.transport.server import current
+from mcp_app.transport.stdio.connection import Connection
+from mcp_app.transport.stdio.lines import Lines
+from mcp_app.transport.stdio.writer import Writer
+from tests.transport.client import PATIENCE, message
+
+
+class Client:
+    """The client's ends of the two pipes."""
+
+    def __init__(self, outgoing: int, incoming: int) -> None:
+        self.outgoing: int | None = outgoing
+        self._messages = Lines(incoming, 64 * MIB)
+        self.session: asyncio.Task[None]
+
+    async def send(self, *messages: Any) -> None:
+        """Write messages; bytes are written as they are."""
+        data = b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in messages)
+        assert self.outgoing is not None
+        await asyncio.to_thread(_write_all, self.outgoing, data)
+
+    async def receive(self) -> Any:
+        """The next message; None once there is none to come."""
+        async with asyncio.timeout(PATIENCE):
+            line = await self._messages.next()
+        assert line is None or isinstance(line, bytes)
+        return None if line is None else json.loads(line)
+
+    async def ask(self, method: str, request_id: Any = "asked", **params: Any) -> Any:
+        """The response to a request, which must be the next message."""
+        await self.send(message(method, request_id, **params))
+        answer = await self.receive()
+        assert answer.get("id") == request_id, answer
+        return answer
+
+    async def cancel(self, request_id: Any, **params: Any) -> None:
+        await self.send(
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id, **params}}
+        )
+
+    async def leave(self) -> None:
+        """Close this end, and wait until the session has ended."""
+        if self.outgoing is not None:
+            os.close(self.outgoing)
+            self.outgoing = None
+        await self.ended()
+
+    async def ended(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            await self.session
+
+
+@asynccontextmanager
+async def connected(caller: "asyncio.Future[Principal] | None" = None) -> AsyncIterator[Client]:
+    """A session of this process's server; the site is ready at once unless `caller` says otherwise."""
+    ready: asyncio.Future[Principal] = asyncio.get_running_loop().create_future()
+    ready.set_result(local_principal())
+    incoming, to_server = os.pipe()
+    from_server, outgoing = os.pipe()
+    lines = Lines(incoming, settings.MAX_BODY_BYTES)
+    writer = Writer(outgoing, on_gone=lines.close)
+    client = Client(to_server, from_server)
+    client.session = asyncio.create_task(Connection(current(), lines, writer, caller or ready).run())
+    try:
+        yield client
+        await client.leave()
+        await writer.close()
+    finally:
+        lines.close()
+        for descriptor in (incoming, outgoing, from_server):
+            os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    with suppress(BrokenPipeError):
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
