@@ -42,11 +42,11 @@ def as_of(revision: Revision, method: str, result: Mapping[str, Any]) -> Members
 def initialized(
     revision: Revision, capabilities: Mapping[str, Any], server_info: Mapping[str, Any], instructions: str | None
 ) -> Members:
-    """The result of `initialize`."""
+    """The result of `initialize`: without the extensions, which only the modern wire has."""
     hidden = (frozenset() if revision.titles else {"title"}) | (frozenset() if revision.icons else _WITH_ICONS)
     result: Members = {
         "protocolVersion": revision.name,
-        "capabilities": dict(capabilities),
+        "capabilities": {name: value for name, value in capabilities.items() if name != "extensions"},
         "serverInfo": {name: value for name, value in server_info.items() if name not in hidden},
     }
     return result if instructions is None else {**result, "instructions": instructions}

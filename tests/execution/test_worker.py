@@ -29,6 +29,8 @@ HOLDS = {
     "audit missing": [],
 }
 
+pytestmark = pytest.mark.acceptance
+
 
 def test_short_calls_cancelled_at_random_harm_nobody_and_no_slot(site: Site) -> None:
     site.start_worker()
