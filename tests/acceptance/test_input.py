@@ -36,6 +36,9 @@ def kill_workers(stack: Stack) -> None:
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not any(map(programs.is_alive, killed)), "the workers are dead")
+    for program in stack.worker_programs:
+        if program.pid in killed:
+            program.wait()  # its first thread may be dead before the others are
     stack.restore_workers()
 
 
