@@ -8,6 +8,7 @@ Source: 2026-07-28 basic/patterns/mrtr, client/elicitation, client/sampling, cli
 import asyncio
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -43,7 +44,7 @@ class InputRequired(BaseException):
     """Raised in a tool whose question is not answered yet: it ends the run. Let it pass, or clean up and raise it."""
 
 
-class Asking:
+class Asking(ABC):
     """The part of a tool's context that asks, and what one run knows of its client's answers."""
 
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:
@@ -55,9 +56,9 @@ class Asking:
         self.asked: dict[str, dict[str, Any]] = {}
         """What this run has asked and nobody has answered yet: InputRequests."""
 
+    @abstractmethod
     def check(self) -> None:
         """Raise where the call was cancelled: the context's to say."""
-        raise NotImplementedError
 
     @overload
     def elicit(self, key: str, message: str, schema: type[M]) -> Answer[M]: ...
