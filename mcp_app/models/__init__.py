@@ -1,0 +1,28 @@
+"""The rows: tools, requests and their events, the audit of cancellations, sessions, live processes, change versions.
+
+Owns shapes, indexes and what a row refuses. The life of a request is written by `lifecycle` alone; rows name users and
+requests by value, not by foreign key, so that they may live in a database of their own and the audit outlives both.
+"""
+
+from mcp_app.models.cancellation import AppendOnlyError, Cancellation, CancellationQuerySet
+from mcp_app.models.change_version import TOOL_LIST, ChangeVersion
+from mcp_app.models.process import Process
+from mcp_app.models.request import CancelledRequest, InFlightRequest, Request
+from mcp_app.models.request_event import RequestEvent
+from mcp_app.models.session import Session
+from mcp_app.models.tool import Tool
+
+__all__ = (
+    "TOOL_LIST",
+    "AppendOnlyError",
+    "Cancellation",
+    "CancellationQuerySet",
+    "CancelledRequest",
+    "ChangeVersion",
+    "InFlightRequest",
+    "Process",
+    "Request",
+    "RequestEvent",
+    "Session",
+    "Tool",
+)

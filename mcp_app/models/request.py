@@ -1,0 +1,142 @@
+"""Requests, and the lists of them that the admin has."""
+
+import uuid
+from typing import ClassVar
+
+from django.apps import apps
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from mcp_app.states import CancelPolicy, Cause, Stage, Status
+
+
+class Request(models.Model):
+    """One JSON-RPC request that became a row. `id` names the Celery task as well; the client's id is data only."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    jsonrpc_id = models.JSONField(help_text=_("the client's id, its JSON type kept"))
+    method = models.CharField(max_length=64)
+    tool = models.CharField(max_length=128)
+    protocol_version = models.CharField(max_length=16)
+    arguments = models.JSONField(default=dict)
+    progress_token = models.JSONField(null=True)
+    log_level = models.CharField(max_length=16, blank=True, default="")
+    client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))
+    client_capabilities = models.JSONField(default=dict)
+    trace_context = models.JSONField(default=dict)
+
+    issuer = models.CharField(max_length=255, blank=True, default="")
+    subject = models.CharField(max_length=255, blank=True, default="")
+    client_id = models.CharField(max_length=255, blank=True, default="")
+    principal_label = models.CharField(max_length=255)
+    user_id = models.CharField(max_length=64, blank=True, default="")
+    remote_address = models.CharField(max_length=64, blank=True, default="")
+
+    status = models.CharField(max_length=16, choices=Status.choices, default=Status.QUEUED)
+    submitted_at = models.DateTimeField(db_default=Now())
+    queued_at = models.DateTimeField(db_default=Now(), help_text=_("submitted, or answered what it asked"))
+    published_at = models.DateTimeField(null=True)
+    claimed_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    delivered_at = models.DateTimeField(null=True)
+    deadline_at = models.DateTimeField(
+        null=True, help_text=_("queued: for the claim; asking: for the answers; running: for the end")
+    )
+    result = models.JSONField(null=True, help_text=_("a CallToolResult"))
+    partial_result = models.JSONField(null=True, help_text=_("what a cancelled tool handed back"))
+    error = models.JSONField(null=True, help_text=_("code and message, for the log and the admin"))
+
+    input_round = models.PositiveIntegerField(default=0, help_text=_("how often its client was asked for input"))
+    questions = models.JSONField(default=dict, help_text=_("what is asked now: an InputRequests object"))
+    answers = models.JSONField(default=dict, help_text=_("what was answered so far: an InputResponses object"))
+    visited = models.JSONField(default=dict, help_text=_("what its user did on the pages it sent them to, by key"))
+    kept = models.JSONField(default=dict, help_text=_("what the tool wanted done once, by its key"))
+
+    task_handle = models.UUIDField(
+        null=True, unique=True, editable=False, help_text=_("what its client knows it by, as a task; shown to no other")
+    )
+    task_created_at = models.DateTimeField(null=True)
+    task_expires_at = models.DateTimeField(null=True, help_text=_("from then on the handle is unknown"))
+
+    cancel_requested_at = models.DateTimeField(null=True)
+    cancel_cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")
+    cancel_actor = models.CharField(max_length=255, blank=True, default="")
+    cancel_reason = models.CharField(max_length=1024, blank=True, default="")
+    stage = models.PositiveSmallIntegerField(choices=Stage.choices, default=Stage.NONE)
+    killing = models.BooleanField(default=False, help_text=_("the fence: only the killer may close the row"))
+
+    cancel_policy = models.CharField(max_length=16, choices=CancelPolicy.choices)
+    cooperative_grace = models.FloatField()
+    hard_grace = models.FloatField()
+    time_limit = models.FloatField()
+    queue = models.CharField(max_length=128)
+
+    session = models.UUIDField(null=True, help_text=_("the session of its client, in revisions that have them"))
+    follower = models.UUIDField(null=True, help_text=_("the connection that resumed its stream; null: the first"))
+    left_at = models.DateTimeField(null=True, help_text=_("since when no client of its session follows it"))
+
+    server = models.UUIDField(null=True, help_text=_("boot id of the server process whose client waits"))
+    worker = models.UUIDField(null=True, help_text=_("boot id of the worker process that claimed it"))
+    worker_pid = models.PositiveIntegerField(null=True, help_text=_("the worker's child that runs the tool"))
+    event_seq = models.PositiveBigIntegerField(default=1, help_text=_("sequence number of its newest event"))
+    progress = models.FloatField(null=True)
+    progress_total = models.FloatField(null=True)
+    progress_message = models.CharField(max_length=1024, blank=True, default="")
+
+    class Meta:
+        ordering = ("-submitted_at",)
+        default_permissions = ("view",)
+        permissions = (
+            ("cancel_request", _("Can cancel a request")),
+            ("view_request_payload", _("Can see what requests were given and what they returned")),
+        )
+        indexes: ClassVar = [
+            models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),
+            models.Index(fields=("tool", "-submitted_at"), name="mcp_request_tool"),
+            models.Index(fields=("issuer", "subject", "client_id"), name="mcp_request_principal"),
+            # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
+            models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
+            models.Index(fields=("session", "status"), name="mcp_request_session"),
+            models.Index(
+                fields=("-cancel_requested_at",),
+                name="mcp_request_cancelled",
+                condition=models.Q(cancel_requested_at__isnull=False),
+            ),
+        ]
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=models.Q(cancel_requested_at__isnull=False) | models.Q(cancel_cause=""),
+                name="mcp_request_cause_has_time",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.id}"
+
+    @property
+    def celery_result(self) -> models.Model | None:
+        """Celery's own view of the run (django-celery-results): state, traceback, worker. Never the truth."""
+        stored = apps.get_model("django_celery_results", "TaskResult")._default_manager
+        result: models.Model | None = stored.filter(task_id=str(self.pk)).first()
+        return result
+
+
+class InFlightRequest(Request):
+    """The requests that have not ended, as a list of their own in the admin."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("request in flight")
+        verbose_name_plural = _("requests in flight")
+
+
+class CancelledRequest(Request):
+    """The requests whose cancellation was asked for, as a list of their own in the admin."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("cancelled request")
+        verbose_name_plural = _("cancelled requests")

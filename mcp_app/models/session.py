@@ -1,0 +1,44 @@
+"""The sessions of legacy clients."""
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+
+class Session(models.Model):
+    """A client's session in a revision that has them; any process serves it. `id` in hex is its `Mcp-Session-Id`.
+
+    It proves nothing by itself: whoever names it must be its principal.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    issuer = models.CharField(max_length=255, blank=True, default="")
+    subject = models.CharField(max_length=255, blank=True, default="")
+    client_id = models.CharField(max_length=255, blank=True, default="")
+    principal_label = models.CharField(max_length=255)
+    protocol_version = models.CharField(max_length=16, help_text=_("as negotiated"))
+    client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))
+    client_capabilities = models.JSONField(default=dict)
+    log_level = models.CharField(max_length=16, blank=True, default="")
+    created_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+
+    stream = models.UUIDField(null=True, help_text=_("the connection that has its GET stream"))
+    stream_server = models.UUIDField(null=True, help_text=_("boot id of the server process of that connection"))
+    stream_seq = models.PositiveBigIntegerField(default=0, help_text=_("number of the newest event of its GET stream"))
+    subscriptions = models.JSONField(default=list, help_text=_("the resources whose changes are told"))
+    told = models.JSONField(default=dict, help_text=_("of each subject: the version told, and in which event"))
+
+    class Meta:
+        ordering = ("-seen_at",)
+        default_permissions = ()
+        indexes: ClassVar = [
+            models.Index(fields=("issuer", "subject", "client_id", "seen_at"), name="mcp_session_principal"),
+            models.Index(fields=("seen_at",), name="mcp_session_seen"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.protocol_version} {self.principal_label}"

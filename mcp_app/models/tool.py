@@ -1,0 +1,48 @@
+"""What administrators say about tools."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from mcp_app import databases
+from mcp_app.models.change_version import TOOL_LIST, ChangeVersion
+from mcp_app.states import CancelPolicy
+
+
+class Tool(models.Model):
+    """What the site's administrators say about one tool; null overrides mean "as the code says"."""
+
+    name = models.CharField(max_length=128, primary_key=True)
+    enabled = models.BooleanField(default=True)
+    title = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001 - null: the code's title
+    description = models.TextField(null=True, blank=True)  # noqa: DJ001 - null: the code's description
+    cancel_policy = models.CharField(  # noqa: DJ001 - null: the code's policy
+        max_length=16, choices=CancelPolicy.choices, null=True, blank=True
+    )
+    cooperative_grace = models.FloatField(null=True, blank=True, help_text=_("seconds"))
+    hard_grace = models.FloatField(null=True, blank=True, help_text=_("seconds"))
+    time_limit = models.FloatField(null=True, blank=True, help_text=_("seconds"))
+    queue = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null: the code's queue
+    location = models.CharField(max_length=255, help_text=_("module and function of the code"))
+    registered = models.BooleanField(default=True, help_text=_("the code is there"))
+    registered_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ("name",)
+        default_permissions = ("view", "change")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        with databases.atomic():
+            super().save(*args, **kwargs)
+            ChangeVersion.bump(TOOL_LIST)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        with databases.atomic():
+            ChangeVersion.bump(TOOL_LIST)
+            return super().delete(*args, **kwargs)
