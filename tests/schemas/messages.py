@@ -5,6 +5,7 @@ A `Step` is abstract: `$task`, `$state`, `$asked` and `$event` stand for what th
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,7 +55,7 @@ ODD_TEXTS: Final = (
     "True",
     "0",
 )
-JUNK: Final = st.one_of(
+JUNK: Final[Any] = st.one_of(
     st.sampled_from(
         [None, True, False, 0, -1, 1.5, 10**30, 10**400, "", [], {}, [[]], {"": None}, _deep(70), {"a": {"b": [1]}}]
     ),
@@ -62,7 +63,7 @@ JUNK: Final = st.one_of(
     st.text(max_size=8),
     st.integers(),
     st.floats(allow_nan=False, allow_infinity=False),
-)
+).map(deepcopy)
 IDS: Final = st.one_of(st.integers(-3, 3), st.sampled_from(["", "a", "1", "é", "x" * 256]), st.uuids().map(str))
 REASONS: Final = st.fixed_dictionaries({}, optional={"reason": st.sampled_from(["enough", "", "\x00", 7])})
 

@@ -124,6 +124,7 @@ def offered() -> Iterator[None]:
     """With `SAMPLES`, and nothing else, on offer."""
     with isolated_registries():
         _tools()
+        _busy_tools()
         _failing_tools()
         _tasks()
         _resources()
@@ -162,6 +163,8 @@ def _tools() -> None:
     def nothing() -> None:
         """Return nothing."""
 
+
+def _busy_tools() -> None:
     @tool
     def reporting() -> str:
         """Report progress and log lines."""

@@ -73,7 +73,9 @@ _NEW: Final[Mapping[str, set[str]]] = {
 }
 """What a revision added as one more of several forms."""
 
-_ID: Final = {"type": ["string", "integer"]}
+_OPEN: Final = ("default", "inputSchema", "outputSchema")
+"""Members whose values may hold anything: the last two are JSON Schemas themselves."""
+
 _TIME: Final = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"}
 _TASK: Final[Schema] = {
     "taskId": {"type": "string", "minLength": 1},
@@ -136,8 +138,8 @@ def definitions(revision: str) -> dict[str, Schema]:
     if revision == MODERN:
         closed["SubscriptionFilter"]["properties"]["taskIds"] = {"type": "array", "items": {"type": "string"}}
         return closed | _tasks()
-    # The specification's empty result is `{}`; its schema lets anything in.
-    return closed | {"EmptyResult": {"type": "object", "maxProperties": 0}}
+    # It is the result of what has none: `{}`. Its schema lets anything in.
+    return closed | {"Result": {"type": "object", "maxProperties": 0}}
 
 
 def _names(model: type[BaseModel] | UnionType | None) -> list[str]:
@@ -212,7 +214,7 @@ def _closed(schema: Any) -> Any:
         return [_closed(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {name: value if name == "default" else _closed(value) for name, value in schema.items()}
+    closed = {name: value if name in _OPEN else _closed(value) for name, value in schema.items()}
     if isinstance(closed.get("properties"), dict) and closed.get("type") == "object":
         closed.setdefault("additionalProperties", False)
     return closed

@@ -1,0 +1,104 @@
+"""No sequence of messages gets an answer outside its revision's JSON Schema: as `tests.schemas`, on running sites.
+
+Here every tool runs in a worker: those that ask, report, fail, become tasks. `MCP_EXAMPLES` says how many sequences.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.acceptance.stack import Stack
+from tests.acceptance.wire import Connection
+from tests.schemas.judge import Received, Sent
+from tests.schemas.messages import Step, everything_legacy, everything_modern, legacy_steps, modern_steps
+from tests.schemas.offered import FIXTURE_SITE
+from tests.schemas.play import Legacy, Modern
+
+STEPS = 12
+"""In one sequence, at most."""
+examples = settings(
+    max_examples=int(os.environ.get("MCP_EXAMPLES", "6")),
+    derandomize="MCP_EXAMPLES" not in os.environ,
+    phases=[Phase.generate],
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def play(stack: Stack, client: Modern, steps: list[Step]) -> set[tuple[str, str]]:
+    """Play a sequence, its messages to each server in turn; the results that there were."""
+    playing = client.play(steps)
+    sent: Sent | None = next(playing, None)
+    while sent is not None:
+        received = exchange(stack, sent)
+        try:
+            sent = playing.send(received)
+        except StopIteration:
+            sent = None
+    return client.results
+
+
+def exchange(stack: Stack, sent: Sent) -> Received:
+    connection = stack.connect()
+    try:
+        connection.send(sent.body, sent.headers, sent.http_method)
+        if sent.reads == 0 and sent.http_method == "POST":
+            return Received(complete=False)
+        return receive(connection, sent.reads)
+    finally:
+        connection.close()
+
+
+def receive(connection: Connection, limit: int | None) -> Received:
+    headers = {name.lower(): value for name, value in connection.response.headers.items()}
+    received = Received(connection.response.status, headers)
+    received.is_stream = connection.is_stream
+    if not received.is_stream:
+        body = connection.response.read()
+        found = json.loads(body) if body else []
+        received.messages = found if isinstance(found, list) else [found]
+        return received
+    frames = connection.messages()
+    while limit is None or len(received.messages) < limit:
+        if (message := next(frames, None)) is None:
+            return received
+        received.messages.append(message)
+    received.complete = False
+    return received
+
+
+def test_one_of_everything_of_the_modern_revision(stack: Stack) -> None:
+    results = play(stack, Modern(FIXTURE_SITE), everything_modern(FIXTURE_SITE))
+    assert {kind for _, kind in results} == {"complete", "input_required", "task"}
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
+def test_one_of_everything_of_a_legacy_revision(stack: Stack, version: str) -> None:
+    play(stack, Legacy(FIXTURE_SITE, version), everything_legacy(FIXTURE_SITE))
+
+
+@pytest.mark.parametrize(
+    ("steps", "client"),
+    [
+        (modern_steps, Modern),
+        *(
+            (legacy_steps, lambda offer, version=version: Legacy(offer, version))
+            for version in ("2025-03-26", "2025-11-25")
+        ),
+        (legacy_steps, lambda offer: Legacy(offer, "", in_session=False)),
+    ],
+    ids=["modern", "2025-03-26", "2025-11-25", "without a session"],
+)
+def test_any_messages(stack: Stack, steps: Callable[..., Any], client: Callable[..., Modern]) -> None:
+    @examples
+    @given(st.lists(steps(FIXTURE_SITE), min_size=STEPS // 2, max_size=STEPS))
+    def play_one(chosen: list[Step]) -> None:
+        play(stack, client(FIXTURE_SITE), chosen)
+
+    play_one()
