@@ -5,7 +5,7 @@ Here every tool runs in a worker: those that ask, report, fail, become tasks. `M
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +29,16 @@ examples = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+@pytest.fixture(autouse=True)
+def _given_up(stack: Stack) -> Iterator[None]:
+    """Questions that nobody answered are given up; everything else is to have ended by itself."""
+    yield
+    for asking in stack.ask("open requests"):
+        _, status, request_id = asking.split()
+        if status == "input_required":
+            stack.ask("cancel", request_id=request_id, reason="the test has ended")
 
 
 def play(stack: Stack, client: Modern, steps: list[Step]) -> set[tuple[str, str]]:
