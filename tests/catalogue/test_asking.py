@@ -31,13 +31,13 @@ def how_many(visit: Visit) -> Answer[Count]:
     return visit.elicit("count", "How many?", Count)
 
 
-def known(answers: Any = None, capabilities: Any = EVERYTHING, version: str = MODERN) -> Known:
-    return Known(version, capabilities, answers or {})
+def known(answers: Any = None, capabilities: Any = EVERYTHING) -> Known:
+    return Known(MODERN, capabilities, answers or {})
 
 
-def play(function: Callable[[Visit], Any], answers: Any = None, **others: Any) -> Any:
+def play(function: Callable[[Visit], Any], answers: Any = None, capabilities: Any = EVERYTHING) -> Any:
     """What a run returns; or how it ends, where it asks."""
-    visit = Visit(ANONYMOUS).to_run(known(answers, **others))
+    visit = Visit(ANONYMOUS).to_run(known(answers, capabilities))
     try:
         return function(visit)
     except InputRequired:
@@ -127,9 +127,6 @@ def test_a_client_that_cannot_be_asked_is_said_to_lack_what_it_lacks() -> None:
     with pytest.raises(CannotAsk, match=r"declares the capability elicitation form\.$") as lacking:
         play(how_many, capabilities={"elicitation": {"url": {}}, "sampling": {}})
     assert lacking.value.required == {"elicitation": {"form": {}}}
-    with pytest.raises(CannotAsk, match="needs a client of revision 2026-07-28") as older:
-        play(how_many, version="2025-11-25")
-    assert older.value.required == {}
 
 
 def test_a_page_of_the_site_is_for_tools() -> None:

