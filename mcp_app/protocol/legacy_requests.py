@@ -7,7 +7,7 @@ server/utilities/logging.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from mcp_types import ClientCapabilities, Implementation
 from pydantic import BaseModel, ValidationError
@@ -19,6 +19,9 @@ from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Limits, Notification, Reque
 from mcp_app.protocol.metadata import LOG_LEVELS, PROGRESS_TOKEN, RequestMetadata, raw_metadata
 from mcp_app.protocol.revisions import Revision
 from mcp_app.protocol.tracing import read_trace_context
+
+_MODERN_PARAMS: Final = frozenset({"inputResponses", "requestState"})
+"""They answer what no legacy client is asked in this way."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ def to_route(
         progress_token=meta.get(PROGRESS_TOKEN),
         trace_context=read_trace_context(meta),
     )
-    return Route(request.request_id, request.method, request.params, metadata, accept)
+    params = {name: value for name, value in request.params.items() if name not in _MODERN_PARAMS}
+    return Route(request.request_id, request.method, params, metadata, accept)
 
 
 def read_initialize(route: Route) -> Initialize | Rejection:
