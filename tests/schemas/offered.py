@@ -139,7 +139,7 @@ def _tools() -> None:
         return text
 
     @tool
-    def several() -> list[Any]:
+    def several() -> list[mcp_types.TextContent | Image | Audio | mcp_types.EmbeddedResource | mcp_types.ResourceLink]:
         """Return a block of every kind."""
         contents = mcp_types.TextResourceContents(uri="notes://today", text="Today", _meta=META)
         link = mcp_types.ResourceLink(

@@ -15,6 +15,7 @@ from mcp_app.protocol import legacy_results, legacy_sse
 from mcp_app.protocol.errors import Rejection, RequestId
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.jsonrpc import error_response
 from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.revisions import Revision
@@ -82,8 +83,14 @@ class LegacyExchange(Exchange):
     def session_id(self) -> UUID | None:
         return self.session.pk if self.session is not None else None
 
-    async def reject(self, rejection: Rejection) -> None:
-        await super().reject(legacy_results.rejection_as_of(self.route.method, rejection))
+    async def reject(self, rejection: Rejection, event_id: EventId | None = None) -> None:
+        """As the modern exchange does; `event_id` as for `complete`."""
+        rejection = legacy_results.rejection_as_of(self.route.method, rejection)
+        if event_id is not None and self.resumable and self.response.started:
+            self.span.fail(str(rejection.code), rejection.message, code=rejection.code)
+            await self.http.frame(legacy_sse.event(error_response(rejection), event_id), last=True)
+        else:
+            await super().reject(rejection)
 
     async def complete(self, result: Mapping[str, Any], event_id: EventId | None = None) -> None:
         """As the modern exchange does; `event_id` is that of the response where it ends a resumable stream."""
