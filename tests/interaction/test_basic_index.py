@@ -24,7 +24,7 @@ def worker() -> Iterator[Worker]:
 
 
 @pytest.fixture
-def _needy(offered: None) -> None:
+def needy(offered: None) -> None:
     @tool(requires={"elicitation": {"url": {}}})
     def needy() -> str:
         """Need a client that can be sent to a page."""
@@ -97,7 +97,7 @@ def test_missing_or_mistyped_metadata_is_refused_and_client_info_may_be_absent(o
     run(scenario())
 
 
-def test_what_a_client_lacks_is_named_and_forgotten_with_its_request(_needy: None, worker: Worker) -> None:
+def test_what_a_client_lacks_is_named_and_forgotten_with_its_request(needy: None, worker: Worker) -> None:
     able = {CAPABILITIES: {"elicitation": {"url": {}}}}
 
     async def scenario() -> None:

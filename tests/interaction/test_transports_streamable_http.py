@@ -1,4 +1,4 @@
-"""2026-07-28 basic/transports/streamable-http: what is sent and received, what a disconnect ends, what headers mirror."""
+"""2026-07-28 basic/transports/streamable-http: sending and receiving, what a disconnect ends, what headers mirror."""
 
 import base64
 import json
