@@ -1,6 +1,5 @@
 """2026-07-28 basic/index: messages, ids, result types, `_meta`, statelessness, JSON Schema, icons."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import mcp_types
@@ -15,12 +14,6 @@ from tests.transport.worker import Worker, in_thread
 
 CAPABILITIES = META + "clientCapabilities"
 INFO = META + "clientInfo"
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """2025-11-25 and earlier, server/tools "Error Handling", in a session."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
@@ -22,12 +20,6 @@ def _tools(_empty: None, configure) -> None:
     def work() -> str:
         """Work."""
         return ""
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 @pytest.mark.parametrize("version", LEGACY_REVISIONS)

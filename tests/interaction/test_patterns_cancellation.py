@@ -1,7 +1,6 @@
 """2026-07-28 basic/patterns/cancellation, over HTTP. What becomes of the work is tested in the worker's room."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from django.utils import timezone
@@ -24,12 +23,6 @@ def _tools(_empty: None, configure) -> None:
     def work() -> str:
         """Work for some seconds."""
         return ""
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 def test_a_notification_cancels_nothing_over_http_whatever_it_says(worker: Worker) -> None:

@@ -1,7 +1,6 @@
 """2026-07-28 basic/patterns/progress."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,12 +19,6 @@ def _tools(_empty: None, configure) -> None:
     def work() -> str:
         """Work."""
         return ""
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 async def told(worker: Worker, meta: dict[str, Any], *steps: float, **details: Any) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """basic/patterns/subscriptions, for resources and prompts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,12 +19,6 @@ pytestmark = pytest.mark.usefixtures("offered")
 
 TODAY = "notes://today"
 HOUR = "notes://monday/7"
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 async def listen(request_id: Any = 1, **wanted: Any) -> tuple[Connection, dict[str, Any]]:

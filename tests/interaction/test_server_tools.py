@@ -1,6 +1,5 @@
 """2026-07-28 server/tools. How values become results is tested in the catalogue's room."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,12 +37,6 @@ def _tools(_empty: None, configure) -> None:
     @tool(name="Work.of-Art_1")
     def other() -> None:
         """Do nothing."""
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 def test_listing_is_the_same_for_every_connection_and_in_one_order_over_all_pages(configure) -> None:
@@ -110,6 +103,20 @@ def test_error_handling_a_failure_of_the_tool_is_a_result_and_one_of_the_protoco
         await worker.fail(await worker.claim(), {"cause": "protocol", "code": -32603, "message": "Not now."})
         assert (await client.json())["error"] == {"code": -32603, "message": "Not now."}
         assert client.status == 200
+
+    run(scenario())
+
+
+def test_error_handling_a_protocol_error_ends_a_stream_that_was_begun(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await post(call(meta={"progressToken": 0}))
+        request_id = await worker.claim()
+        await worker.report(request_id, 1)
+        await client.head()
+        assert (await client.next_message())["method"] == "notifications/progress"
+        await worker.fail(request_id, {"cause": "protocol", "code": -32603, "message": "No more of this."})
+        [final] = await client.rest()
+        assert final["error"] == {"code": -32603, "message": "No more of this."}
 
     run(scenario())
 

@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pytest
@@ -30,12 +29,6 @@ def _tools(offered: None, configure) -> None:
     ) -> str:
         """Work in a region."""
         return ""
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 def wrapped(text: str) -> str:

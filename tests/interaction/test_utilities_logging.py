@@ -1,7 +1,5 @@
 """2026-07-28 server/utilities/logging. Rate and levels of a tool's own records are tested in the worker's room."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from mcp_app.tools import tool
@@ -21,12 +19,6 @@ def _tools(_empty: None, configure) -> None:
     def work() -> str:
         """Work."""
         return ""
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 def test_the_capability_is_declared() -> None:
