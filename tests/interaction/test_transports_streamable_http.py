@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
+from mcp_app.catalogue.errors import InvalidTool
 from mcp_app.models import Request
 from mcp_app.states import Cause
 from mcp_app.tools import tool
@@ -99,6 +100,18 @@ def test_receiving_a_client_gets_the_form_that_it_takes() -> None:
     run(scenario())
 
 
+def test_receiving_a_client_of_json_alone_gets_no_stream_whatever_is_reported(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await post(call(meta={"progressToken": "t"}), accept="application/json")
+        request_id = await worker.claim()
+        await worker.report(request_id, 1, 2)
+        await worker.finish(request_id)
+        assert "result" in await client.json()
+        assert client.headers["content-type"] == "application/json"
+
+    run(scenario())
+
+
 def test_earlier_revisions_have_nothing_to_say_here() -> None:
     async def scenario() -> None:
         for method in ("GET", "DELETE"):
@@ -159,6 +172,27 @@ def test_server_validation_headers_that_do() -> None:
             assert (await exchange(body, {NAME: "anything"}))[0] == 200
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        {"a": {"type": "number", "x-mcp-header": "A"}},
+        {"a": {"type": "array", "x-mcp-header": "A"}},
+        {"a": {"type": "string", "x-mcp-header": ""}},
+        {"a": {"type": "string", "x-mcp-header": "A B"}},
+        {"a": {"type": "string", "x-mcp-header": "A:"}},
+        {"a": {"type": "string", "x-mcp-header": "Same"}, "b": {"type": "string", "x-mcp-header": "same"}},
+        {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}},
+    ],
+)
+def test_custom_headers_are_of_plain_properties_and_names_of_their_own(marked: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTool):
+
+        @tool(name="odd", input_schema={"type": "object", "properties": marked})
+        def odd(arguments: dict[str, Any]) -> str:
+            """Be called with what no header can mirror."""
+            return ""
 
 
 @pytest.mark.parametrize(
