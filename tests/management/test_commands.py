@@ -12,6 +12,7 @@ from mcp_app.models import Cancellation, Tool
 from tests.management.conftest import Served, manage, read
 
 
+@pytest.mark.acceptance
 def test_cancel_stops_a_running_call_and_a_second_one_comes_too_late(data: Path, serve: Callable[..., Served]) -> None:
     served = serve(data)
     served.begin_call("countdown", seconds=600)
