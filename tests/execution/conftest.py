@@ -18,7 +18,7 @@ def _skip(error: ServicesMissingError) -> None:
     pytest.skip(why)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def embedded_slot(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Site]:
     data = Path(copytree(migrated, tmp_path_factory.mktemp("site") / "data"))
     with Site.opened(data, {}) as site:
@@ -26,7 +26,7 @@ def embedded_slot(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> I
         yield site
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def engines_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
         with engines_of("engines") as engines, Site.opened(tmp_path_factory.mktemp("site"), engines) as site:
