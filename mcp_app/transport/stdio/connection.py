@@ -19,6 +19,7 @@ from mcp_app.protocol.inbound import Notified, Route
 from mcp_app.protocol.jsonrpc import Limits
 from mcp_app.protocol.lines import cancelled_request, classify_line
 from mcp_app.transport import failures, methods
+from mcp_app.transport.dispatch import dispatch
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server
@@ -113,7 +114,7 @@ class Connection:
         try:
             if exchange.route.method not in AT_ONCE:
                 exchange.principal = await asyncio.shield(self._caller)
-            await methods.dispatch(exchange)
+            await dispatch(exchange, methods.HANDLERS)
         except PeerGoneError as error:
             logger.info("a response was not delivered: %s", error)
         except NotReadyError as error:
