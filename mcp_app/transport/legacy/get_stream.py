@@ -21,8 +21,8 @@ from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.revisions import LEGACY
 from mcp_app.transport import heartbeats
 from mcp_app.transport.heartbeats import ConnectionHeartbeat
+from mcp_app.transport.legacy import notices
 from mcp_app.transport.legacy.http_exchange import Peer
-from mcp_app.transport.legacy.notices import notices
 from mcp_app.transport.listen_stream import burst
 from mcp_app.transport.tail import Listener
 
@@ -65,7 +65,8 @@ class GetStream:
 
     async def _serve(self, session: Session, heartbeat: ConnectionHeartbeat) -> None:
         """Tell of changes, and that the site is there, until the session is changed or ends."""
-        told, own = notices(session.subscriptions), sessions.subject(session.pk)
+        told = notices.of_lists() | notices.of_resources(session.subscriptions)
+        own = sessions.subject(session.pk)
         listener = self._listener = await self._peer.server.tail.listen((*told, own))
         try:
             version = listener.known[own]

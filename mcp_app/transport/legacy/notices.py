@@ -13,6 +13,9 @@ from mcp_app.transport.capabilities import server_capabilities
 
 _LISTS: Final = (changes.TOOLS, changes.PROMPTS, changes.RESOURCES)
 
+Notices = dict[str, dict[str, Any]]
+"""What to say of a change, by its subject."""
+
 
 def lists() -> list[str]:
     """The subjects whose changes every session is told."""
@@ -20,9 +23,11 @@ def lists() -> list[str]:
     return [kind for kind in _LISTS if kind in delivered]
 
 
-def notices(uris: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What to say of a change, by its subject, to a session that watches these resources."""
-    told = {kind: notification(f"notifications/{kind}/list_changed", {}) for kind in lists()}
-    for uri in uris:
-        told[changes.resource_subject(uri)] = notification("notifications/resources/updated", {"uri": uri})
-    return told
+def of_lists() -> Notices:
+    return {kind: notification(f"notifications/{kind}/list_changed", {}) for kind in lists()}
+
+
+def of_resources(uris: Iterable[str]) -> Notices:
+    return {
+        changes.resource_subject(uri): notification("notifications/resources/updated", {"uri": uri}) for uri in uris
+    }
