@@ -27,8 +27,9 @@ from mcp_app.execution.interrupt import Interrupter
 from mcp_app.execution.recorder import Recorder
 from mcp_app.lifecycle import input_rounds, visits
 from mcp_app.models import Request
+from mcp_app.protocol import legacy_questions
 from mcp_app.protocol.capabilities import declared
-from mcp_app.protocol.revisions import MODERN, SUPPORTED_VERSIONS
+from mcp_app.protocol.revisions import LEGACY
 
 PAGE_PARAMETER = "visit"
 MAX_KEY_CHARS = 128
@@ -49,6 +50,7 @@ class Asking(ABC):
 
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:
         self._row = row
+        self._revision = LEGACY.get(row.protocol_version)
         self._recorder = recorder
         self._interrupter = interrupter
         self._kept: dict[str, Any] = dict(row.kept)
@@ -151,19 +153,29 @@ class Asking(ABC):
         if self._seen.setdefault(key, request) != request:
             raise ValueError(f"The key {key!r} is used for two questions; give each its own.")
         if key in self._row.answers:
+            self._check_refusal(self._row.answers[key])
             try:
                 return question.read(self._row.answers[key])
             except UnfitAnswer as problem:
                 request = questions.again(request, str(problem))
             except MalformedAnswer:
                 logger.debug("request %s came with no answer to %r; it is asked", self._row.pk, key)
-        if self._row.protocol_version not in SUPPORTED_VERSIONS:
-            raise CannotAsk(f"This call asks its user, which needs a client of revision {MODERN}.")
-        if not declared(question.capability, self._row.client_capabilities):
-            wanted = " ".join(f"{name} {' '.join(modes)}".strip() for name, modes in question.capability.items())
-            raise CannotAsk(f"This call needs a client that declares the capability {wanted}.")
+        self._check_askable(question, request)
         self.asked[key] = request
         return None
+
+    def _check_refusal(self, answer: Any) -> None:
+        # Answers that a modern client sends with its call are unchecked.
+        if self._revision is not None and (words := questions.refused(answer)) is not None:
+            raise CannotAsk(words)
+
+    def _check_askable(self, question: Question[Any], request: dict[str, Any]) -> None:
+        if self._revision is not None and (why := legacy_questions.obstacle(self._revision, request)) is not None:
+            raise CannotAsk(why)
+        if not declared(question.capability, self._row.client_capabilities):
+            wanted = " ".join(f"{name} {' '.join(modes)}".strip() for name, modes in question.capability.items())
+            how = "" if self._revision is None else " in its session, and takes event streams"
+            raise CannotAsk(f"This call needs a client that declares the capability {wanted}{how}.")
 
     def _keep(self, key: str, value: Any) -> None:
         if not self._recorder.call(partial(input_rounds.keep, self._row.pk, key, value, worker=self._row.worker)):

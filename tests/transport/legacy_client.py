@@ -32,6 +32,12 @@ class Event:
     message: Any = None
 
 
+def steps(events: list[Event]) -> list[float]:
+    """The progress that these events tell."""
+    messages = [event.message for event in events if event.message]
+    return [message["params"]["progress"] for message in messages if "method" in message]
+
+
 class Stream(Connection):
     """A connection whose event stream is read with its ids."""
 
