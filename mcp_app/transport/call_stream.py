@@ -28,10 +28,10 @@ from mcp_app.protocol.tasks import Task
 from mcp_app.states import Cause, Status
 from mcp_app.transport import call_admission, call_rounds
 from mcp_app.transport.call_notifications import CallNotifications
+from mcp_app.transport.call_rounds import Round
 from mcp_app.transport.exchange import Exchange, server_info
 from mcp_app.transport.handover import Handover, created
 from mcp_app.transport.heartbeats import Heartbeat
-from mcp_app.transport.request_state import RequestState
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import Watcher
 
@@ -184,8 +184,8 @@ class CallStream:
 
         It is the end of this request, not of its row: that waits for the client to come back with answers.
         """
-        state = RequestState(observed.request_id, observed.input_round)
-        await self._exchange.complete(call_rounds.required(self._call, self._exchange, state, questions))
+        asked = Round(observed.request_id, observed.input_round)
+        await self._exchange.complete(call_rounds.required(self._call, self._exchange, asked, questions))
         self._ended = True
         return True
 

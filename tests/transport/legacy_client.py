@@ -122,3 +122,10 @@ class Client:
     def _fields(self, changes: dict[str, str]) -> dict[str, str]:
         fields = {"MCP-Protocol-Version": self.version, "Mcp-Session-Id": self.session or "", **changes}
         return {name: value for name, value in fields.items() if value}
+
+    async def reply(self, request_id: Any, result: Any = None, *, error: Any = None) -> Stream:
+        """Answer a request of the server's: with a result, unless with an error."""
+        answer = {"result": result} if error is None else {"error": error}
+        told = await self.post({"jsonrpc": "2.0", "id": request_id, **answer})
+        await told.body()
+        return told
