@@ -21,6 +21,7 @@ from mcp_app.transport import shutdown
 from tests.transport.client import run
 from tests.transport.legacy_client import Client, Stream, notification, request
 from tests.transport.legacy_questions import asked, opened
+from tests.transport.stdio_client import connected
 from tests.transport.worker import eventually, in_thread
 
 NEW = ("2025-06-18", "2025-11-25")
@@ -263,5 +264,28 @@ def test_the_questions_of_a_dead_process_are_forgotten() -> None:
         await in_thread(supervision.supervise)
         assert await in_thread(ReadQuestion.objects.count) == 0
         await stream.leave()
+
+    run(scenario())
+
+
+def test_over_stdio_a_line_answers_on_the_same_connection_alone() -> None:
+    async def scenario() -> None:
+        async with connected() as client, connected() as other:
+            for each in (client, other):
+                await each.open_session(elicitation={})
+            await client.send(request("prompts/get", 1, name="plan"))
+            question = await client.receive()
+            assert question["method"] == "elicitation/create"
+            answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+            await other.send(answer)
+            await other.ask_in_session("ping")
+            assert await in_thread(ReadQuestion.objects.filter(answer__isnull=True).count) == 1
+            await client.send(answer)
+            assert (await client.receive())["result"]["messages"][0]["content"]["text"] == "1: decline"
+            await client.send(request("prompts/get", 2, name="plan"))
+            await client.receive()
+            await client.cancel(2)
+            await client.ask_in_session("ping")
+            await eventually(nothing_is_left)
 
     run(scenario())
