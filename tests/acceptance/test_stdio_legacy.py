@@ -32,6 +32,7 @@ from tests.acceptance.waiting import eventually
 
 __all__ = ["client", "site"]
 
+UPDATED = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": COUNTER}}
 legacy = pytest.mark.parametrize("client", ["legacy"], indirect=True)
 
 
@@ -51,11 +52,9 @@ def test_each_revision_lists_calls_and_hears_of_changes(site: Stack, version: st
     assert "inputSchema" in echo
     assert wire.text(client.result(client.call("echo", text="hello"))) == "hello"
     assert client.result(client.ask("resources/subscribe", uri=COUNTER)) == {}
-    told = until(client, client.call("move_counter", commit=True)) or [client.receive()]
-    updated = {"method": "notifications/resources/updated", "params": {"uri": COUNTER}}
-    while updated not in [{"method": each["method"], "params": each["params"]} for each in told]:
+    told = until(client, client.call("move_counter", commit=True))
+    while UPDATED not in told:  # which may come before the result, and after another
         told.append(client.receive())
-    assert {each["method"] for each in told} <= {updated["method"], "notifications/resources/list_changed"}
     client.close()
     client.rest()
     assert client.wait() == 0
@@ -90,6 +89,7 @@ def test_a_call_that_asks_ends_with_its_client(site: Stack, client: LegacyStdioC
     assert (row.status, row.cancel_cause) == ("cancelled", "disconnect")
 
 
+@pytest.mark.filterwarnings("ignore:.*(is removed|is deprecated) as of 2026-07-28")  # which is why it is tested here
 def test_the_official_client_lists_calls_cancels_subscribes_and_answers(site: Stack) -> None:
     server = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], CONCURRENCY], env=noisily(site), cwd=ROOT)
     steps, told, logged, asked = site.data / "steps", asyncio.Queue[IncomingMessage](), [], []
