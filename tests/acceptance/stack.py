@@ -226,3 +226,16 @@ def engines(data: Path, environment: Mapping[str, str]) -> Iterator[Stack]:
             stack.start_worker()
         stack.restore_workers()
         yield stack
+
+
+@contextmanager
+def two_servers(stack: Stack) -> Iterator[tuple[Server, Server]]:
+    """The stack's first server and another one."""
+    if len(stack.servers) > 1:
+        yield stack.servers[0], stack.servers[1]
+        return
+    other = stack.start_embedded("--no-worker")
+    try:
+        yield stack.servers[0], other
+    finally:
+        other.stop()
