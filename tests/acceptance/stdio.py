@@ -70,7 +70,16 @@ class StdioClient:
 
     def receive(self) -> dict[str, Any]:
         """The next message."""
-        line = self._lines.get(timeout=PATIENCE)
+        message = self.receive_within(PATIENCE)
+        assert message is not None, f"there is no message:\n{self.log.read_text()}"
+        return message
+
+    def receive_within(self, seconds: float) -> dict[str, Any] | None:
+        """The next message; None where none comes for so long."""
+        try:
+            line = self._lines.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return None
         assert line, f"the server ended:\n{self.log.read_text()}"
         message: dict[str, Any] = json.loads(line)
         return message
@@ -117,9 +126,10 @@ class StdioClient:
 class LegacyStdioClient(StdioClient):
     """A client of the newest revision that has a handshake."""
 
-    def begin_speaking(self) -> None:
-        params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "acceptance", "version": "1"}}
-        assert self.result(self.ask("initialize", **params))["protocolVersion"] == VERSION
+    def begin_speaking(self, version: str = VERSION) -> None:
+        info = {"name": "acceptance", "version": "1"}
+        opening = self.ask("initialize", protocolVersion=version, capabilities={"elicitation": {}}, clientInfo=info)
+        assert self.result(opening)["protocolVersion"] == version
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def message(self, method: str, **params: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from mcp_app.catalogue import changes, rows
 from mcp_app.models import Request
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import Cause, Status
+from mcp_app.transport import shutdown
 from mcp_app.transport.listen_stream import QUIET_SECONDS
 from tests.transport.client import run
 from tests.transport.legacy_client import call, notification, request
@@ -253,6 +254,20 @@ def test_elicitation_of_a_call_that_its_client_cancels_is_taken_back(worker: Wor
             assert (await row(request_id)).cancel_cause == Cause.CLIENT
             await client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
             assert await result_of(client, "2025-11-25", "ping") == {}
+
+    run(scenario())
+
+
+def test_elicitation_of_a_call_that_a_shutdown_stops_is_taken_back_before_its_result(worker: Worker) -> None:
+    async def scenario() -> None:
+        async with opened("2025-11-25", **FORMS) as client:
+            await client.send(call(request_id=1))
+            await worker.ask(await worker.claim(), size="How many?")
+            asked = await client.receive()
+            await shutdown.drain()
+            assert (await client.receive())["params"]["requestId"] == asked["id"]
+            answer = await client.receive()
+            assert (answer["id"], answer["result"]["isError"]) == (1, True)
 
     run(scenario())
 
