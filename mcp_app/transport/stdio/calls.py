@@ -36,7 +36,7 @@ class ConnectionCall(AskingCall):
     async def _give_up(self, error: BaseException) -> None:
         await super()._give_up(error)
         request = await self._stored()
-        if request is None or not self._exchange.cancelled:
+        if request is None or request.pk not in self._asking or not self._exchange.cancelled:
             return
         for message in await self._withdrawals(request.pk):
             await self._exchange.peer.writer.write(message)

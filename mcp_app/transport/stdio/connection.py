@@ -149,11 +149,11 @@ class Connection:
 
     def _notified(self, notification: Notification) -> None:
         """What else there is, and what is malformed, is ignored, without a word."""
+        session = self._peer.session
         if notification.method == "notifications/cancelled":
             if (cancelled := read_cancelled(notification, self._limits)) is not None:
                 self._requests.cancel(cancelled)
-        elif notification.method == "notifications/initialized" and self._peer.session is not None:
-            self._peer.session.initialized()
+        elif notification.method == "notifications/initialized" and session is not None and session.initialized():
             self._requests.keep(self._listen(), name="mcp-initialized")
 
     async def _listen(self) -> None:

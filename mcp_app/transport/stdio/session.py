@@ -100,9 +100,11 @@ class Session:
         if telling is not None:
             telling.end()
 
-    def initialized(self) -> None:
-        """The client is ready to be told."""
+    def initialized(self) -> bool:
+        """The client is ready to be told; whether it says so for the first time."""
+        is_first = not self._initialized.is_set()
         self._initialized.set()
+        return is_first
 
     async def listen(self, principal: Principal) -> None:
         """Miss no change of a list from now on. Raises django.db.Error."""
