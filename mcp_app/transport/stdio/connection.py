@@ -175,7 +175,7 @@ class Connection:
 
     async def _take_answer(self, answer: Answer) -> None:
         try:
-            await questions.take(self._server, answer, principal=await self._caller, session_id=None)
+            await questions.take(self._server, answer, principal=self._caller.result(), session_id=None)
         except Exception:
             logger.exception("an answer was not taken")
 
