@@ -13,7 +13,15 @@ from django.db.models import Exists, F, Q, QuerySet
 
 from mcp_app.auth import local
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, followers, publishing, session_streams, sessions, transitions
+from mcp_app.lifecycle import (
+    cancellation,
+    followers,
+    publishing,
+    read_questions,
+    session_streams,
+    sessions,
+    transitions,
+)
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.processes import heard
@@ -41,6 +49,7 @@ def supervise() -> None:
         cancel_overdue_requests,
         republish_unclaimed_requests,
         session_streams.release_those_of_silent_servers,
+        read_questions.forget_those_of_silent_servers,
         sessions.expire,
         forget_old_processes,
     ):

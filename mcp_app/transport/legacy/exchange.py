@@ -5,8 +5,10 @@ Refuses to know any method, and what carries it: each transport makes its own of
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from uuid import UUID
 
 from mcp_app.protocol import legacy_results
 from mcp_app.protocol.errors import Rejection
@@ -33,6 +35,13 @@ class LegacyExchange(Exchange, ABC):
     @abstractmethod
     async def begin_session(self, handshake: Handshake, revision: Revision) -> Rejection | None:
         """Begin one, or say why not."""
+
+    def asking(self, asker: UUID) -> AbstractContextManager[None]:
+        """Meanwhile answers to what the call or read `asker` asks are for this client to give."""
+        return nullcontext()
+
+    async def end_without_response(self) -> None:
+        """End it: its client has cancelled it, and is told nothing more."""
 
     async def reject(self, rejection: Rejection) -> None:
         await super().reject(legacy_results.rejection_as_of(self.route.method, rejection))

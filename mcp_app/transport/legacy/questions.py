@@ -13,7 +13,7 @@ from uuid import UUID
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import questions
 from mcp_app.catalogue.errors import MalformedAnswer, UnfitAnswer
-from mcp_app.lifecycle import session_inputs
+from mcp_app.lifecycle import read_questions, session_inputs
 from mcp_app.lifecycle.observation import Observed
 from mcp_app.lifecycle.session_inputs import Asked
 from mcp_app.models import Request
@@ -70,14 +70,14 @@ class AskingCall(CallStream):
 
 
 async def take(server: Server, answer: Answer, *, principal: Principal, session_id: UUID | None) -> None:
-    """Take a response of the principal's, in its session (None: one without a row)."""
+    """Take a response of the principal's, in its session (None: one without a row), to a call or a read."""
     row = await server.rows.run(_take, answer, principal, session_id)
     if row is not None and row.status == Status.QUEUED:
         await publish_answered(row, server)
 
 
 def asked_by(answer: Answer) -> UUID | None:
-    """The call that asked what this answers, by its words; None for what answers nothing of ours."""
+    """Which call or read asked what this answers, by its words; None for what answers nothing of ours."""
     event_id = _event_id(answer)
     return None if event_id is None else event_id.request
 
@@ -86,11 +86,13 @@ def _take(answer: Answer, principal: Principal, session_id: UUID | None) -> Requ
     event_id = _event_id(answer)
     if event_id is None or event_id.request is None:
         return None
-    asked = session_inputs.find(event_id.request, event_id.seq, session=session_id, principal=principal)
+    asker, number = event_id.request, event_id.seq
+    asked = session_inputs.find(asker, number, session=session_id, principal=principal)
     if asked is None:
+        read_questions.answer(asker, number, answer.message, session=session_id, principal=principal)
         return None
     try:
-        return session_inputs.answer(asked, _read(asked, answer.message))
+        return session_inputs.answer(asked, read_response(asker, asked.question, answer.message))
     except UnfitAnswer as problem:
         session_inputs.ask_again(asked, questions.again(asked.question, str(problem)))
         return None
@@ -100,18 +102,18 @@ def _event_id(answer: Answer) -> EventId | None:
     return read_event_id(answer.request_id) if isinstance(answer.request_id, str) else None
 
 
-def _read(asked: Asked, message: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer as it is kept. Raises `UnfitAnswer`."""
-    method = asked.question["method"]
+def read_response(asker: UUID, question: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to an InputRequest, as it is kept, from a JSON-RPC response. Raises `UnfitAnswer`."""
+    method = question["method"]
     if "result" not in message:
         error = message["error"]
         said = error.get("message") if isinstance(error, Mapping) else None
-        logger.warning("request %s: the client answered %s with an error: %r", asked.request_id, method, error)
+        logger.warning("request %s: the client answered %s with an error: %r", asker, method, error)
         return questions.refusal(f"The client answered {method} with an error: {clip(str(said or 'it said no more'))}")
     try:
-        return questions.check(asked.question, message["result"])
+        return questions.check(question, message["result"])
     except MalformedAnswer as fault:
-        logger.warning("request %s: the client's answer is malformed: %s", asked.request_id, fault)
+        logger.warning("request %s: the client's answer is malformed: %s", asker, fault)
         return questions.refusal(f"The client answered {method} with something else: {fault}.")
 
 
