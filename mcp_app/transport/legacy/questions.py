@@ -107,14 +107,14 @@ def read_response(asker: UUID, question: Mapping[str, Any], message: Mapping[str
     method = question["method"]
     if "result" not in message:
         error = message["error"]
-        said = error.get("message") if isinstance(error, Mapping) else None
-        logger.warning("request %s: the client answered %s with an error: %r", asker, method, error)
-        return questions.refusal(f"The client answered {method} with an error: {clip(str(said or 'it said no more'))}")
+        said = clip(str(error.get("message") if isinstance(error, Mapping) else error))
+        logger.warning("request %s: the client answered %s with an error: %r", asker, method, said)
+        return questions.error_answer(f"The client answered {method} with an error: {said}")
     try:
         return questions.check(question, message["result"])
     except MalformedAnswer as fault:
         logger.warning("request %s: the client's answer is malformed: %s", asker, fault)
-        return questions.refusal(f"The client answered {method} with something else: {fault}.")
+        return questions.error_answer(f"The client answered {method} with something else: {fault}.")
 
 
 def _to_tell(revision: Revision, observed: Observed, heard: int) -> Told:
