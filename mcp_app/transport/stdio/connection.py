@@ -28,7 +28,6 @@ from mcp_app.transport.legacy import methods as legacy_methods
 from mcp_app.transport.legacy import questions
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server
-from mcp_app.transport.stdio import calls
 from mcp_app.transport.stdio.batch import Batch
 from mcp_app.transport.stdio.exchange import LegacyStdioExchange, Peer, StdioExchange
 from mcp_app.transport.stdio.lines import Lines
@@ -45,7 +44,7 @@ NOT_INITIALIZED: Final = "Send initialize first, or declare in params._meta that
 NOTHING_ASKED: Final = "Nothing was asked that this could answer; send requests and notifications."
 
 LEGACY_HANDLERS: Final[Handlers[LegacyStdioExchange]] = MappingProxyType(
-    {**legacy_methods.HANDLERS, "tools/call": calls.serve}
+    {**legacy_methods.HANDLERS, "tools/call": questions.serve_call}
 )
 
 
