@@ -283,9 +283,13 @@ def test_over_stdio_a_line_answers_on_the_same_connection_alone() -> None:
             await client.send(answer)
             assert (await client.receive())["result"]["messages"][0]["content"]["text"] == "1: decline"
             await client.send(request("prompts/get", 2, name="plan"))
-            await client.receive()
+            question = await client.receive()
             await client.cancel(2)
-            await client.ask_in_session("ping")
+            taken_back = await client.receive()
+            assert (taken_back["method"], taken_back["params"]["requestId"]) == (
+                "notifications/cancelled",
+                question["id"],
+            )
             await eventually(nothing_is_left)
 
     run(scenario())

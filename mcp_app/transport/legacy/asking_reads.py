@@ -86,11 +86,16 @@ class AskingRead:
                     await self._take()
             except TooManyQuestionsError:
                 return too_many(TOO_MANY, self._exchange.request_id)
+            except asyncio.CancelledError:
+                if self._exchange.cancelled:
+                    await self._exchange.take_back(self._withdrawals())
+                raise
             finally:
                 await self._leave()
         if not self._open:
             return None
-        await self._withdraw()
+        for message in self._withdrawals():
+            await self._exchange.response.event(message)
         return shutting_down(self._exchange.request_id) if self._stopping else self._fail(UNANSWERED)
 
     async def _listen(self) -> None:
@@ -143,10 +148,10 @@ class AskingRead:
         if again:
             await self._put(again)
 
-    async def _withdraw(self) -> None:
-        for number in self._open:
-            name = str(EventId(self._id, number))
-            await self._exchange.response.event(legacy_questions.withdrawn(name, "nobody waits for it any more"))
+    def _withdrawals(self) -> list[dict[str, Any]]:
+        """What takes back the questions that nobody has answered."""
+        names = [str(EventId(self._id, number)) for number in self._open]
+        return [legacy_questions.withdrawn(name, "nobody waits for it any more") for name in names]
 
     async def _leave(self) -> None:
         if self._listener is not None:

@@ -4,7 +4,7 @@ Refuses to know any method, and what carries it: each transport makes its own of
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -39,6 +39,9 @@ class LegacyExchange(Exchange, ABC):
     def asking(self, asker: UUID) -> AbstractContextManager[None]:
         """Meanwhile answers to what the call or read `asker` asks are for this client to give."""
         return nullcontext()
+
+    async def take_back(self, withdrawals: Iterable[Mapping[str, Any]]) -> None:
+        """Tell the client, which has cancelled this request and is still there, that nobody waits for its answers."""
 
     async def end_without_response(self) -> None:
         """End it: its client has cancelled it, and is told nothing more."""

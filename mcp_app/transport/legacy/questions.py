@@ -23,6 +23,7 @@ from mcp_app.protocol.jsonrpc import Answer
 from mcp_app.protocol.legacy_sse import EventId, read_event_id
 from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Status
+from mcp_app.transport import call_stream
 from mcp_app.transport.answered import publish_answered
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
@@ -52,6 +53,10 @@ class AskingCall(CallStream):
                 await self._send(message, EventId(observed.request_id, seq))
         return await super()._tell(observed, told)
 
+    async def _wait_for(self, request: Request) -> None:
+        with self._exchange.asking(request.pk):
+            await super()._wait_for(request)
+
     async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> bool:
         for seq, message in await self._asked(observed):
             await self._send(message, EventId(observed.request_id, seq))
@@ -80,9 +85,20 @@ class AskingCall(CallStream):
             for message in await self._withdrawals(observed.request_id):
                 await self._notify(message)
 
+    async def _give_up(self, error: BaseException) -> None:
+        await super()._give_up(error)
+        request = await self._stored()
+        if request is not None and self._heard and self._exchange.cancelled:
+            await self._exchange.take_back(await self._withdrawals(request.pk))
+
     async def _withdrawals(self, request_id: UUID) -> list[dict[str, Any]]:
         """What takes back the questions that nobody has answered."""
         return await self._exchange.server.rows.run(_to_withdraw, request_id, self._heard)
+
+
+async def serve_call(exchange: LegacyExchange) -> None:
+    """Serve one `tools/call` whose stream cannot be cut off from its client."""
+    await call_stream.serve(exchange, lambda _: AskingCall(exchange))
 
 
 async def take(server: Server, answer: Answer, *, principal: Principal, session_id: UUID | None) -> None:

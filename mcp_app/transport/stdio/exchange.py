@@ -3,10 +3,10 @@
 Refuses to know any method.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from mcp_app.auth.principal import Principal
@@ -70,3 +70,7 @@ class LegacyStdioExchange(LegacyExchange):
             yield
         finally:
             self.session.asking.discard(asker)
+
+    async def take_back(self, withdrawals: Iterable[Mapping[str, Any]]) -> None:
+        for message in withdrawals:
+            await self.peer.writer.write(message)
