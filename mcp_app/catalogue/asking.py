@@ -19,8 +19,9 @@ from pydantic import BaseModel
 from mcp_app.catalogue import questions
 from mcp_app.catalogue.errors import CannotAsk, MalformedAnswer, UnfitAnswer
 from mcp_app.catalogue.questions import Answer, Form, Link, Question, Roots, Sampling
+from mcp_app.protocol import legacy_questions
 from mcp_app.protocol.capabilities import declared
-from mcp_app.protocol.revisions import MODERN, SUPPORTED_VERSIONS
+from mcp_app.protocol.revisions import LEGACY
 
 MAX_KEY_CHARS = 128
 MAX_KEPT_CHARS = 1_000_000
@@ -64,6 +65,7 @@ class Asking(ABC):
 
     def __init__(self, known: Known) -> None:
         self._known = known
+        self._revision = LEGACY.get(known.protocol_version)
         self._kept: dict[str, Any] = dict(known.kept)
         self._seen: dict[str, dict[str, Any]] = {}
         self._asked: dict[str, dict[str, Any]] = {}
@@ -167,19 +169,31 @@ class Asking(ABC):
         if self._seen.setdefault(key, request) != request:
             raise ValueError(f"The key {key!r} is used for two questions; give each its own.")
         if key in self._known.answers:
+            self._check_error(self._known.answers[key])
             try:
                 return question.read(self._known.answers[key])
             except UnfitAnswer as problem:
                 request = questions.again(request, str(problem))
             except MalformedAnswer:
                 logger.debug("what came with the key %r is no answer; it is asked", key)
-        if self._known.protocol_version not in SUPPORTED_VERSIONS:
-            raise CannotAsk(f"This call asks its user, which needs a client of revision {MODERN}.")
-        if not declared(question.capability, self._known.capabilities):
-            wanted = " ".join(f"{name} {' '.join(modes)}".strip() for name, modes in question.capability.items())
-            raise CannotAsk(f"This call needs a client that declares the capability {wanted}.", question.capability)
+        self._check_askable(question, request)
         self._asked[key] = request
         return None
+
+    def _check_error(self, answer: Any) -> None:
+        # Answers that a modern client sends with its request are unchecked.
+        if self._revision is not None and (words := questions.error_in(answer)) is not None:
+            raise CannotAsk(words)
+
+    def _check_askable(self, question: Question[Any], request: dict[str, Any]) -> None:
+        if self._revision is not None and (why := legacy_questions.obstacle(self._revision, request)) is not None:
+            raise CannotAsk(why)
+        if not declared(question.capability, self._known.capabilities):
+            wanted = " ".join(f"{name} {' '.join(modes)}".strip() for name, modes in question.capability.items())
+            how = "" if self._revision is None else " in its session, and takes event streams"
+            raise CannotAsk(
+                f"This call needs a client that declares the capability {wanted}{how}.", question.capability
+            )
 
 
 def ends_the_run(error: BaseException) -> bool:

@@ -16,6 +16,7 @@ from mcp_app.protocol.accept import Accept
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Limits, Notification, Request, is_identifier
+from mcp_app.protocol.legacy_questions import askable
 from mcp_app.protocol.metadata import LOG_LEVELS, PROGRESS_TOKEN, RequestMetadata, raw_metadata
 from mcp_app.protocol.revisions import Revision
 from mcp_app.protocol.tracing import read_trace_context
@@ -55,14 +56,17 @@ class Cancelled:
 def to_route(
     request: Request, revision: Revision, handshake: Handshake, accept: Accept, limits: Limits
 ) -> Route | Rejection:
-    """The request as handlers take it. Only its progress token can be wrong: -32602."""
+    """The request as handlers take it: its client can be asked what `legacy_questions.askable` says.
+
+    Only its progress token can be wrong: -32602.
+    """
     meta = raw_metadata(request)
     if PROGRESS_TOKEN in meta and not is_identifier(meta[PROGRESS_TOKEN], limits):
         message = f"progressToken must be a string or an integer of at most {limits.max_id_chars} characters."
         return fail(INVALID_PARAMS, message, request.request_id)
     metadata = RequestMetadata(
         protocol_version=revision.name,
-        client_capabilities=handshake.client_capabilities,
+        client_capabilities=askable(revision, handshake.client_capabilities, accept),
         client_info=handshake.client_info or None,
         log_level=handshake.log_level,
         progress_token=meta.get(PROGRESS_TOKEN),

@@ -126,8 +126,7 @@ class CallStream:
         for message in told.messages(observed.events):
             await self._notify(message)
         if observed.questions is not None:
-            await self._ask(observed, observed.questions)
-            return True
+            return await self._ask(observed, observed.questions)
         if observed.result is None:
             return False
         await self._answer(observed)
@@ -180,11 +179,15 @@ class CallStream:
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
 
-    async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> None:
-        """The end of this request, not of its row: that waits for the client to come back with answers."""
+    async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> bool:
+        """Tell the client what it is asked; whether that was the end.
+
+        It is the end of this request, not of its row: that waits for the client to come back with answers.
+        """
         asked = Round(observed.request_id, observed.input_round)
         await self._exchange.complete(call_rounds.required(self._call, self._exchange, asked, questions))
         self._ended = True
+        return True
 
     async def _hand_over(self, task: Task) -> None:
         """The end of this request; its row goes on without it, whatever becomes of this connection."""

@@ -1,8 +1,9 @@
 """`tools/call` in a session: a client that is cut off comes back for the rest, and cancels by saying so.
 
 Its events carry ids, and what a lost connection did not carry is replayed from the stored rows, once and in order. Ends
-without a response what its client cancelled. Without a session the modern rules hold: nothing could be resumed, so that
-a disconnect cancels. Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utilities/cancellation.
+without a response what its client cancelled. Without a session nothing could be resumed: there a disconnect cancels as
+in the modern era, unless `SESSIONLESS_DISCONNECT_CANCELS` is off.
+Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utilities/cancellation.
 """
 
 import asyncio
@@ -27,17 +28,38 @@ from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
 from mcp_app.transport.exchange import server_info
 from mcp_app.transport.handover import Handover
-from mcp_app.transport.legacy.exchange import LegacyExchange, Peer
+from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
+from mcp_app.transport.legacy.questions import AskingCall
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import TakenOverError
 
 
-class SessionCall(CallStream):
+class SessionlessCall(CallStream):
+    """One call of a client that keeps no session."""
+
+    def __init__(self, exchange: HTTPExchange) -> None:
+        super().__init__(exchange)
+        self._exchange: HTTPExchange = exchange
+
+    async def _give_up(self, error: BaseException) -> None:
+        if settings.SESSIONLESS_DISCONNECT_CANCELS or not self._has_left(error):
+            await super()._give_up(error)
+            return
+        request = await self._stored()
+        if request is not None and not self._ended:
+            self._ended = True
+            await self._exchange.server.rows.run(followers.let_go, request.pk)
+
+    def _has_left(self, error: BaseException) -> bool:
+        return isinstance(error, PeerGoneError) or self._exchange.peer.disconnected
+
+
+class SessionCall(AskingCall):
     """One call of a session, and the connection that its client follows it on."""
 
-    def __init__(self, exchange: LegacyExchange) -> None:
+    def __init__(self, exchange: HTTPExchange) -> None:
         super().__init__(exchange)
-        self._exchange: LegacyExchange = exchange
+        self._exchange: HTTPExchange = exchange
         self._follower: UUID | None = None
         self._leaving: asyncio.Timeout | None = None
         self._carries_ids = False
@@ -66,7 +88,7 @@ class SessionCall(CallStream):
             await self._cut()
         except TakenOverError:
             self._ended = True
-            await self._end_without_response()
+            await self._exchange.end_without_response()
         finally:
             self._leaving = None
 
@@ -75,11 +97,13 @@ class SessionCall(CallStream):
             raise TakenOverError
         if observed.cancel_cause == Cause.CLIENT and observed.status != Status.COMPLETED:
             self._ended = True
-            await self._end_without_response()
+            await self._exchange.end_without_response()
             return True
-        for seq, event in zip(observed.seqs, observed.events, strict=True):
-            for message in told.messages([event]):
-                await self._send(message, EventId(observed.request_id, seq))
+        numbered = zip(observed.seqs, observed.events, strict=True)
+        messages = [(seq, message) for seq, event in numbered for message in told.messages([event])]
+        messages += await self._asked(observed)
+        for seq, message in sorted(messages, key=lambda each: each[0]):
+            await self._send(message, EventId(observed.request_id, seq))
         if observed.result is None:
             return False
         await self._answer(observed)
@@ -87,7 +111,7 @@ class SessionCall(CallStream):
 
     async def _send(self, message: dict[str, Any], event_id: EventId) -> None:
         if not self._exchange.resumable:
-            await self._notify(message)
+            await super()._send(message, event_id)
             return
         await self._stream()
         self._carries_ids = True
@@ -104,6 +128,7 @@ class SessionCall(CallStream):
 
     async def _answer(self, observed: Observed) -> None:
         assert observed.result is not None, "an ended request has a result"
+        await self._withdraw(observed)
         event_id = EventId(observed.request_id, observed.event_seq)
         if observed.error is not None:
             error = fail(**observed.error, request_id=self._exchange.route.request_id)
@@ -112,16 +137,6 @@ class SessionCall(CallStream):
             await self._exchange.complete(results.call_tool(observed.result, server_info()), event_id)
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
-
-    async def _end_without_response(self) -> None:
-        """An event stream without a response; 202 for a client that takes none ("Not send a response")."""
-        response = self._exchange.http
-        if not response.started and not self._exchange.route.accept.event_stream:
-            await response.accepted()
-            return
-        if not response.started:
-            await response.start_events()
-        await response.end()
 
     async def _cut(self) -> None:
         """End the connection, not the call, and say when to come back."""
@@ -152,6 +167,8 @@ class ResumedCall(SessionCall):
         server = self._exchange.server
         self._follower = uuid.uuid4()
         self._first = EventId(request_id, seen)
+        self._heard = seen
+        self._is_asked = True
         try:
             await server.upkeep.vouch()
             self._storing = server.rows.start(followers.take_over, request_id, self._follower, server.identity.boot_id)
@@ -182,9 +199,10 @@ class ResumedCall(SessionCall):
             watcher.close()
 
 
-async def serve(exchange: LegacyExchange) -> None:
+async def serve(exchange: HTTPExchange) -> None:
     """Serve one `tools/call`."""
-    await call_stream.serve(exchange, CallStream if exchange.session is None else lambda _: SessionCall(exchange))
+    stream = SessionlessCall if exchange.session_id is None else SessionCall
+    await call_stream.serve(exchange, lambda _: stream(exchange))
 
 
 async def resume(peer: Peer, session_id: UUID, request_id: UUID, seen: int) -> None:
@@ -198,7 +216,7 @@ async def resume(peer: Peer, session_id: UUID, request_id: UUID, seen: int) -> N
     if refusal is not None:
         await peer.response.reject(refusal)
         return
-    exchange = LegacyExchange.of(peer, _route(row), LEGACY[row.protocol_version], None)
+    exchange = HTTPExchange.of(peer, _route(row), LEGACY[row.protocol_version], None)
     exchange.resumable = True
     call = ResumedCall(exchange)
     with server.admission.calls.hold(peer.principal, call):
