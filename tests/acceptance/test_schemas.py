@@ -60,12 +60,13 @@ def exchange(stack: Stack, sent: Sent) -> Received:
         connection.send(sent.body, sent.headers, sent.http_method)
         if sent.reads == 0 and sent.http_method == "POST":
             return Received(complete=False)
-        return receive(connection, sent.reads)
+        return receive(stack, connection, sent)
     finally:
         connection.close()
 
 
-def receive(connection: Connection, limit: int | None) -> Received:
+def receive(stack: Stack, connection: Connection, sent: Sent) -> Received:
+    """What comes back; what the server asks meanwhile is answered to whichever server has its turn."""
     headers = {name.lower(): value for name, value in connection.response.headers.items()}
     received = Received(connection.response.status, headers)
     received.is_stream = connection.is_stream
@@ -75,10 +76,12 @@ def receive(connection: Connection, limit: int | None) -> Received:
         received.messages = found if isinstance(found, list) else [found]
         return received
     frames = connection.messages()
-    while limit is None or len(received.messages) < limit:
+    while sent.reads is None or len(received.messages) < sent.reads:
         if (message := next(frames, None)) is None:
             return received
         received.messages.append(message)
+        if sent.reply is not None and {"method", "id"} <= message.keys():
+            assert {exchange(stack, reply).status for reply in sent.reply(message)} == {202}
     received.complete = False
     return received
 

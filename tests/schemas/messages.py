@@ -6,7 +6,7 @@ A `Step` is abstract: `$task`, `$state`, `$asked` and `$event` stand for what th
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -15,8 +15,17 @@ from mcp_app.protocol.revisions import ASSUMED_LEGACY, LATEST_LEGACY, LEGACY_REV
 from tests.schemas.offered import Offer
 
 META: Final = "io.modelcontextprotocol/"
+ABLE: Final = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 TASKS: Final = {META + "tasks": {}}
 TASK, STATE, ASKED, EVENT = "$task", "$state", "$asked", "$event"
+
+ANSWERED: Final = {
+    "elicitation/create": {"action": "accept", "content": {"n": 3}},
+    "sampling/createMessage": {"role": "assistant", "model": "m", "content": {"type": "text", "text": "Paris"}},
+    "roots/list": {"roots": [{"uri": "file:///srv"}]},
+    "ping": {},
+}
+"""A result for each request of a server's."""
 
 Message = dict[str, Any]
 RETRY: Final = {"name": ASKED, "arguments": {}, "requestState": STATE}
@@ -33,6 +42,8 @@ class Step:
     http_method: str = "POST"
     reads: int | None = None
     """How many messages it waits for before it leaves; None: all, unless the answer would never end."""
+    replies: tuple[str, ...] = ()
+    """How it answers what it is asked meanwhile, one after the other; then it declines."""
 
 
 def _deep(levels: int) -> Any:
@@ -174,6 +185,7 @@ NOTIFICATIONS: Final = st.one_of(
         ]
     ),
 ).map(lambda message: {"jsonrpc": "2.0", **message})
+REPLIES: Final = st.sampled_from(["accept", "unfit", "malformed", "error", "twice"])
 RESPONSES: Final = st.builds(
     lambda request_id, outcome: {"jsonrpc": "2.0", "id": request_id, **outcome},
     IDS,
@@ -207,7 +219,7 @@ MODERN_META: Final = st.fixed_dictionaries(
     {
         META + "protocolVersion": st.just(MODERN),
         META + "clientCapabilities": st.sampled_from(
-            [{}, {"elicitation": {}}, {"elicitation": {}, "extensions": TASKS}, {"extensions": TASKS}]
+            [{}, {"elicitation": {}}, {"elicitation": {}, "extensions": TASKS}, {"extensions": TASKS}, ABLE]
         ),
     },
     optional={
@@ -282,6 +294,7 @@ def _steps(methods: dict[str, Any], meta: Any, *others: Any) -> Any:
         st.builds(Step, requests),
         st.builds(Step, messages),
         st.builds(Step, messages, reads=st.integers(0, 1)),
+        st.builds(Step, requests, replies=st.lists(REPLIES, max_size=4).map(tuple)),
         st.builds(Step, messages, HEADERS),
         st.builds(Step, BYTES, HEADERS),
         st.builds(Step, st.lists(messages, max_size=4)),
@@ -324,7 +337,11 @@ def one_of_everything(offer: Offer, own: Mapping[str, Sequence[Any]], meta: Mess
 
 
 def everything_modern(offer: Offer) -> list[Step]:
-    answers = {offer.question: {"action": "accept", "content": dict(offer.answer)}}
+    answers = {
+        offer.question: {"action": "accept", "content": dict(offer.answer)},
+        "model": ANSWERED["sampling/createMessage"],
+        "roots": ANSWERED["roots/list"],
+    }
     chosen = {"toolsListChanged": True, "resourceSubscriptions": [offer.uris[0]], "taskIds": [TASK]}
     own = {
         "server/discover": ({},),
@@ -334,7 +351,7 @@ def everything_modern(offer: Offer) -> list[Step]:
         "tasks/update": ({"taskId": TASK, "inputResponses": answers},),
         "tasks/cancel": ({"taskId": TASK},),
     }
-    capabilities = {"elicitation": {}, "extensions": TASKS}
+    capabilities = {**ABLE, "extensions": TASKS}
     meta = {META + "protocolVersion": MODERN, META + "clientCapabilities": capabilities, "progressToken": 0}
     meta[META + "logLevel"] = "debug"
     nothing = {"notifications": {}, "_meta": meta}
@@ -349,7 +366,8 @@ def everything_legacy(offer: Offer) -> list[Step]:
         "resources/subscribe": [{"uri": uri} for uri in offer.uris],
         "resources/unsubscribe": [{"uri": offer.uris[0]}],
     }
-    return one_of_everything(offer, own, {"progressToken": 0})
+    asked = [replace(step, replies=("accept",) * 3) for step in one_of_everything(offer, own, {"progressToken": 0})]
+    return [*asked, *(step for step in one_of_everything(offer, {}, {}) if step.body["method"] == "tools/call")]
 
 
 def holds(message: Any, offer: Offer) -> bool:

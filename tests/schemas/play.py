@@ -7,14 +7,15 @@ process and against running servers.
 import base64
 import json
 import re
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any, Final
 
 from mcp_app.protocol.headers import NAME_SOURCES
 from mcp_app.protocol.revisions import ASSUMED_LEGACY, LEGACY
-from tests.schemas.judge import Received, Sent, is_id, judge
-from tests.schemas.messages import ASKED, EVENT, META, STATE, TASK, TASKS, Step, holds
+from tests.schemas.judge import Received, Sent, is_response, judge
+from tests.schemas.messages import ABLE, ANSWERED, ASKED, EVENT, META, STATE, TASK, TASKS, Step, holds
 from tests.schemas.offered import Offer
 from tests.schemas.schemas import MODERN
 
@@ -67,7 +68,12 @@ class Modern:
         reads = step.reads
         if holds(value, self._offer):
             reads = (1 if value["method"] == "subscriptions/listen" else 0) if reads is None else reads
-        return Sent(body, value, headers, step.http_method, reads, self._revision(value, headers))
+        revision = self._revision(value, headers)
+        return Sent(body, value, headers, step.http_method, reads, revision, self._replying(step.replies))
+
+    def _replying(self, replies: Iterable[str]) -> Callable[[Mapping[str, Any]], list[Sent]] | None:
+        """A client of this revision is sent no requests."""
+        return None
 
     def _headers(self, value: Any) -> dict[str, str]:
         headers = {"MCP-Protocol-Version": MODERN}
@@ -112,10 +118,7 @@ class Line(Modern):
     """The same on a wire without headers."""
 
     def _prepare(self, step: Step) -> Sent:
-        if step.http_method != "POST":
-            step = Step(b"")
-        sent = super()._prepare(step)
-        return replace(sent, body=sent.body.replace(b"\n", b" "), headers={}, revision=MODERN)
+        return replace(_as_line(super()._prepare(_on_a_line(step))), revision=MODERN)
 
 
 class Legacy(Modern):
@@ -128,13 +131,14 @@ class Legacy(Modern):
         self._negotiated = version
         self._session = ""
         self._sessions: list[str] = []
+        self.asked: set[str] = set()
+        """The methods of the server's own requests."""
 
     def play(self, steps: Iterable[Step]) -> Play:
         if self._in_session:
-            who = {"capabilities": {}, "clientInfo": {"name": "any", "version": "1"}}
+            who = {"capabilities": ABLE, "clientInfo": {"name": "any", "version": "1"}}
             params = {"protocolVersion": self._version, **who}
             yield from self._exchange(Step({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
-            assert self._sessions
         for step in steps:
             yield from self._exchange(step)
         for session in self._sessions:
@@ -142,6 +146,23 @@ class Legacy(Modern):
 
     def _headers(self, value: Any) -> dict[str, str]:
         return {"MCP-Protocol-Version": self._version, "Mcp-Session-Id": self._session}
+
+    def _replying(self, replies: Iterable[str]) -> Callable[[Mapping[str, Any]], list[Sent]]:
+        kinds = chain(replies, repeat("decline"))
+        return lambda asked: self._reply(asked, next(kinds))
+
+    def _reply(self, asked: Mapping[str, Any], kind: str) -> list[Sent]:
+        self.asked.add(asked["method"])
+        result: Any = ANSWERED[asked["method"]]
+        if asked["method"] == "elicitation/create":
+            other = {"decline": {"action": "decline"}, "unfit": {"action": "accept", "content": {}}}
+            result = other.get(kind, {"action": "accept", "content": dict(self._offer.answer)})
+        outcome = {"result": {"malformed": True} if kind == "malformed" else result}
+        if kind == "error" or (kind == "decline" and asked["method"] in ("sampling/createMessage", "roots/list")):
+            outcome = {"error": {"code": -1, "message": "The user rejected it."}}
+        message = {"jsonrpc": "2.0", "id": asked["id"], **outcome}
+        sent = self._prepare(Step(message))
+        return [sent] * (2 if kind == "twice" else 1)
 
     def _revision(self, value: Any, headers: dict[str, str]) -> str:
         found = super()._revision(value, headers)
@@ -160,9 +181,40 @@ class Legacy(Modern):
             self._known[EVENT] = received.headers["last-event-id"]
 
 
+class LegacyLine(Legacy):
+    """The same on a wire that is the session."""
+
+    def _prepare(self, step: Step) -> Sent:
+        return _as_line(super()._prepare(_on_a_line(step)))
+
+    def _revision(self, value: Any, headers: dict[str, str]) -> str:
+        return self._negotiated
+
+    def _learn(self, sent: Sent, received: Received) -> None:
+        super()._learn(sent, received)
+        for message in received.messages:
+            self._negotiated = message.get("result", {}).get("protocolVersion", self._negotiated)
+
+
+def _on_a_line(step: Step) -> Step:
+    """Where nothing has a method of HTTP's, and what cancels a message of its own batch would leave it unanswered."""
+    if step.http_method != "POST":
+        return Step(b"")
+    if not isinstance(step.body, list):
+        return step
+    kept = [each for each in step.body if not isinstance(each, dict) or "cancelled" not in str(each.get("method"))]
+    return replace(step, body=kept)
+
+
+def _as_line(sent: Sent) -> Sent:
+    return replace(sent, body=sent.body.replace(b"\n", b" "), headers={})
+
+
 def unanswered(sent: Sent) -> list[Any]:
     """The ids that a line's message has, each of which gets a response."""
-    return [message["id"] for message in sent.messages[:1] if isinstance(message, dict) and is_id(message.get("id"))]
+    if isinstance(sent.value, list) and sent.revision != "2025-03-26":
+        return []
+    return [message["id"] for message in sent.requests if sent.revision == MODERN or not is_response(message)]
 
 
 def _field(text: str) -> str:

@@ -21,7 +21,7 @@ from mcp_app.models import Request
 from mcp_app.states import Cause, Status
 from tests.schemas.messages import Step, everything_legacy, everything_modern, legacy_steps, modern_steps
 from tests.schemas.offered import SAMPLES, offered
-from tests.schemas.play import Legacy, Line, Modern, Play
+from tests.schemas.play import Legacy, LegacyLine, Line, Modern, Play
 from tests.schemas.wires import over_http, over_stdio
 from tests.schemas.worker import Playing
 from tests.transport.client import run
@@ -37,6 +37,12 @@ SHARED = {
 MODERN_METHODS = SHARED | {"server/discover", "tasks/get", "tasks/update", "tasks/cancel"}
 OF_A_SESSION = {"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 LEGACY_METHODS = SHARED | OF_A_SESSION | {"ping"}
+ASKS = {
+    "2025-03-26": {"sampling/createMessage", "roots/list"},
+    "2025-06-18": {"sampling/createMessage", "roots/list", "elicitation/create"},
+    "2025-11-25": {"sampling/createMessage", "roots/list", "elicitation/create"},
+}
+"""What clients of a session are asked."""
 Wire = Callable[[Play], Coroutine[Any, Any, None]]
 examples = settings(
     max_examples=int(os.environ.get("MCP_EXAMPLES", "4")),
@@ -101,11 +107,20 @@ def test_of_the_modern_revision(worker: Playing, wire: Wire, client: type[Modern
     play_any(worker, wire, lambda: client(SAMPLES), modern_steps(SAMPLES))
 
 
-@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
-def test_of_a_legacy_session(worker: Playing, version: str) -> None:
-    results = play_all(worker, over_http, Legacy(SAMPLES, version), everything_legacy(SAMPLES))
+@pytest.mark.parametrize(
+    ("wire", "client", "version"),
+    [
+        *((over_http, Legacy, version) for version in ASKS),
+        (over_stdio, LegacyLine, "2025-03-26"),
+        (over_stdio, LegacyLine, "2025-11-25"),
+    ],
+)
+def test_of_a_legacy_session(worker: Playing, wire: Wire, client: type[Legacy], version: str) -> None:
+    first = client(SAMPLES, version)
+    results = play_all(worker, wire, first, everything_legacy(SAMPLES))
     assert {method for method, _ in results} == LEGACY_METHODS
-    play_any(worker, over_http, lambda: Legacy(SAMPLES, version), legacy_steps(SAMPLES))
+    assert first.asked == ASKS[version]
+    play_any(worker, wire, lambda: client(SAMPLES, version), legacy_steps(SAMPLES))
 
 
 @pytest.mark.parametrize("version", ["", "2025-06-18"])

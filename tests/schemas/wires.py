@@ -16,7 +16,8 @@ class _Response(Connection):
     def __init__(self, sent: Sent) -> None:
         super().__init__(sent.http_method, headers={name.lower(): value for name, value in sent.headers.items()})
 
-    async def receive(self, limit: int | None) -> Received:
+    async def receive(self, sent: Sent) -> Received:
+        limit = sent.reads
         await self.head()
         received = Received(self.status, self.headers)
         received.is_stream = self.headers.get("content-type") == "text/event-stream"
@@ -33,6 +34,7 @@ class _Response(Connection):
                 assert not frame
                 return received
             self._take(frame, received)
+            await _reply(frame, received, sent)
         received.complete = False
         return received
 
@@ -58,10 +60,18 @@ async def _exchange(sent: Sent) -> Received:
     if sent.reads == 0 and sent.http_method == "POST":
         await response.leave()
         return Received(complete=False)
-    received = await response.receive(sent.reads)
+    received = await response.receive(sent)
     if not received.complete:
         await response.leave()
     return received
+
+
+async def _reply(frame: bytes, received: Received, sent: Sent) -> None:
+    """Answer the request of the server's that this frame brought, if it did."""
+    if b"data: {" not in frame or sent.reply is None or not {"method", "id"} <= received.messages[-1].keys():
+        return
+    for reply in sent.reply(received.messages[-1]):
+        assert (await _exchange(reply)).status == 202
 
 
 async def over_stdio(play: Play) -> None:
@@ -84,18 +94,23 @@ async def _say(client: Client, sent: Sent, sentinel: str) -> Received:
     received = Received(complete=not left)
     waited.append(sentinel)
     while waited:
-        found = await client.receive()
-        assert found is not None
-        if found.get("id") == sentinel and "method" not in found:
-            waited.remove(sentinel)
-            continue
-        received.messages.append(found)
-        if "method" not in found and found.get("id") in waited:
-            waited.remove(found["id"])
-        if "error" in found and "id" not in found:
+        line = await client.receive()
+        for found in line if isinstance(line, list) else [line]:
+            await _take(client, found, sent)
+            if "method" not in found and found.get("id") in waited:
+                waited.remove(found["id"])
+            if found.get("id") != sentinel:
+                received.messages.append(found)
+        if isinstance(line, dict) and "error" in line and "id" not in line:
             # What could not be read: nothing else comes for it.
             waited = [each for each in waited if each == sentinel]
     return received
+
+
+async def _take(client: Client, found: dict[str, Any], sent: Sent) -> None:
+    if sent.reply is not None and {"method", "id"} <= found.keys():
+        for reply in sent.reply(found):
+            await client.send(reply.body + b"\n")
 
 
 def _next(play: Play, received: Received) -> Sent | None:

@@ -15,19 +15,32 @@ from celery import current_app
 from django.db import connections
 
 from mcp_app.catalogue import results
+from mcp_app.catalogue.asking import Asking, InputRequired, Known
 from mcp_app.catalogue.errors import InvalidResult, ProtocolError
-from mcp_app.catalogue.questions import Form
+from mcp_app.catalogue.questions import Form, Question, Roots, Sampling
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.catalogue.schema import bind
 from mcp_app.lifecycle import input_rounds, processes, transitions
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Request
-from mcp_app.protocol.revisions import MODERN
+from mcp_app.protocol.capabilities import declared
 from mcp_app.states import OPEN, EventKind, ProcessRole, Status
 from tests.transport.worker import NUMBER
 
 PATIENCE: Final = 10.0
+
+
+class Asks(Asking):
+    """The questions of one run."""
+
+    def _check_goes_on(self) -> None: ...
+
+    def _check_may_end(self) -> None: ...
+
+    def _keep(self, key: str, value: Any) -> None: ...
+
+    async def _akeep(self, key: str, value: Any) -> None: ...
 
 
 class Playing:
@@ -102,17 +115,19 @@ class Playing:
                 Event(EventKind.LOG, {"level": level, "data": {"n": 1}, "logger": "t"}) for level in ("debug", "error")
             ]
             transitions.record(row.pk, [*progress, *lines])
-        if row.tool.startswith("asking") and not row.answers and row.protocol_version == MODERN:
-            asked = {"n": Form("How many?", NUMBER).request()}
-            input_rounds.ask(row.pk, asked, worker=self._identity.boot_id)
+        try:
+            status, result, error = self._outcome(row)
+        except InputRequired as asking:
+            input_rounds.ask(row.pk, asking.args[0], worker=self._identity.boot_id)
             return True
-        status, result, error = self._outcome(row)
         transitions.finish(row.pk, status, worker=self._identity.boot_id, result=result, error=error)
         return True
 
     def _outcome(self, row: Request) -> tuple[Status, dict[str, Any] | None, dict[str, Any] | None]:
         tool = registered_tools()[row.tool]
         try:
+            if row.tool.startswith("asking"):
+                _ask(row)
             result = results.to_result(tool, tool.function(**bind(tool, row.arguments)))
         except ProtocolError as failure:
             return Status.FAILED, None, {"cause": "protocol", "code": failure.code, "message": str(failure)}
@@ -121,3 +136,18 @@ class Playing:
         except Exception as failure:
             return Status.FAILED, results.failure_result(failure), None
         return Status.FAILED if result.get("isError") else Status.COMPLETED, result, None
+
+
+def _ask(row: Request) -> None:
+    """Ask what the client can be asked of a number, a model and folders; of one that cannot be asked, a number."""
+    every: dict[str, Question[Any]] = {
+        "n": Form("How many?", NUMBER),
+        "model": Sampling("Capital?", max_tokens=9),
+        "roots": Roots(),
+    }
+    able = {key: each for key, each in every.items() if declared(each.capability, row.client_capabilities)}
+    asking = Asks(Known(row.protocol_version, row.client_capabilities, row.answers, row.kept))
+    try:
+        asking.ask(**(able or {"n": every["n"]}))
+    except InputRequired:
+        raise InputRequired(asking.asked.questions) from None
