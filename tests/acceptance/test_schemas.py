@@ -17,7 +17,7 @@ from tests.acceptance.wire import Connection
 from tests.schemas.judge import Received, Sent
 from tests.schemas.messages import Step, everything_legacy, everything_modern, legacy_steps, modern_steps
 from tests.schemas.offered import FIXTURE_SITE
-from tests.schemas.play import Legacy, Modern
+from tests.schemas.play import ASKS, Legacy, Modern
 
 STEPS = 12
 """In one sequence, at most."""
@@ -93,7 +93,9 @@ def test_one_of_everything_of_the_modern_revision(stack: Stack) -> None:
 
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
 def test_one_of_everything_of_a_legacy_revision(stack: Stack, version: str) -> None:
-    play(stack, Legacy(FIXTURE_SITE, version), everything_legacy(FIXTURE_SITE))
+    client = Legacy(FIXTURE_SITE, version)
+    play(stack, client, everything_legacy(FIXTURE_SITE))
+    assert client.asked == ASKS[version]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,8 @@ FIXTURE_SITE: Final = Offer(
         "json_schema_2020_12_tool": [{"contact": {}}],
         "test_input_required_result_elicitation": NOTHING,
         "test_input_required_result_multi_round": NOTHING,
+        "test_input_required_result_sampling": NOTHING,
+        "test_input_required_result_list_roots": NOTHING,
         "slow_compute": [{"seconds": 0.4}],
         "failing_job": NOTHING,
         "protocol_error_job": NOTHING,

@@ -23,6 +23,13 @@ BOTH: Final = "application/json, text/event-stream"
 VISIBLE: Final = re.compile(r"[!-~]([ -~]*[!-~])?")
 NOBODYS_TASK: Final = "00000000-0000-4000-8000-000000000000"
 
+ASKS: Final = {
+    "2025-03-26": {"sampling/createMessage", "roots/list"},
+    "2025-06-18": {"sampling/createMessage", "roots/list", "elicitation/create"},
+    "2025-11-25": {"sampling/createMessage", "roots/list", "elicitation/create"},
+}
+"""What clients of a session are asked by `offered.SAMPLES`' and the fixture site's tools."""
+
 Play = Generator[Sent, Received, None]
 
 

@@ -21,7 +21,7 @@ from mcp_app.models import Request
 from mcp_app.states import Cause, Status
 from tests.schemas.messages import Step, everything_legacy, everything_modern, legacy_steps, modern_steps
 from tests.schemas.offered import SAMPLES, offered
-from tests.schemas.play import Legacy, LegacyLine, Line, Modern, Play
+from tests.schemas.play import ASKS, Legacy, LegacyLine, Line, Modern, Play
 from tests.schemas.wires import over_http, over_stdio
 from tests.schemas.worker import Playing
 from tests.transport.client import run
@@ -37,12 +37,6 @@ SHARED = {
 MODERN_METHODS = SHARED | {"server/discover", "tasks/get", "tasks/update", "tasks/cancel"}
 OF_A_SESSION = {"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 LEGACY_METHODS = SHARED | OF_A_SESSION | {"ping"}
-ASKS = {
-    "2025-03-26": {"sampling/createMessage", "roots/list"},
-    "2025-06-18": {"sampling/createMessage", "roots/list", "elicitation/create"},
-    "2025-11-25": {"sampling/createMessage", "roots/list", "elicitation/create"},
-}
-"""What clients of a session are asked."""
 Wire = Callable[[Play], Coroutine[Any, Any, None]]
 examples = settings(
     max_examples=int(os.environ.get("MCP_EXAMPLES", "4")),
