@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from tests.acceptance.stack import Stack
 from tests.acceptance.wire import Connection
+from tests.schemas.everything import everything_legacy, everything_modern
 from tests.schemas.judge import Received, Sent
-from tests.schemas.messages import Step, everything_legacy, everything_modern, legacy_steps, modern_steps
+from tests.schemas.messages import legacy_steps, modern_steps
 from tests.schemas.offered import FIXTURE_SITE
 from tests.schemas.play import ASKS, Legacy, Modern
+from tests.schemas.steps import Step
 
 STEPS = 12
 """In one sequence, at most."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 from jsonschema.exceptions import best_match
 
 from tests.schemas import schemas
-from tests.schemas.messages import META
 from tests.schemas.offered import Offer
 from tests.schemas.schemas import ID_IN_EVERY_ERROR, MODERN
+from tests.schemas.steps import META
 
 BEFORE_THE_BODY: Final = (401, 403, 405, 408, 413, 415)
 MODERN_STATUS: Final[Mapping[int, tuple[int, ...]]] = {

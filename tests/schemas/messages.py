@@ -1,49 +1,27 @@
-"""What clients send: requests of every method, right and wrong, notifications, responses, batches, and bytes.
-
-A `Step` is abstract: `$task`, `$state`, `$asked` and `$event` stand for what the server said before.
-"""
+"""Strategies for what clients send: requests of every method, right and wrong, notifications, responses, bytes."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
 from mcp_app.protocol.revisions import ASSUMED_LEGACY, LATEST_LEGACY, LEGACY_REVISIONS, MODERN
 from tests.schemas.offered import Offer
-
-META: Final = "io.modelcontextprotocol/"
-ABLE: Final = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-TASKS: Final = {META + "tasks": {}}
-TASK, STATE, ASKED, EVENT = "$task", "$state", "$asked", "$event"
-
-ANSWERED: Final = {
-    "elicitation/create": {"action": "accept", "content": {"n": 3}},
-    "sampling/createMessage": {"role": "assistant", "model": "m", "content": {"type": "text", "text": "Paris"}},
-    "roots/list": {"roots": [{"uri": "file:///srv"}]},
-    "ping": {},
-}
-"""A result for each request of a server's."""
-
-Message = dict[str, Any]
-RETRY: Final = {"name": ASKED, "arguments": {}, "requestState": STATE}
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing that a client does: a POST or a line, unless `http_method` is another."""
-
-    body: Any = None
-    """A JSON value, or bytes that are none."""
-    headers: dict[str, str] = field(default_factory=dict)
-    """Which replace those that belong to the body; empty ones are left out."""
-    http_method: str = "POST"
-    reads: int | None = None
-    """How many messages it waits for before it leaves; None: all, unless the answer would never end."""
-    replies: tuple[str, ...] = ()
-    """How it answers what it is asked meanwhile, one after the other; then it declines."""
+from tests.schemas.steps import (
+    ABLE,
+    EVENT,
+    META,
+    RETRY,
+    TASK,
+    TASKS,
+    Message,
+    Step,
+    calls,
+    gets,
+    references,
+)
 
 
 def _deep(levels: int) -> Any:
@@ -92,25 +70,6 @@ def _answers(offer: Offer) -> Any:
     return _params({}, **{offer.question: st.sampled_from(given), "other": JUNK})
 
 
-def _calls(offer: Offer) -> list[Message]:
-    named = [{"name": name, "arguments": dict(each)} for name, given in offer.tools.items() for each in given]
-    return [*named, {"name": next(iter(offer.tools))}, {"name": "unknown", "arguments": {}}]
-
-
-def _gets(offer: Offer) -> list[Message]:
-    named = [{"name": name, "arguments": dict(each)} for name, given in offer.prompts.items() for each in given]
-    return [*named, {"name": next(iter(offer.prompts))}]
-
-
-def _references(offer: Offer) -> list[Message]:
-    prompts = [{"type": "ref/prompt", "name": name} for name in (*offer.prompts, "nothing")]
-    return [
-        *prompts,
-        *({"type": "ref/resource", "uri": uri} for uri in offer.templates),
-        {"type": "ref/tool", "name": "x"},
-    ]
-
-
 def _shared(offer: Offer) -> dict[str, Any]:
     arguments = [*offer.completed, {"name": "nothing", "value": "\x00"}]
     contexts = [{"arguments": {"not": "monday"}}, {}, {"arguments": {"day": 1}}]
@@ -119,11 +78,11 @@ def _shared(offer: Offer) -> dict[str, Any]:
         "resources/list": CURSORS,
         "resources/templates/list": CURSORS,
         "prompts/list": CURSORS,
-        "tools/call": st.sampled_from(_calls(offer)),
+        "tools/call": st.sampled_from(calls(offer)),
         "resources/read": _uri(offer),
-        "prompts/get": st.sampled_from(_gets(offer)),
+        "prompts/get": st.sampled_from(gets(offer)),
         "completion/complete": _params(
-            {"ref": st.sampled_from(_references(offer)), "argument": st.sampled_from(arguments)},
+            {"ref": st.sampled_from(references(offer)), "argument": st.sampled_from(arguments)},
             context=st.sampled_from(contexts),
         ),
     }
@@ -315,64 +274,3 @@ def legacy_steps(offer: Offer) -> Any:
     listening = st.builds(Step, headers=last, http_method=st.just("GET"), reads=st.just(0))
     bodiless = st.builds(Step, http_method=st.sampled_from(["DELETE", "HEAD"]))
     return _steps({**_shared(offer), **_own_of_legacy(offer)}, LEGACY_META, listening, bodiless)
-
-
-def one_of_everything(offer: Offer, own: Mapping[str, Sequence[Any]], meta: Message) -> list[Step]:
-    """Right requests, and some wrong ones, of every method: those that all revisions have, and `own` by method."""
-    shared = {
-        **{method: ({}, {"cursor": "none"}) for method in ("tools/list", "resources/list", "prompts/list")},
-        "resources/templates/list": ({},),
-        "tools/call": _calls(offer),
-        "resources/read": [{"uri": uri} for uri in offer.uris],
-        "prompts/get": _gets(offer),
-        "completion/complete": [
-            {"ref": reference, "argument": argument} for reference in _references(offer) for argument in offer.completed
-        ],
-    }
-    asked = [(method, params) for method, given in {**shared, **own}.items() for params in given]
-    return [
-        Step({"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}})
-        for number, (method, params) in enumerate(asked)
-    ]
-
-
-def everything_modern(offer: Offer) -> list[Step]:
-    answers = {
-        offer.question: {"action": "accept", "content": dict(offer.answer)},
-        "model": ANSWERED["sampling/createMessage"],
-        "roots": ANSWERED["roots/list"],
-    }
-    chosen = {"toolsListChanged": True, "resourceSubscriptions": [offer.uris[0]], "taskIds": [TASK]}
-    own = {
-        "server/discover": ({},),
-        "tools/call": [*_calls(offer), {**RETRY, "inputResponses": {}}, {**RETRY, "inputResponses": answers}],
-        "subscriptions/listen": ({"notifications": chosen},),
-        "tasks/get": ({"taskId": TASK},),
-        "tasks/update": ({"taskId": TASK, "inputResponses": answers},),
-        "tasks/cancel": ({"taskId": TASK},),
-    }
-    capabilities = {**ABLE, "extensions": TASKS}
-    meta = {META + "protocolVersion": MODERN, META + "clientCapabilities": capabilities, "progressToken": 0}
-    meta[META + "logLevel"] = "debug"
-    nothing = {"notifications": {}, "_meta": meta}
-    ended = {"jsonrpc": "2.0", "id": "ended", "method": "subscriptions/listen", "params": nothing}
-    return [*one_of_everything(offer, own, meta), Step(ended, reads=2)]
-
-
-def everything_legacy(offer: Offer) -> list[Step]:
-    own = {
-        "logging/setLevel": ({"level": "debug"},),
-        "ping": ({},),
-        "resources/subscribe": [{"uri": uri} for uri in offer.uris],
-        "resources/unsubscribe": [{"uri": offer.uris[0]}],
-    }
-    asked = [replace(step, replies=("accept",) * 3) for step in one_of_everything(offer, own, {"progressToken": 0})]
-    return [*asked, *(step for step in one_of_everything(offer, {}, {}) if step.body["method"] == "tools/call")]
-
-
-def holds(message: Any, offer: Offer) -> bool:
-    """Whether its answer would never end by itself."""
-    if not isinstance(message, dict) or not isinstance(params := message.get("params"), dict):
-        return False
-    name = params.get("name")
-    return message.get("method") == "subscriptions/listen" or (isinstance(name, str) and name in offer.held)

@@ -15,9 +15,9 @@ from typing import Any, Final
 from mcp_app.protocol.headers import NAME_SOURCES
 from mcp_app.protocol.revisions import ASSUMED_LEGACY, LEGACY
 from tests.schemas.judge import Received, Sent, is_response, judge
-from tests.schemas.messages import ABLE, ANSWERED, ASKED, EVENT, META, STATE, TASK, TASKS, Step, holds
 from tests.schemas.offered import Offer
 from tests.schemas.schemas import MODERN
+from tests.schemas.steps import ABLE, ANSWERED, ASKED, EVENT, META, STATE, TASK, TASKS, Step, holds
 
 BOTH: Final = "application/json, text/event-stream"
 VISIBLE: Final = re.compile(r"[!-~]([ -~]*[!-~])?")

@@ -19,9 +19,11 @@ from mcp_app.lifecycle import cancellation
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
-from tests.schemas.messages import Step, everything_legacy, everything_modern, legacy_steps, modern_steps
+from tests.schemas.everything import everything_legacy, everything_modern
+from tests.schemas.messages import legacy_steps, modern_steps
 from tests.schemas.offered import SAMPLES, offered
 from tests.schemas.play import ASKS, Legacy, LegacyLine, Line, Modern, Play
+from tests.schemas.steps import Step
 from tests.schemas.wires import over_http, over_stdio
 from tests.schemas.worker import Playing
 from tests.transport.client import run

@@ -7,9 +7,9 @@ from jsonschema import Draft202012Validator
 
 from tests.schemas import schemas
 from tests.schemas.judge import Received, Sent, judge
-from tests.schemas.messages import META
 from tests.schemas.offered import SAMPLES
 from tests.schemas.schemas import MODERN, REVISIONS
+from tests.schemas.steps import META
 
 WHO = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}
 LIST = {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": WHO}
