@@ -39,8 +39,8 @@ UNSCORED: Final = {
 }
 """The revisions that the suite has requirements of, each with the scenarios that it runs and does not score.
 
-Of the suite's 65 server scenarios, these are left out: sep-2640-skills-directory, -enumeration and -manifest, as this
-server has no skills.
+With what it scores, these are its 65 server scenarios but for three, sep-2640-skills-directory, -enumeration and
+-manifest: this server has no skills. Older revisions are not asked for, as its client always opens with 2025-11-25.
 """
 PASSED_OVER: Final = "tasks-status-notifications"
 """The one that the suite runs and always skips by itself; tests/acceptance/test_tasks.py looks at what it would."""
