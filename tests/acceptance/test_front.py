@@ -1,13 +1,20 @@
-"""The front of several servers, between raw sockets: who gets which request, and what each side hears of the other."""
+"""The front of several servers: who gets which request, and what each side hears of the other."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection, RemoteDisconnected
+from pathlib import Path
 
 import pytest
 
+from tests.acceptance import wire
 from tests.acceptance.front import front
+from tests.acceptance.situations import INTERRUPT, LONG, STEP
+from tests.acceptance.stack import Stack
+from tests.acceptance.test_disconnect import LEAVE, assert_cancelled, assert_stopped
+from tests.acceptance.waiting import eventually
+from tests.acceptance.wire import BOTH, JSON, Connection
 
 PATIENCE = 10.0
 REQUEST = b"POST /mcp HTTP/1.1\r\nHost: evil.example\r\nX-Twice: 1\r\nX-Twice: 2\r\nContent-Length: 4\r\n\r\nbody"
@@ -160,3 +167,21 @@ def test_a_server_that_is_not_there_is_as_one_that_died_and_the_next_is_asked_ne
     upstreams[1].answer(b"served")
     assert client.getresponse().read() == b"served"
     client.close()
+
+
+@pytest.mark.parametrize("accept", [BOTH, JSON], ids=["stream", "json"])
+@pytest.mark.parametrize("leave", LEAVE.values(), ids=LEAVE)
+def test_leaving_through_the_front_stops_the_call_at_whichever_server_has_it(
+    stack: Stack, tmp_path: Path, leave: Callable[[Connection], None], accept: str
+) -> None:
+    with front(*(server.port for server in stack.servers)) as port:
+        for turn, _ in enumerate(stack.servers):
+            steps = tmp_path / str(turn)
+            call = Connection(port)
+            call.post(wire.call("sleep_sync", seconds=LONG, path=str(steps), step=STEP), accept=accept)
+            stack.running(call)
+            eventually(steps.exists, "it takes a step")
+            leave(call)
+            row = stack.ended(call)
+            assert_cancelled(row, cause="disconnect", stage=INTERRUPT, actor="anonymous")
+            assert_stopped(row, steps)
