@@ -22,7 +22,6 @@ from tests.acceptance.services import ServicesMissingError, own_services
 from tests.acceptance.stack import Stack
 from tests.conformance import suite
 
-STACKS: Final = ("embedded", "engines")
 SETTINGS: Final = "tests.conformance.settings"
 
 
@@ -43,14 +42,16 @@ def engines(data: Path) -> Iterator[tuple[Stack, int]]:
         yield stack, port
 
 
+STACKS: Final = {"embedded": embedded, "engines": engines}
+
+
 def run(kind: str) -> list[str]:
     """Everything on a stack of this kind; a line for each thing that is wrong."""
-    site = embedded if kind == "embedded" else engines
     with TemporaryDirectory(prefix="mcp-conformance-") as work:
         data = Path(work, "data")
         data.mkdir()
         problems = ["it did not come to its end"]
-        with site(data) as (stack, port):
+        with STACKS[kind](data) as (stack, port):
             try:
                 await_workers(stack)
                 problems = [
@@ -84,8 +85,8 @@ def main() -> int:
     """The exit status."""
     parser = ArgumentParser(prog=".ci/conformance", description="Run the official conformance suite.")
     parser.add_argument("stacks", nargs="*", metavar="STACK", help=f"{' or '.join(STACKS)}; both unless named")
-    kinds = parser.parse_args().stacks or STACKS
-    if not set(kinds) <= set(STACKS):
+    kinds = parser.parse_args().stacks or list(STACKS)
+    if not set(kinds) <= STACKS.keys():
         parser.error(f"a stack is {' or '.join(STACKS)}")
     # Leave in an orderly way: else the site's processes would be left behind.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
