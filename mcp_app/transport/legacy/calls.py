@@ -19,7 +19,7 @@ from mcp_app.lifecycle.observation import Observed
 from mcp_app.models import Request
 from mcp_app.protocol import legacy_sse, results
 from mcp_app.protocol.accept import Accept
-from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
+from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, fail, refuse
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.metadata import RequestMetadata
@@ -142,8 +142,11 @@ class SessionCall(AskingCall):
     async def _answer(self, observed: Observed) -> None:
         assert observed.result is not None, "an ended request has a result"
         await self._withdraw(observed)
-        result = results.call_tool(observed.result, server_info())
-        await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
+        if observed.error is not None:
+            await self._exchange.reject(fail(**observed.error, request_id=self._exchange.route.request_id))
+        else:
+            result = results.call_tool(observed.result, server_info())
+            await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
 
