@@ -153,10 +153,11 @@ def submit(submission: Submission) -> Request:
     return transitions.submit(submission)
 
 
-def in_flight(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
-    """The session's call in flight that has this id, its JSON type included."""
-    calls = Request.objects.filter(session=session_id, status__in=OPEN).values_list("pk", "jsonrpc_id")
-    return next((pk for pk, stored in calls if _same(stored, jsonrpc_id)), None)
+def call_named(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
+    """The session's call that has this id, its JSON type included: the one in flight, else the last that ended."""
+    calls = Request.objects.filter(session=session_id, jsonrpc_id=jsonrpc_id).order_by("-submitted_at")
+    found = calls.values_list("pk", "jsonrpc_id")
+    return next((pk for pk, stored in found if _same(stored, jsonrpc_id)), None)
 
 
 @transactional
