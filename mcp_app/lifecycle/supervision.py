@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Exists, F, Q, QuerySet
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, followers, publishing, session_streams, sessions, transitions
+from mcp_app.lifecycle import cancellation, followers, forgetting, publishing, session_streams, sessions, transitions
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.processes import heard
@@ -40,6 +40,7 @@ def supervise() -> None:
         session_streams.release_those_of_silent_servers,
         sessions.expire,
         forget_old_processes,
+        forgetting.forget_old_versions,
     ):
         _guarded(step)
 
