@@ -62,6 +62,9 @@ class Defaults:
     come back for the result. False: as those revisions have it, the call goes on to its end or its time limit."""
     RETRY_MS: int = 1_000
     """When a client whose stream was cut is to come back for the rest."""
+    CUT_AFTER: float | None = None
+    """How long a session's call holds one connection before its client is to come back for the rest, from 2025-11-25
+    on: for fronts that end what lasts. None: to the end of the call."""
 
     READ_TIME_LIMIT: float = 30.0
     """How long a resource, a prompt or a completion may take; they run in the server process."""
@@ -89,7 +92,11 @@ class Defaults:
     MAX_QUEUE_SECONDS: float = 600.0
     """How long a request may wait for a worker before it is cancelled, cause deadline."""
     MAX_INPUT_SECONDS: float = 1800.0
-    """How long a question to a client waits for its answer before the request is cancelled, cause deadline."""
+    """How long a question to a client waits for its answer: then a call is cancelled, cause deadline, and a prompt or a
+    resource is to be asked for anew."""
+    MAX_REQUEST_STATE_BYTES: int = 256 * KIB
+    """What a prompt or a resource that asks may have its client carry, or for an older client its server process keep:
+    questions, answers, what was done once."""
     TASK_AFTER: float = 5.0
     """How long a client waits for a tool that becomes a task when slow, unless the tool says otherwise."""
     TASK_TTL: float | None = 86_400.0

@@ -55,18 +55,30 @@ def progress_until(stream: Iterator[Event | None], done: float) -> list[Event]:
     raise AssertionError(f"the stream ended after {seen}")
 
 
+def asked(stream: Iterator[Event | None], method: str = "elicitation/create") -> Event:
+    """The next message, a request of the server's."""
+    event = next(event for event in stream if event is not None and event.message is not None)
+    assert event.message is not None
+    assert event.message["method"] == method
+    return event
+
+
 class Client:
     """A client of the site; each message goes to the server that the test names."""
 
-    def __init__(self, stack: Stack, session: str = "") -> None:
+    def __init__(self, stack: Stack, user: str = "") -> None:
         self._stack = stack
-        self.session = session
+        self._user = user
+        self.session = ""
 
     @classmethod
-    def opened(cls, stack: Stack, server: Server | None = None) -> "Client":
-        client = cls(stack)
+    def opened(cls, stack: Stack, server: Server | None = None, *, user: str = "", **capabilities: Any) -> "Client":
+        """A client of this user, where the site knows users, that has begun a session."""
+        client = cls(stack, user)
         info = {"name": "acceptance", "version": "1"}
-        answer = client.request("initialize", server, protocolVersion=VERSION, capabilities={}, clientInfo=info)
+        answer = client.request(
+            "initialize", server, protocolVersion=VERSION, capabilities=capabilities, clientInfo=info
+        )
         assert answer.result()["protocolVersion"] == VERSION
         client.session = answer.response.headers["Mcp-Session-Id"]
         assert client.notify("notifications/initialized", server) == 202
@@ -92,6 +104,12 @@ class Client:
         """The status that the notification got."""
         return self._post({"method": method, "params": params}, server, BOTH, "").response.status
 
+    def reply(self, asked: Event, server: Server, result: Any) -> int:
+        """The status that the answer to a request of the server's got."""
+        assert asked.message is not None
+        message = {"id": asked.message["id"], "result": result}
+        return self._post(message, server, BOTH, "").response.status
+
     def get(self, server: Server | None = None, last_event: str = "") -> Connection:
         connection = self._stack.connect(server)
         connection.send(b"", self._fields({"Accept": "text/event-stream", "Last-Event-ID": last_event}), "GET")
@@ -111,6 +129,7 @@ class Client:
         return connection
 
     def _fields(self, fields: dict[str, str]) -> dict[str, str]:
-        version = VERSION if self.session else ""
-        named = {"MCP-Protocol-Version": version, "Mcp-Session-Id": self.session, **fields}
+        version, user = VERSION if self.session else "", f"Bearer {self._user}" if self._user else ""
+        own = {"MCP-Protocol-Version": version, "Mcp-Session-Id": self.session, "Authorization": user}
+        named = {**own, **fields}
         return {name: value for name, value in named.items() if value}

@@ -224,14 +224,27 @@ def embedded(data: Path, settings: str = SETTINGS) -> Iterator[Stack]:
 
 
 @contextmanager
-def engines(data: Path, environment: Mapping[str, str]) -> Iterator[Stack]:
+def engines(data: Path, environment: Mapping[str, str], settings: str = SETTINGS) -> Iterator[Stack]:
     """Daphne, uvicorn and two workers on the engines that the environment names."""
     with ExitStack() as exits:
-        stack = exits.enter_context(closing(Stack(data, environment, workers=2)))
-        migrated = stack.start(*MANAGE, "migrate", "--settings", SETTINGS, "--verbosity=0")
+        stack = exits.enter_context(closing(Stack(data, environment, workers=2, settings=settings)))
+        migrated = stack.start(*MANAGE, "migrate", "--settings", settings, "--verbosity=0")
         assert migrated.wait(STARTING) == 0, migrated.output()
         stack.serve_from(stack.start_embedded("--no-worker"), stack.start_uvicorn())
         for _ in range(stack.expected_workers):
             stack.start_worker()
         stack.restore_workers()
         yield stack
+
+
+@contextmanager
+def two_servers(stack: Stack) -> Iterator[tuple[Server, Server]]:
+    """The stack's first server and another one."""
+    if len(stack.servers) > 1:
+        yield stack.servers[0], stack.servers[1]
+        return
+    other = stack.start_embedded("--no-worker")
+    try:
+        yield stack.servers[0], other
+    finally:
+        other.stop()

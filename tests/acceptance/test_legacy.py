@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from mcp.client.client import Client as OfficialClient
 
 from tests.acceptance.legacy_wire import VERSION, Client, events, progress_until
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import Server, Stack, closing
+from tests.acceptance.stack import Stack, closing, two_servers
 from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import JSON, text
@@ -19,19 +18,6 @@ BEYOND_LOST = 6.0
 """Seconds of work: longer than until a silent server's requests are cancelled."""
 STEPS = 40
 """Progress reports of a call, 0.1 s apart: long enough for a server to end meanwhile."""
-
-
-@contextmanager
-def two_servers(stack: Stack) -> Iterator[tuple[Server, Server]]:
-    """The stack's first server and another one."""
-    if len(stack.servers) > 1:
-        yield stack.servers[0], stack.servers[1]
-        return
-    other = stack.start_embedded("--no-worker")
-    try:
-        yield stack.servers[0], other
-    finally:
-        other.stop()
 
 
 @pytest.fixture

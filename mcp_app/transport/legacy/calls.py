@@ -7,6 +7,8 @@ Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utiliti
 """
 
 import asyncio
+import math
+import time
 import uuid
 from typing import Any
 from uuid import UUID
@@ -17,7 +19,7 @@ from mcp_app.lifecycle.observation import Observed
 from mcp_app.models import Request
 from mcp_app.protocol import legacy_sse, results
 from mcp_app.protocol.accept import Accept
-from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
+from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, fail, refuse
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.metadata import RequestMetadata
@@ -28,17 +30,18 @@ from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
 from mcp_app.transport.exchange import server_info
 from mcp_app.transport.handover import Handover
-from mcp_app.transport.legacy.exchange import LegacyExchange, Peer
+from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
+from mcp_app.transport.legacy.questions import AskingCall
 from mcp_app.transport.responder import PeerGoneError
-from mcp_app.transport.tail import TakenOverError
+from mcp_app.transport.tail import TakenOverError, Watcher
 
 
 class SessionlessCall(CallStream):
     """One call of a client that keeps no session."""
 
-    def __init__(self, exchange: LegacyExchange) -> None:
+    def __init__(self, exchange: HTTPExchange) -> None:
         super().__init__(exchange)
-        self._exchange: LegacyExchange = exchange
+        self._exchange: HTTPExchange = exchange
 
     async def _give_up(self, error: BaseException) -> None:
         if settings.SESSIONLESS_DISCONNECT_CANCELS or not self._has_left(error):
@@ -53,15 +56,16 @@ class SessionlessCall(CallStream):
         return isinstance(error, PeerGoneError) or self._exchange.peer.disconnected
 
 
-class SessionCall(CallStream):
+class SessionCall(AskingCall):
     """One call of a session, and the connection that its client follows it on."""
 
-    def __init__(self, exchange: LegacyExchange) -> None:
+    def __init__(self, exchange: HTTPExchange) -> None:
         super().__init__(exchange)
-        self._exchange: LegacyExchange = exchange
+        self._exchange: HTTPExchange = exchange
         self._follower: UUID | None = None
         self._leaving: asyncio.Timeout | None = None
         self._carries_ids = False
+        self._cut_at = math.inf
 
     async def cancel_for_shutdown(self) -> None:
         """Cut the connection where the client can come back to another process; else as in the modern era."""
@@ -80,6 +84,9 @@ class SessionCall(CallStream):
         await super()._wait_for(request)
 
     async def _follow(self, *args: Any) -> None:
+        # Older clients are not primed: one that has had no event could not come back.
+        if settings.CUT_AFTER is not None and self._is_resumable and self._exchange.revision.primes_streams:
+            self._cut_at = time.monotonic() + settings.CUT_AFTER
         try:
             async with asyncio.timeout(None) as self._leaving:
                 await super()._follow(*args)
@@ -87,20 +94,29 @@ class SessionCall(CallStream):
             await self._cut()
         except TakenOverError:
             self._ended = True
-            await self._end_without_response()
+            await self._exchange.end_without_response()
         finally:
             self._leaving = None
+
+    async def _next(self, watcher: Watcher, wait: float) -> Observed | None:
+        """As in the modern era. Raises TimeoutError when the connection has been held for long enough."""
+        observed = await super()._next(watcher, min(wait, max(0.0, self._cut_at - time.monotonic())))
+        if observed is None and time.monotonic() >= self._cut_at:
+            raise TimeoutError
+        return observed
 
     async def _tell(self, observed: Observed, told: CallNotifications) -> bool:
         if observed.follower != self._follower:
             raise TakenOverError
         if observed.cancel_cause == Cause.CLIENT and observed.status != Status.COMPLETED:
             self._ended = True
-            await self._end_without_response()
+            await self._exchange.end_without_response()
             return True
-        for seq, event in zip(observed.seqs, observed.events, strict=True):
-            for message in told.messages([event]):
-                await self._send(message, EventId(observed.request_id, seq))
+        numbered = zip(observed.seqs, observed.events, strict=True)
+        messages = [(seq, message) for seq, event in numbered for message in told.messages([event])]
+        messages += await self._asked(observed)
+        for seq, message in sorted(messages, key=lambda each: each[0]):
+            await self._send(message, EventId(observed.request_id, seq))
         if observed.result is None:
             return False
         await self._answer(observed)
@@ -108,7 +124,7 @@ class SessionCall(CallStream):
 
     async def _send(self, message: dict[str, Any], event_id: EventId) -> None:
         if not self._exchange.resumable:
-            await self._notify(message)
+            await super()._send(message, event_id)
             return
         await self._stream()
         self._carries_ids = True
@@ -125,20 +141,14 @@ class SessionCall(CallStream):
 
     async def _answer(self, observed: Observed) -> None:
         assert observed.result is not None, "an ended request has a result"
-        result = results.call_tool(observed.result, server_info())
-        await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
+        await self._withdraw(observed)
+        if observed.error is not None:
+            await self._exchange.reject(fail(**observed.error, request_id=self._exchange.route.request_id))
+        else:
+            result = results.call_tool(observed.result, server_info())
+            await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
-
-    async def _end_without_response(self) -> None:
-        """An event stream without a response; 202 for a client that takes none ("Not send a response")."""
-        response = self._exchange.http
-        if not response.started and not self._exchange.route.accept.event_stream:
-            await response.accepted()
-            return
-        if not response.started:
-            await response.start_events()
-        await response.end()
 
     async def _cut(self) -> None:
         """End the connection, not the call, and say when to come back."""
@@ -169,6 +179,8 @@ class ResumedCall(SessionCall):
         server = self._exchange.server
         self._follower = uuid.uuid4()
         self._first = EventId(request_id, seen)
+        self._heard = seen
+        self._is_asked = True
         try:
             await server.upkeep.vouch()
             self._storing = server.rows.start(followers.take_over, request_id, self._follower, server.identity.boot_id)
@@ -199,9 +211,9 @@ class ResumedCall(SessionCall):
             watcher.close()
 
 
-async def serve(exchange: LegacyExchange) -> None:
+async def serve(exchange: HTTPExchange) -> None:
     """Serve one `tools/call`."""
-    stream = SessionlessCall if exchange.session is None else SessionCall
+    stream = SessionlessCall if exchange.session_id is None else SessionCall
     await call_stream.serve(exchange, lambda _: stream(exchange))
 
 
@@ -216,7 +228,7 @@ async def resume(peer: Peer, session_id: UUID, request_id: UUID, seen: int) -> N
     if refusal is not None:
         await peer.response.reject(refusal)
         return
-    exchange = LegacyExchange.of(peer, _route(row), LEGACY[row.protocol_version], None)
+    exchange = HTTPExchange.of(peer, _route(row), LEGACY[row.protocol_version], None)
     exchange.resumable = True
     call = ResumedCall(exchange)
     with server.admission.calls.hold(peer.principal, call):

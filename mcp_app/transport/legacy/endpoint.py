@@ -5,23 +5,28 @@ itself. Source: 2025-11-25 basic/transports "Session Management", "Sending Messa
 """
 
 import json
+from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import sessions
+from mcp_app.lifecycle import read_questions, sessions
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Session
 from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, clip, refuse, session_not_found
 from mcp_app.protocol.headers import HeaderFault, Headers, read_field
-from mcp_app.protocol.jsonrpc import Limits, Notification, Request
+from mcp_app.protocol.jsonrpc import Answer, Limits, Notification, Request
 from mcp_app.protocol.legacy_inbound import LAST_EVENT, SESSION, LegacyPost, check_batch
 from mcp_app.protocol.legacy_requests import Handshake, read_cancelled, to_route
 from mcp_app.protocol.legacy_sse import read_event_id
 from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Cause
+from mcp_app.transport.dispatch import Handlers, dispatch
 from mcp_app.transport.http import Response
-from mcp_app.transport.legacy import batches, calls, get_stream, methods
-from mcp_app.transport.legacy.exchange import LegacyExchange, Peer
+from mcp_app.transport.legacy import batches, calls, get_stream, methods, questions
+from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
+
+HANDLERS: Final[Handlers[HTTPExchange]] = MappingProxyType({**methods.HANDLERS, "tools/call": calls.serve})
 
 
 async def serve_post(peer: Peer, post: LegacyPost) -> None:
@@ -40,6 +45,8 @@ async def serve_post(peer: Peer, post: LegacyPost) -> None:
     for message in post.messages:
         if isinstance(message, Notification):
             await _notified(peer, session, message)
+        elif isinstance(message, Answer) and session is not None:
+            await questions.take(peer.server, message, principal=peer.principal, session_id=session.pk)
 
     async def serve(message: Request, response: Response | None = None) -> None:
         await _serve(peer, post, session, revision, message, response)
@@ -117,7 +124,7 @@ async def _serve(
     if isinstance(route, Rejection):
         await (response or peer.response).reject(route)
     else:
-        await methods.dispatch(LegacyExchange.of(peer, route, revision, session, response))
+        await dispatch(HTTPExchange.of(peer, route, revision, session, response), HANDLERS)
 
 
 def _handshake(session: Session | None) -> Handshake:
@@ -135,6 +142,8 @@ async def _notified(peer: Peer, session: Session | None, notification: Notificat
         return
     cancelled = read_cancelled(notification)
     if cancelled is None:
+        return
+    if await peer.server.rows.run(read_questions.cancel, session.pk, cancelled.request_id):
         return
     request_id = await peer.server.rows.run(sessions.call_named, session.pk, cancelled.request_id)
     target = request_id or f"id {clip(json.dumps(cancelled.request_id))}"

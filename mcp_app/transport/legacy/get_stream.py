@@ -10,39 +10,21 @@ import asyncio
 import time
 import uuid
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from mcp_app.catalogue import changes
 from mcp_app.conf import settings
 from mcp_app.lifecycle import session_streams, sessions
 from mcp_app.models import Session
 from mcp_app.protocol import legacy_sse
 from mcp_app.protocol.errors import session_not_found
-from mcp_app.protocol.jsonrpc import notification
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.revisions import LEGACY
 from mcp_app.transport import heartbeats
-from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.heartbeats import ConnectionHeartbeat
-from mcp_app.transport.legacy.exchange import Peer
+from mcp_app.transport.legacy import notices
+from mcp_app.transport.legacy.http_exchange import Peer
 from mcp_app.transport.listen_stream import burst
 from mcp_app.transport.tail import Listener
-
-_LISTS: Final = (changes.TOOLS, changes.PROMPTS, changes.RESOURCES)
-
-
-def lists() -> list[str]:
-    """The subjects whose changes every session is told."""
-    delivered = server_capabilities()
-    return [kind for kind in _LISTS if kind in delivered]
-
-
-def _notifications(session: Session) -> dict[str, dict[str, Any]]:
-    """What to say of a change, by its subject."""
-    told = {kind: notification(f"notifications/{kind}/list_changed", {}) for kind in lists()}
-    for uri in session.subscriptions:
-        told[changes.resource_subject(uri)] = notification("notifications/resources/updated", {"uri": uri})
-    return told
 
 
 class GetStream:
@@ -83,7 +65,8 @@ class GetStream:
 
     async def _serve(self, session: Session, heartbeat: ConnectionHeartbeat) -> None:
         """Tell of changes, and that the site is there, until the session is changed or ends."""
-        told, own = _notifications(session), sessions.subject(session.pk)
+        told = notices.of_lists() | notices.of_resources(session.subscriptions)
+        own = sessions.subject(session.pk)
         listener = self._listener = await self._peer.server.tail.listen((*told, own))
         try:
             version = listener.known[own]
