@@ -1,0 +1,115 @@
+"""Each way of connecting is connected once, for all tests of it, and left at its end with no process behind it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import programs as processes
+from tests.acceptance import stack as stacks
+from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
+from tests.acceptance.services import ServicesMissingError, own_services
+from tests.acceptance.stack import Stack
+from tests.acceptance.waiting import eventually
+from tests.clients.driver import Driver
+from tests.clients.programs import WAYS, ClientsMissingError, Way, require_clients
+
+MARK = "MCP_TEST_CLIENT"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.clients)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clients() -> None:
+    try:
+        require_clients()
+    except ClientsMissingError as error:
+        _missing(str(error))
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with stacks.embedded(tmp_path_factory.mktemp("embedded")) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    try:
+        with own_services() as environment, stacks.engines(tmp_path_factory.mktemp("engines"), environment) as stack:
+            yield stack
+    except ServicesMissingError as error:
+        _missing(f"PostgreSQL and Redis: {error}")
+
+
+def _missing(what: str) -> None:
+    why = f"CLIENTS NOT TESTED: {what}"
+    if os.environ.get("MCP_REQUIRE_CLIENTS") == "1":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+@pytest.fixture(scope="session", params=WAYS, ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    return found
+
+
+@pytest.fixture(scope="session", name="running_stack")
+def _running_stack(request: pytest.FixtureRequest, way: Way) -> Stack:
+    stack: Stack = request.getfixturevalue(way.site)
+    return stack
+
+
+class Kept:
+    """The client of one way, started where there is none; it and all it starts are known by its folder."""
+
+    def __init__(self, way: Way, stack: Stack, folder: Path) -> None:
+        self._way, self._stack, self._folder = way, stack, folder
+        self._driver: Driver | None = None
+
+    @property
+    def driver(self) -> Driver:
+        if self._driver is None:
+            marks = {MARK: str(self._folder)}
+            self._driver = self._way.connect(self._stack, marks, self._folder / "driver.log")
+        return self._driver
+
+    def processes(self) -> set[int]:
+        return processes.marked(f"{MARK}={self._folder}")
+
+    def forget(self) -> None:
+        """End what is left of the client; the next test gets another."""
+        self._driver = None
+        processes.end_all(self.processes())
+
+    def leave(self) -> None:
+        """Have it leave; fails when it does not end well or any process is left."""
+        try:
+            if self._driver is not None:
+                assert self._driver.leave() == 0, self._driver.errors()
+                eventually(lambda: not self.processes(), "the client and its server are gone")
+        finally:
+            self.forget()
+
+
+@pytest.fixture(scope="session")
+def kept(way: Way, running_stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    kept = Kept(way, running_stack, tmp_path_factory.mktemp(str(way)))
+    yield kept
+    kept.leave()
+
+
+@pytest.fixture
+def client(kept: Kept, running_stack: Stack) -> Iterator[Driver]:
+    """The client of this way, connected."""
+    driver = kept.driver
+    yield driver
+    if not driver.is_idle:
+        kept.forget()
+    running_stack.settle()

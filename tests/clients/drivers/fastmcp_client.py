@@ -1,0 +1,58 @@
+"""FastMCP's client, of both eras; it has no `subscriptions/listen`."""
+
+import asyncio
+from typing import Any
+
+import mcp_types
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from lines import Report, connection, serve
+from python import MODE, answer, answer_to, cancelled, on_message, told
+
+
+async def on_question(
+    message: str, kind: type | None, params: mcp_types.ElicitRequestParams, context: object
+) -> mcp_types.ElicitResult:
+    return answer_to(params)
+
+
+client = Client(
+    connection.get("url") or StdioTransport(**connection["server"]),
+    mode=MODE,
+    elicitation_handler=on_question,
+    message_handler=on_message,
+)
+
+
+async def list_all(report: Report) -> dict[str, list[str]]:
+    return {
+        "tools": [tool.name for tool in await client.list_tools()],
+        "resources": [resource.uri for resource in await client.list_resources()],
+        "templates": [template.uri_template for template in await client.list_resource_templates()],
+        "prompts": [prompt.name for prompt in await client.list_prompts()],
+    }
+
+
+async def call(report: Report, tool: str, arguments: dict[str, Any]) -> dict[str, object]:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        report(progress=progress, total=total)
+
+    result = await client.call_tool(tool, arguments, progress_handler=on_progress, raise_on_error=False)
+    return told(result.content, result.structured_content, result.is_error)
+
+
+async def subscribe(report: Report, uri: str) -> None:
+    await client.session.subscribe_resource(uri)
+    report(subscribed=True)
+    await cancelled()
+
+
+async def main() -> None:
+    async with client:
+        version = client.protocol_version
+        assert version
+        await serve(version, {"list": list_all, "call": call, "subscribe": subscribe, "answer": answer})
+    await client.close()  # leaving does not end the server that it started
+
+
+asyncio.run(main())
