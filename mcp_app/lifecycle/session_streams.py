@@ -2,7 +2,7 @@
 
 The newest connection has it; it is claimed in the session's row by compare-and-set, and what was told is kept there, so
 that a change that met no connection, or one that died, is told to the next. Changes say "look again", so that one
-message stands for any number of them.
+message stands for any number of them. Who has the stream is a change of the session, so that every connection knows.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import Exists
 
 from mcp_app.conf import settings
+from mcp_app.lifecycle import sessions
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.processes import heard
 from mcp_app.models import Session
@@ -18,31 +19,34 @@ from mcp_app.states import ProcessRole
 
 
 @transactional
-def claim(session_id: UUID, stream: UUID, server: UUID, *, seen: int | None = None) -> bool:
-    """Give the session's stream to this connection; False when the session has ended.
+def claim(session_id: UUID, stream: UUID, server: UUID, *, seen: int | None = None) -> Session | None:
+    """Give the session's stream to this connection; its row, None when the session has ended.
 
     `seen` is the last event that its client had of the stream, None where it does not say: what was told after it is
     to be told again.
     """
     session = Session.objects.select_for_update().filter(pk=session_id).first()
     if session is None:
-        return False
+        return None
     session.stream, session.stream_server = stream, server
     if seen is not None:
         session.told = {subject: [version, seq] for subject, (version, seq) in session.told.items() if seq <= seen}
     session.save(update_fields=["stream", "stream_server", "told"])
-    return True
+    sessions.changed(session_id)
+    return session
 
 
 @transactional
-def tell(session_id: UUID, stream: UUID, current: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Which subjects this connection is to tell of, each with the number of its event; they count as told.
+def tell(session_id: UUID, stream: UUID, server: UUID, current: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Which subjects this connection to `server` is to tell of, each with the number of its event; they count as told.
 
-    `current` are the versions of the subjects that it knows of. Empty when another connection has the stream.
+    `current` are the versions of the subjects that it knows of. Empty when another connection has the stream; one that
+    nobody has is claimed.
     """
     session = Session.objects.select_for_update().filter(pk=session_id).first()
     if session is None or session.stream not in (stream, None):
         return []
+    is_new = session.stream is None
     events = []
     for subject, version in current.items():
         # Versions grow: a connection whose look is older tells nothing again.
@@ -50,16 +54,19 @@ def tell(session_id: UUID, stream: UUID, current: Mapping[str, int]) -> list[tup
             session.stream_seq += 1
             session.told[subject] = [version, session.stream_seq]
             events.append((subject, session.stream_seq))
-    if events or session.stream is None:
-        session.stream = stream
-        session.save(update_fields=["stream", "stream_seq", "told"])
+    if is_new:
+        session.stream, session.stream_server = stream, server
+        sessions.changed(session_id)
+    if events or is_new:
+        session.save(update_fields=["stream", "stream_server", "stream_seq", "told"])
     return events
 
 
 @transactional
 def release(session_id: UUID, stream: UUID) -> None:
     """Leave the stream to another open connection, if this one has it."""
-    Session.objects.filter(pk=session_id, stream=stream).update(stream=None)
+    if Session.objects.filter(pk=session_id, stream=stream).update(stream=None):
+        sessions.changed(session_id)
 
 
 def release_those_of_silent_servers() -> None:

@@ -103,8 +103,8 @@ def _note_seen(session_id: UUID) -> None:
 
 @transactional
 def set_log_level(session_id: UUID, level: str) -> None:
-    Session.objects.filter(pk=session_id).update(log_level=level)
-    _changed(session_id)
+    if Session.objects.filter(pk=session_id).update(log_level=level):
+        changed(session_id)
 
 
 @transactional
@@ -118,7 +118,7 @@ def subscribe(session_id: UUID, uri: str, resource: str) -> bool:
     session.subscriptions.append(uri)
     session.told[resource] = [observation.versions([resource]).get(resource, 0), 0]
     session.save(update_fields=["subscriptions", "told"])
-    _changed(session_id)
+    changed(session_id)
     return True
 
 
@@ -129,7 +129,7 @@ def unsubscribe(session_id: UUID, uri: str, resource: str) -> None:
         session.subscriptions.remove(uri)
         session.told.pop(resource, None)
         session.save(update_fields=["subscriptions", "told"])
-        _changed(session_id)
+        changed(session_id)
 
 
 def reload(session_id: UUID) -> Session | None:
@@ -199,7 +199,8 @@ def _forget(session_ids: list[UUID]) -> None:
     databases.on_commit(wakeups.wake_servers)
 
 
-def _changed(session_id: UUID) -> None:
+def changed(session_id: UUID) -> None:
+    """Have every connection of the session look at its row again, after the commit."""
     ChangeVersion.bump(subject(session_id))
     databases.on_commit(wakeups.wake_servers)
 

@@ -23,8 +23,9 @@ from mcp_app.conf import settings
 from mcp_app.management import preparation
 from mcp_app.management.own_worker import OwnWorker
 from mcp_app.transport import server as servers
-from mcp_app.transport.stdio.connection import Connection, NotReadyError
+from mcp_app.transport.stdio.connection import Connection
 from mcp_app.transport.stdio.lines import Lines
+from mcp_app.transport.stdio.requests import NotReadyError
 from mcp_app.transport.stdio.streams import Streams
 from mcp_app.transport.stdio.writer import Writer
 

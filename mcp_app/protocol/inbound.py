@@ -11,7 +11,7 @@ basic/versioning.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from mcp_app.protocol.accept import Accept, negotiate
 from mcp_app.protocol.errors import UNSUPPORTED_VERSION, Rejection, RequestId, clip, refuse
@@ -65,7 +65,7 @@ def classify(
     if isinstance(decoded, Rejection):
         return decoded
     header = read_field(headers, PROTOCOL_VERSION)
-    if not isinstance(header, HeaderFault) and decide_era(header, _declares_version(decoded.value)) is Era.LEGACY:
+    if not isinstance(header, HeaderFault) and decide_era(header, declares_version(decoded.value)) is Era.LEGACY:
         return read_post(headers, decoded, header, limits)
     message = read_message(decoded, limits)
     if isinstance(message, Rejection):
@@ -86,7 +86,8 @@ def classify(
     return Route(message.request_id, message.method, message.params, metadata, accept)
 
 
-def _declares_version(body: object) -> bool:
+def declares_version(body: object) -> TypeGuard[dict[str, Any]]:
+    """Whether `params._meta` names a protocol version, as only a modern message does."""
     params = body.get("params") if isinstance(body, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     return isinstance(meta, dict) and PROTOCOL_VERSION_KEY in meta

@@ -1,7 +1,7 @@
 """One JSON-RPC message: strict bytes to a value, and a value to bytes.
 
 Refuses what Python's `json` lets through (NaN, duplicate keys, unbounded depth and digits, lone surrogates);
-batches and posted responses, where the caller does not read them itself (`legacy_inbound`). Nothing here
+batches and responses, where the caller does not read them itself (`legacy_inbound`). Nothing here
 raises on input. Source: 2026-07-28 basic/index "Messages", streamable-http "Sending Messages".
 """
 
@@ -89,7 +89,7 @@ def read_message(decoded: Decoded, limits: Limits) -> Request | Notification | R
     """Read one request or notification; everything else is -32600."""
     message = decoded.value
     if isinstance(message, list):
-        return refuse(INVALID_REQUEST, "Batches are not served; post each message by itself.")
+        return refuse(INVALID_REQUEST, "Batches are not served; send each message by itself.")
     if not isinstance(message, dict):
         return refuse(INVALID_REQUEST, "The body must be a JSON-RPC object.")
     return _read_message(message, decoded.text, limits)
@@ -124,7 +124,7 @@ def _message_fault(message: dict[str, Any], text: str, limits: Limits) -> str | 
     if message.get("jsonrpc") != "2.0":
         return 'The member jsonrpc must be "2.0".'
     if "result" in message or "error" in message:
-        return "Responses are not accepted; post one request or notification."
+        return "Responses are not accepted; send one request or notification."
     if "id" in message and not is_identifier(message["id"], limits):
         return f"The id must be a string or an integer of at most {limits.max_id_chars} characters."
     if not isinstance(message.get("method"), str):

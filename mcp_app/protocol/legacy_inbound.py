@@ -1,4 +1,4 @@
-"""What a client of a legacy revision posted: one message, or several in the revision that has batches.
+"""What a client of a legacy revision sent at once: one message, or several in the revision that has batches.
 
 Refuses to know the session: what its header names is for the transport to look up, and a session's revision
 wins over the assumed one. Source: 2025-11-25 and earlier, basic/transports "Sending Messages to the Server",
@@ -25,18 +25,24 @@ from mcp_app.protocol.revisions import ASSUMED_LEGACY, LEGACY, Revision
 SESSION: Final = "Mcp-Session-Id"
 LAST_EVENT: Final = "Last-Event-ID"
 MAX_BATCH: Final = 100
-"""Messages in one POST."""
+"""Messages in one POST or line."""
 
 Message = Request | Notification | Answer | Rejection
-"""One message of a POST; a Rejection where it cannot be read."""
+"""One of the messages; a Rejection where it cannot be read."""
 
 
 @dataclass(frozen=True)
-class LegacyPost:
-    """A readable POST of a legacy revision."""
+class LegacyMessages:
+    """What was sent at once, and can be read."""
 
     messages: tuple[Message, ...]
     is_batch: bool
+
+
+@dataclass(frozen=True)
+class LegacyPost(LegacyMessages):
+    """The same, over HTTP."""
+
     named: Revision | None
     """The revision that the header names."""
     accept: Accept
@@ -48,6 +54,17 @@ class LegacyPost:
 
 def read_post(headers: Headers, decoded: Decoded, named: str | None, limits: Limits) -> LegacyPost | Rejection:
     """Read the messages of a body. `named` is the header's legacy revision, None without the header."""
+    sent = read_messages(decoded, limits)
+    if isinstance(sent, Rejection):
+        return sent
+    accept = _accept(headers, sent.messages)
+    if isinstance(accept, Rejection):
+        return accept
+    return LegacyPost(sent.messages, sent.is_batch, LEGACY[named] if named else None, accept)
+
+
+def read_messages(decoded: Decoded, limits: Limits) -> LegacyMessages | Rejection:
+    """Read what was sent at once: -32600 for an array of none or too many, or one message that is none."""
     is_batch = isinstance(decoded.value, list)
     if is_batch and not 0 < len(decoded.value) <= MAX_BATCH:
         return refuse(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages.")
@@ -55,20 +72,17 @@ def read_post(headers: Headers, decoded: Decoded, named: str | None, limits: Lim
     messages = tuple(_read(Decoded(member, decoded.text), limits) for member in members)
     if not is_batch and isinstance(messages[0], Rejection):
         return messages[0]
-    accept = _accept(headers, messages)
-    if isinstance(accept, Rejection):
-        return accept
-    return LegacyPost(messages, is_batch, LEGACY[named] if named else None, accept)
+    return LegacyMessages(messages, is_batch)
 
 
-def check_batch(post: LegacyPost, revision: Revision) -> Rejection | None:
+def check_batch(sent: LegacyMessages, revision: Revision) -> Rejection | None:
     """Whether `revision` has this batch: `initialize` stands alone, and only one revision has batches at all."""
-    if not post.is_batch:
+    if not sent.is_batch:
         return None
     if not revision.batches:
-        return refuse(INVALID_REQUEST, f"MCP {revision.name} has no batches; post each message by itself.")
-    if any(isinstance(message, Request) and message.method == "initialize" for message in post.messages):
-        return refuse(INVALID_REQUEST, "A batch cannot hold initialize; post it by itself.")
+        return refuse(INVALID_REQUEST, f"MCP {revision.name} has no batches; send each message by itself.")
+    if any(isinstance(message, Request) and message.method == "initialize" for message in sent.messages):
+        return refuse(INVALID_REQUEST, "A batch cannot hold initialize; send it by itself.")
     return None
 
 

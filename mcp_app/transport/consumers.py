@@ -26,10 +26,11 @@ from mcp_app.protocol.jsonrpc import Limits
 from mcp_app.protocol.legacy_inbound import LegacyPost
 from mcp_app.transport import failures, methods
 from mcp_app.transport.admission import RETRY_AFTER, shutting_down
+from mcp_app.transport.dispatch import dispatch
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.http import Response, Send
 from mcp_app.transport.legacy import endpoint as legacy
-from mcp_app.transport.legacy.exchange import Peer
+from mcp_app.transport.legacy.http_exchange import Peer
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server, current
 
@@ -182,7 +183,7 @@ class MCPConsumer(AsyncConsumer):
                 remote_address=self._remote_address,
                 response=self._response,
             )
-            await methods.dispatch(self._exchange)
+            await dispatch(self._exchange, methods.HANDLERS)
 
     def _legacy(self, server: Server, principal: Principal) -> Peer:
         peer = Peer(server, self._headers, principal, self._remote_address, self._response)

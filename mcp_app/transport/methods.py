@@ -1,9 +1,5 @@
-"""Which MCP methods are served, and those that answer at once: `server/discover` and `tools/list`.
+"""Which MCP methods are served in the modern era, and those that answer at once: `server/discover` and `tools/list`."""
 
-Everything else is -32601, 404: also the methods behind capabilities that are not advertised.
-"""
-
-from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -11,10 +7,11 @@ from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.errors import InvalidCursor
 from mcp_app.conf import settings
 from mcp_app.protocol import results
-from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail, method_not_found
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
 from mcp_app.protocol.requests import read_list_page
-from mcp_app.transport import call_stream, listen_stream, reads, spans, task_methods
-from mcp_app.transport.capabilities import is_delivered, server_capabilities
+from mcp_app.transport import call_stream, listen_stream, reads, task_methods
+from mcp_app.transport.capabilities import server_capabilities
+from mcp_app.transport.dispatch import Handlers
 from mcp_app.transport.exchange import Exchange, server_info
 
 
@@ -52,7 +49,7 @@ async def list_tools(exchange: Exchange) -> None:
     await exchange.complete(results.complete(listed, server_info()))
 
 
-HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingProxyType(
+HANDLERS: Final[Handlers[Exchange]] = MappingProxyType(
     {
         "server/discover": discover,
         "tools/list": list_tools,
@@ -69,13 +66,3 @@ HANDLERS: Final[Mapping[str, Callable[[Exchange], Awaitable[None]]]] = MappingPr
         "tasks/cancel": task_methods.cancel,
     }
 )
-
-
-async def dispatch(exchange: Exchange) -> None:
-    """Serve one request by its method."""
-    handler = HANDLERS.get(exchange.route.method) if is_delivered(exchange.route.method) else None
-    with spans.serving(exchange, known=handler is not None):
-        if handler is None:
-            await exchange.reject(method_not_found(exchange.route.method, exchange.route.request_id))
-        else:
-            await handler(exchange)

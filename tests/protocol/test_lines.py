@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 
 from mcp_app.protocol.errors import Rejection
-from mcp_app.protocol.inbound import Notified, Route
-from mcp_app.protocol.lines import cancelled_request, classify_line
+from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.legacy_inbound import LegacyMessages
+from mcp_app.protocol.lines import classify_line
 from tests.protocol.posts import modern_meta
 from tests.protocol.test_jsonrpc import BODIES
 
@@ -31,20 +32,20 @@ def test_a_version_that_is_not_served_is_refused_by_name(version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "named", "found"),
+    "sent",
     [
-        ("notifications/cancelled", 0, 0),
-        ("notifications/cancelled", "", ""),
-        ("notifications/cancelled", True, None),
-        ("notifications/cancelled", 1.0, None),
-        ("notifications/cancelled", None, None),
-        ("notifications/progress", 1, None),
+        {"jsonrpc": "2.0", "id": 7, "method": "tools/list"},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "_meta": modern_meta()}},
+        {"jsonrpc": "2.0", "id": 7, "result": {}},
+        [{"jsonrpc": "2.0", "id": 7, "method": "ping"}],
     ],
 )
-def test_only_a_well_formed_cancellation_names_a_request(method: str, named: Any, found: Any) -> None:
-    assert cancelled_request(Notified(method, {"requestId": named})) == found
+def test_only_a_request_that_declares_its_version_is_modern(sent: Any) -> None:
+    found = classify_line(json.dumps(sent).encode())
+    assert isinstance(found, LegacyMessages)
+    assert found.is_batch == isinstance(sent, list)
 
 
 @given(body=BODIES)
 def test_no_line_raises(body: bytes) -> None:
-    assert isinstance(classify_line(body), Route | Notified | Rejection)
+    assert isinstance(classify_line(body), Route | LegacyMessages | Rejection)

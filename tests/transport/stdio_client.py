@@ -15,6 +15,7 @@ from mcp_app.transport.stdio.connection import Connection
 from mcp_app.transport.stdio.lines import Lines
 from mcp_app.transport.stdio.writer import Writer
 from tests.transport.client import PATIENCE, message
+from tests.transport.legacy_client import LATEST, notification, request
 
 
 class Client:
@@ -41,6 +42,22 @@ class Client:
     async def ask(self, method: str, request_id: Any = "asked", **params: Any) -> Any:
         """The response to a request, which must be the next message."""
         await self.send(message(method, request_id, **params))
+        answer = await self.receive()
+        assert answer.get("id") == request_id, answer
+        return answer
+
+    async def open_session(self, version: str = LATEST, **capabilities: Any) -> Any:
+        """Begin a legacy session; what `initialize` was answered with."""
+        info = {"name": "test", "version": "1"}
+        answer = await self.ask_in_session(
+            "initialize", protocolVersion=version, capabilities=capabilities, clientInfo=info
+        )
+        await self.send(notification("notifications/initialized"))
+        return answer["result"]
+
+    async def ask_in_session(self, method: str, request_id: Any = "asked", **params: Any) -> Any:
+        """As `ask`, in the words of a legacy revision."""
+        await self.send(request(method, request_id, **params))
         answer = await self.receive()
         assert answer.get("id") == request_id, answer
         return answer

@@ -73,11 +73,11 @@ def test_of_two_processes_one_may_tell_a_change() -> None:
         await told(stream)
         session = await in_thread(Session.objects.get)
         current = {"tools": await in_thread(rows.version) + 1}
-        other = await in_thread(session_streams.tell, session.pk, session.pk, current)
+        other = await in_thread(session_streams.tell, session.pk, session.pk, session.stream_server, current)
         assert other == []
-        own = await in_thread(session_streams.tell, session.pk, session.stream, current)
+        own = await in_thread(session_streams.tell, session.pk, session.stream, session.stream_server, current)
         assert [subject for subject, _ in own] == ["tools"]
-        assert await in_thread(session_streams.tell, session.pk, session.stream, current) == []
+        assert await in_thread(session_streams.tell, session.pk, session.stream, session.stream_server, current) == []
 
     run(scenario())
 

@@ -9,7 +9,7 @@ from mcp_app.auth.local import local_principal
 from mcp_app.auth.principal import Principal
 from mcp_app.states import Cause
 from mcp_app.transport.stdio import writer
-from mcp_app.transport.stdio.connection import NotReadyError
+from mcp_app.transport.stdio.requests import NotReadyError
 from tests.transport.client import META, call, message, run
 from tests.transport.stdio_client import connected
 from tests.transport.worker import Worker, row
@@ -24,8 +24,8 @@ PIPE_BYTES = 64 * 1024
         (b"\xff\n", -32700, None),
         (b"[1]\n", -32600, None),
         ({"jsonrpc": "2.0", "id": 1, "result": {}}, -32600, 1),
-        ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, -32022, 1),
-        ({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}, -32022, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, -32600, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}, -32602, 1),
         (message("server/discover", meta={META + "protocolVersion": "v999"}), -32022, 1),
         (message("server/discover", meta={META + "clientCapabilities": None}), -32602, 1),
         (message("unheard/of"), -32601, 1),

@@ -12,7 +12,7 @@ from typing import Any
 from mcp_app.protocol.errors import INTERNAL_ERROR, HTTPFields, Rejection, refuse
 from mcp_app.protocol.jsonrpc import Request, error_response
 from mcp_app.transport.http import Response
-from mcp_app.transport.legacy.exchange import Peer
+from mcp_app.transport.legacy.http_exchange import Peer
 from mcp_app.transport.responder import PeerGoneError
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
 from mcp_app.transport.exchange import server_info
 from mcp_app.transport.handover import Handover
-from mcp_app.transport.legacy.exchange import LegacyExchange, Peer
+from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import TakenOverError
 
@@ -35,9 +35,9 @@ from mcp_app.transport.tail import TakenOverError
 class SessionCall(CallStream):
     """One call of a session, and the connection that its client follows it on."""
 
-    def __init__(self, exchange: LegacyExchange) -> None:
+    def __init__(self, exchange: HTTPExchange) -> None:
         super().__init__(exchange)
-        self._exchange: LegacyExchange = exchange
+        self._exchange: HTTPExchange = exchange
         self._follower: UUID | None = None
         self._leaving: asyncio.Timeout | None = None
         self._carries_ids = False
@@ -178,9 +178,9 @@ class ResumedCall(SessionCall):
             watcher.close()
 
 
-async def serve(exchange: LegacyExchange) -> None:
+async def serve(exchange: HTTPExchange) -> None:
     """Serve one `tools/call`."""
-    await call_stream.serve(exchange, CallStream if exchange.session is None else lambda _: SessionCall(exchange))
+    await call_stream.serve(exchange, CallStream if exchange.session_id is None else lambda _: SessionCall(exchange))
 
 
 async def resume(peer: Peer, session_id: UUID, request_id: UUID, seen: int) -> None:
@@ -194,7 +194,7 @@ async def resume(peer: Peer, session_id: UUID, request_id: UUID, seen: int) -> N
     if refusal is not None:
         await peer.response.reject(refusal)
         return
-    exchange = LegacyExchange.of(peer, _route(row), LEGACY[row.protocol_version], None)
+    exchange = HTTPExchange.of(peer, _route(row), LEGACY[row.protocol_version], None)
     exchange.resumable = True
     call = ResumedCall(exchange)
     with server.admission.calls.hold(peer.principal, call):

@@ -4,6 +4,8 @@ A session that is named must be its principal's and live, whatever else is asked
 itself. Source: 2025-11-25 basic/transports "Session Management", "Sending Messages to the Server".
 """
 
+from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
 from mcp_app.conf import settings
@@ -18,9 +20,12 @@ from mcp_app.protocol.legacy_requests import Handshake, read_cancelled, to_route
 from mcp_app.protocol.legacy_sse import read_event_id
 from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Cause
+from mcp_app.transport.dispatch import Handlers, dispatch
 from mcp_app.transport.http import Response
 from mcp_app.transport.legacy import batches, calls, get_stream, methods
-from mcp_app.transport.legacy.exchange import LegacyExchange, Peer
+from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
+
+HANDLERS: Final[Handlers[HTTPExchange]] = MappingProxyType({**methods.HANDLERS, "tools/call": calls.serve})
 
 
 async def serve_post(peer: Peer, post: LegacyPost) -> None:
@@ -116,7 +121,7 @@ async def _serve(
     if isinstance(route, Rejection):
         await (response or peer.response).reject(route)
     else:
-        await methods.dispatch(LegacyExchange.of(peer, route, revision, session, response))
+        await dispatch(HTTPExchange.of(peer, route, revision, session, response), HANDLERS)
 
 
 def _handshake(session: Session | None) -> Handshake:

@@ -1,4 +1,5 @@
-"""A session's GET stream: what the server has to say outside any request, that lists and watched resources changed.
+"""A session's GET stream: what the server has to say outside any request, that lists and watched resources changed and,
+to a session that set level debug, that the site is there.
 
 Several connections may be open; the newest has the stream, the others stay silent until it closes, so that each message
 goes to exactly one. (The specification lets a client keep several streams, so that a second is not refused.) Ends with
@@ -6,38 +7,24 @@ its session. Source: 2025-11-25 basic/transports "Listening for Messages from th
 """
 
 import asyncio
+import time
 import uuid
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
-from mcp_app.catalogue import changes
 from mcp_app.conf import settings
 from mcp_app.lifecycle import session_streams, sessions
 from mcp_app.models import Session
 from mcp_app.protocol import legacy_sse
 from mcp_app.protocol.errors import session_not_found
-from mcp_app.protocol.jsonrpc import notification
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.revisions import LEGACY
-from mcp_app.transport.capabilities import server_capabilities
-from mcp_app.transport.legacy.exchange import Peer
+from mcp_app.transport import heartbeats
+from mcp_app.transport.heartbeats import ConnectionHeartbeat
+from mcp_app.transport.legacy import notices
+from mcp_app.transport.legacy.http_exchange import Peer
 from mcp_app.transport.listen_stream import burst
 from mcp_app.transport.tail import Listener
-
-_LISTS: Final = (changes.TOOLS, changes.PROMPTS, changes.RESOURCES)
-
-
-def lists() -> list[str]:
-    """The subjects whose changes every session is told."""
-    delivered = server_capabilities()
-    return [kind for kind in _LISTS if kind in delivered]
-
-
-def _notifications(session: Session) -> dict[str, dict[str, Any]]:
-    """What to say of a change, by its subject."""
-    told = {kind: notification(f"notifications/{kind}/list_changed", {}) for kind in lists()}
-    for uri in session.subscriptions:
-        told[changes.resource_subject(uri)] = notification("notifications/resources/updated", {"uri": uri})
-    return told
 
 
 class GetStream:
@@ -48,6 +35,7 @@ class GetStream:
         self._session = session
         self._id = uuid.uuid4()
         self._listener: Listener | None = None
+        self._noted_at = time.monotonic()
         self._ended = False
 
     def end(self) -> None:
@@ -58,34 +46,38 @@ class GetStream:
 
     async def run(self, seen: int | None) -> None:
         """Serve it; `seen` is the last event that the client had of this stream."""
-        rows = self._peer.server.rows
+        server = self._peer.server
         try:
-            if not await rows.run(self._claim, seen):
+            session = await server.rows.run(self._claim, seen)
+            if session is None:
                 await self._peer.response.reject(session_not_found())
                 return
             await self._open(seen)
-            session: Session | None = self._session
-            while session is not None and not self._ended:
-                await self._serve(session)
-                session = await rows.run(sessions.reload, session.pk)
+            with server.heartbeats.of_connection() as heartbeat:
+                while session is not None and not self._ended:
+                    await self._serve(session, heartbeat)
+                    session = await server.rows.run(sessions.reload, session.pk)
             if session is not None:
                 await self._cut()
             await self._peer.response.end()
         finally:
-            await rows.run(session_streams.release, self._session.pk, self._id)
+            await server.rows.run(session_streams.release, self._session.pk, self._id)
 
-    async def _serve(self, session: Session) -> None:
-        """Tell of changes until what is to be told changes, or the session ends."""
-        told, own = _notifications(session), sessions.subject(session.pk)
+    async def _serve(self, session: Session, heartbeat: ConnectionHeartbeat) -> None:
+        """Tell of changes, and that the site is there, until the session is changed or ends."""
+        told = notices.of_lists() | notices.of_resources(session.subscriptions)
+        own = sessions.subject(session.pk)
         listener = self._listener = await self._peer.server.tail.listen((*told, own))
         try:
             version = listener.known[own]
             current = await self._peer.server.rows.run(sessions.reload, session.pk)
             if current is None or current.subscriptions != session.subscriptions:
                 return
+            # Whoever has the stream has its beats as well.
+            heartbeat.want(current.log_level == heartbeats.LEVEL and current.stream == self._id)
             while not self._ended and listener.known[own] == version:
                 await self._tell(listener, told)
-                await self._wait(listener)
+                await self._wait(listener, heartbeat)
         finally:
             listener.close()
 
@@ -98,26 +90,43 @@ class GetStream:
     async def _tell(self, listener: Listener, told: dict[str, dict[str, Any]]) -> None:
         """Tell what this session has not been told, if this connection has its stream."""
         current = {subject: listener.known[subject] for subject in told}
-        events = await self._peer.server.rows.run(session_streams.tell, self._session.pk, self._id, current)
-        for subject, seq in events:
+        tell = partial(session_streams.tell, self._session.pk, self._id, self._peer.server.identity.boot_id, current)
+        for subject, seq in await self._peer.server.rows.run(tell):
             await self._peer.response.frame(legacy_sse.event(told[subject], EventId(None, seq)))
 
-    async def _wait(self, listener: Listener) -> None:
-        """Until something changed, or a comment was due; both are signs of the session's life."""
-        response = self._peer.response
-        try:
-            async with asyncio.timeout(max(0.0, settings.KEEP_ALIVE - response.silent_seconds)):
-                if await listener.next():
-                    await burst(listener)
-        except TimeoutError:
-            await response.keep_alive()
+    async def _wait(self, listener: Listener, heartbeat: ConnectionHeartbeat) -> None:
+        """Until something changed; beats and comments are sent meanwhile, and are signs of the session's life."""
+        while not listener.ended:
+            if not heartbeat.wait and (beat := await heartbeat.take()) is not None:
+                # Without an id: what was missed of it is not told again.
+                await self._peer.response.event(beat)
+            if not self._patience:
+                await self._peer.response.keep_alive()
+            await self._note_life()
+            try:
+                async with asyncio.timeout(min(self._patience, heartbeat.wait)):
+                    await listener.next()
+            except TimeoutError:
+                continue
+            await burst(listener)
+            return
+
+    @property
+    def _patience(self) -> float:
+        """Seconds until the client must hear something."""
+        keep_alive: float = settings.KEEP_ALIVE
+        return max(0.0, keep_alive - self._peer.response.silent_seconds)
+
+    async def _note_life(self) -> None:
+        if time.monotonic() - self._noted_at >= settings.KEEP_ALIVE:
+            self._noted_at = time.monotonic()
             await self._peer.server.rows.run(sessions.touch, self._session.pk)
 
     async def _cut(self) -> None:
         if self._primes:
             await self._peer.response.frame(legacy_sse.retry(settings.RETRY_MS))
 
-    def _claim(self, seen: int | None) -> bool:
+    def _claim(self, seen: int | None) -> Session | None:
         server = self._peer.server.identity.boot_id
         return session_streams.claim(self._session.pk, self._id, server, seen=seen)
 

@@ -1,20 +1,19 @@
-"""`resources/subscribe` and `resources/unsubscribe`: kept in the session, told on its GET stream.
+"""`resources/subscribe` and `resources/unsubscribe`: kept in the session, told where it listens.
 
 A resource that the caller may not read is as unknown as one that is not there. Source: 2025-11-25 server/resources
 "Subscriptions".
 """
 
 from dataclasses import dataclass
-from uuid import UUID
 
-from mcp_app.catalogue import changes, reading
+from mcp_app.catalogue import reading
 from mcp_app.catalogue.errors import ResourceNotFound
 from mcp_app.conf import settings
-from mcp_app.lifecycle import sessions
 from mcp_app.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, Rejection, fail, refuse
 from mcp_app.protocol.requests import read_read_resource
 from mcp_app.transport import author_code
 from mcp_app.transport.legacy.exchange import LegacyExchange
+from mcp_app.transport.legacy.session import LegacySession
 
 
 async def subscribe(exchange: LegacyExchange) -> None:
@@ -23,7 +22,7 @@ async def subscribe(exchange: LegacyExchange) -> None:
     if isinstance(asked, Rejection):
         await exchange.reject(asked)
         return
-    if await exchange.server.rows.run(sessions.subscribe, asked.session_id, asked.uri, asked.subject):
+    if await asked.session.subscribe(asked.uri):
         await exchange.complete({})
     else:
         message = f"A session may watch at most {settings.MAX_RESOURCE_SUBSCRIPTIONS} resources; give one up."
@@ -36,7 +35,7 @@ async def unsubscribe(exchange: LegacyExchange) -> None:
     if isinstance(asked, Rejection):
         await exchange.reject(asked)
         return
-    await exchange.server.rows.run(sessions.unsubscribe, asked.session_id, asked.uri, asked.subject)
+    await asked.session.unsubscribe(asked.uri)
     await exchange.complete({})
 
 
@@ -44,12 +43,8 @@ async def unsubscribe(exchange: LegacyExchange) -> None:
 class Asked:
     """Which session is to watch what."""
 
-    session_id: UUID
+    session: LegacySession
     uri: str
-
-    @property
-    def subject(self) -> str:
-        return changes.resource_subject(self.uri)
 
 
 async def _readable(exchange: LegacyExchange) -> Asked | Rejection:
@@ -66,8 +61,8 @@ async def _readable(exchange: LegacyExchange) -> Asked | Rejection:
 
 
 def _asked(exchange: LegacyExchange) -> Asked | Rejection:
-    if exchange.session_id is None:
+    if exchange.session is None:
         needs = f"{exchange.route.method} needs a session; begin one with initialize."
         return refuse(INVALID_REQUEST, needs, exchange.route.request_id)
     read = read_read_resource(exchange.route)
-    return read if isinstance(read, Rejection) else Asked(exchange.session_id, read.uri)
+    return read if isinstance(read, Rejection) else Asked(exchange.session, read.uri)

@@ -1,52 +1,50 @@
-"""One client over stdio, which is one session: its open requests, served at the same time, their cancellation, its end.
+"""One client over stdio, from its first line to its end: what each line is, and whose.
 
-Refuses ids of requests that are still open, and more requests at once than it can keep. What belongs to the client
-alone lives and dies here: a legacy session is to be kept here, too.
-Source: 2026-07-28 basic/transports/stdio, basic/patterns/cancellation.
+How a request opens decides its era: one that declares its version is modern, also after an `initialize`; what declares
+none belongs to the session that `initialize` begins, one in a connection. Refuses other legacy requests before that.
+Source: 2026-07-28 basic/transports/stdio, basic/versioning "Backward Compatibility"; 2025-11-25 and earlier,
+basic/lifecycle, basic/transports "stdio".
 """
 
 import asyncio
 import logging
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from types import MappingProxyType
+from typing import Final
 
 from mcp_app.auth.local import local_principal
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import KIB, settings
-from mcp_app.protocol.errors import INVALID_REQUEST, TOO_MANY_REQUESTS, UNAVAILABLE, Rejection, RequestId, refuse
+from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
 from mcp_app.protocol.headers import Headers
-from mcp_app.protocol.inbound import Notified, Route
-from mcp_app.protocol.jsonrpc import Limits
-from mcp_app.protocol.lines import cancelled_request, classify_line
-from mcp_app.transport import failures, methods
-from mcp_app.transport.exchange import Exchange
+from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.jsonrpc import Answer, Limits, Notification, Request
+from mcp_app.protocol.legacy_inbound import LegacyMessages, Message, check_batch
+from mcp_app.protocol.legacy_requests import Handshake, read_cancelled, to_route
+from mcp_app.protocol.lines import ANYTHING, classify_line
+from mcp_app.protocol.revisions import ASSUMED_LEGACY, LEGACY
+from mcp_app.transport import call_stream, methods
+from mcp_app.transport.dispatch import Handlers
+from mcp_app.transport.legacy import methods as legacy_methods
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server
+from mcp_app.transport.stdio.batch import Batch
+from mcp_app.transport.stdio.exchange import LegacyStdioExchange, Peer, StdioExchange
 from mcp_app.transport.stdio.lines import Lines
+from mcp_app.transport.stdio.requests import NotReadyError, OpenRequests
 from mcp_app.transport.stdio.response import Response
 from mcp_app.transport.stdio.writer import Writer
 
 logger = logging.getLogger(__name__)
 
-MAX_OPEN_REQUESTS: Final = 1_000
-"""Of all kinds together; calls, reads and subscriptions have bounds of their own (`admission`)."""
 SMALL_LINE_BYTES: Final = 64 * KIB
 """What is parsed on the event loop; a larger message is parsed in a thread."""
-LEAVING_SECONDS: Final = 10.0
-"""What open requests are given to have their cancellation stored."""
-AT_ONCE: Final = frozenset({"server/discover"})
-"""Served before the site is ready: a client takes a server that is silent for a legacy one."""
+BEFORE_INITIALIZE: Final = frozenset({"initialize", "ping"})
+NOT_INITIALIZED: Final = "Send initialize first, or declare in params._meta that the request is of MCP 2026-07-28."
+NOTHING_ASKED: Final = "Nothing was asked that this could answer; send requests and notifications."
 
-
-class NotReadyError(Exception):
-    """The site cannot serve; what its operator is to do has been said where they see it."""
-
-
-@dataclass(slots=True)
-class StdioExchange(Exchange):
-    """A request that came without headers."""
-
-    mirrors_params: ClassVar[bool] = False
+LEGACY_HANDLERS: Final[Handlers[LegacyStdioExchange]] = MappingProxyType(
+    {**legacy_methods.HANDLERS, "tools/call": call_stream.serve}
+)
 
 
 class Connection:
@@ -59,8 +57,8 @@ class Connection:
         self._caller = caller
         self._unready_caller = local_principal()
         self._limits = Limits(max_depth=settings.MAX_DEPTH)
-        self._open: dict[RequestId, tuple[StdioExchange, Response, asyncio.Task[None]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._peer = Peer(server, writer)
+        self._requests = OpenRequests(self._peer, caller)
 
     async def run(self) -> None:
         """Serve until the client closes its end, or is gone; then have the work stopped that it waited for."""
@@ -70,81 +68,108 @@ class Connection:
         except PeerGoneError as error:
             logger.info("the connection ends: %s", error)
         finally:
-            await self._leave()
+            await self._requests.leave()
+            await self._peer.leave()
 
     async def _take(self, line: bytes | Rejection) -> None:
-        message = line if isinstance(line, Rejection) else await self._read(line)
-        if isinstance(message, Rejection):
-            await Response(self._writer).reject(message)
-        elif isinstance(message, Notified):
-            self._cancel(message)
-        elif (refusal := self._refuse(message.request_id)) is not None:
+        sent = line if isinstance(line, Rejection) else await self._read(line)
+        if isinstance(sent, Rejection):
+            await Response(self._writer).reject(sent)
+        elif isinstance(sent, Route):
+            await self._take_modern(sent)
+        elif (refusal := self._check_batch(sent)) is not None:
             await Response(self._writer).reject(refusal)
+        elif sent.is_batch:
+            batch = Batch(self._writer)
+            serving = [await self._take_legacy(message, batch.member()) for message in sent.messages]
+            self._requests.keep(self._answer(batch, [task for task in serving if task]), name="mcp-batch")
         else:
-            self._begin(message)
+            await self._take_legacy(sent.messages[0], Response(self._writer))
 
-    async def _read(self, line: bytes) -> Route | Notified | Rejection:
+    async def _read(self, line: bytes) -> Route | LegacyMessages | Rejection:
         if len(line) <= SMALL_LINE_BYTES:
             return classify_line(line, self._limits)
         return await asyncio.to_thread(classify_line, line, self._limits)
 
-    def _refuse(self, request_id: RequestId) -> Rejection | None:
-        if request_id in self._open:
-            return refuse(INVALID_REQUEST, "A request with this id is still open; give each its own.", request_id)
-        if len(self._tasks) >= MAX_OPEN_REQUESTS:
-            return refuse(TOO_MANY_REQUESTS, "Too many requests are open; wait for one to end.", request_id)
+    def _check_batch(self, sent: LegacyMessages) -> Rejection | None:
+        session = self._peer.session
+        if sent.is_batch and session is None:
+            return refuse(INVALID_REQUEST, NOT_INITIALIZED)
+        return None if session is None else check_batch(sent, session.revision)
+
+    async def _take_modern(self, route: Route) -> None:
+        response = Response(self._writer)
+        if (refusal := self._requests.refuse(route.request_id)) is not None:
+            await response.reject(refusal)
+            return
+        exchange = StdioExchange(self._server, route, Headers(()), self._unready_caller, "", response)
+        self._requests.begin(exchange, response, methods.HANDLERS)
+
+    async def _take_legacy(self, message: Message, response: Response) -> "asyncio.Task[None] | None":
+        """Take one message; what serves it, if it is served."""
+        if isinstance(message, Notification):
+            self._notified(message)
+        elif isinstance(message, Answer):
+            await self._answered(message, response)
+        elif isinstance(message, Rejection):
+            await response.reject(message)
+        else:
+            return await self._begin(message, response)
         return None
 
-    def _begin(self, route: Route) -> None:
-        response = Response(self._writer)
-        exchange = StdioExchange(self._server, route, Headers(()), self._unready_caller, "", response)
-        task = asyncio.get_running_loop().create_task(self._serve(exchange), name="mcp-request")
-        self._open[route.request_id] = exchange, response, task
-        self._tasks.add(task)
-        task.add_done_callback(lambda task: self._end(route.request_id, task))
+    async def _begin(self, request: Request, response: Response) -> "asyncio.Task[None] | None":
+        route = self._requests.refuse(request.request_id) or self._route(request)
+        if isinstance(route, Rejection):
+            await response.reject(route)
+            return None
+        exchange = LegacyStdioExchange(
+            server=self._server,
+            route=route,
+            headers=Headers(()),
+            principal=self._unready_caller,
+            remote_address="",
+            response=response,
+            revision=LEGACY[route.metadata.protocol_version],
+            peer=self._peer,
+        )
+        task = self._requests.begin(exchange, response, LEGACY_HANDLERS)
+        if request.method == "initialize":  # what follows is of the revision that it negotiates
+            await asyncio.wait([task])
+        return task
 
-    def _end(self, request_id: RequestId, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if request_id in self._open and self._open[request_id][2] is task:
-            del self._open[request_id]
+    def _route(self, request: Request) -> Route | Rejection:
+        session = self._peer.session
+        if session is not None:
+            return to_route(request, session.revision, session.handshake, ANYTHING, self._limits)
+        if request.method not in BEFORE_INITIALIZE:
+            return refuse(INVALID_REQUEST, NOT_INITIALIZED, request.request_id)
+        return to_route(request, LEGACY[ASSUMED_LEGACY], Handshake(), ANYTHING, self._limits)
 
-    async def _serve(self, exchange: StdioExchange) -> None:
-        """The task: answer, whatever happens."""
+    def _notified(self, notification: Notification) -> None:
+        """What else there is, and what is malformed, is ignored, without a word."""
+        if notification.method == "notifications/cancelled":
+            if (cancelled := read_cancelled(notification, self._limits)) is not None:
+                self._requests.cancel(cancelled)
+        elif notification.method == "notifications/initialized" and self._peer.session is not None:
+            self._peer.session.initialized()
+            self._requests.keep(self._listen(), name="mcp-initialized")
+
+    async def _listen(self) -> None:
+        """For a client that asks for nothing: it is to be told all the same."""
         try:
-            if exchange.route.method not in AT_ONCE:
-                exchange.principal = await asyncio.shield(self._caller)
-            await methods.dispatch(exchange)
-        except PeerGoneError as error:
-            logger.info("a response was not delivered: %s", error)
+            await self._peer.listen(await asyncio.shield(self._caller))
         except NotReadyError as error:
-            await self._fail(exchange, refuse(UNAVAILABLE, str(error), exchange.route.request_id))
-        except Exception as error:
-            await self._fail(exchange, failures.explain(error, exchange.route.request_id))
+            logger.info("nothing is told: %s", error)
+        except Exception:
+            logger.exception("nothing is told before the next request")
 
-    async def _fail(self, exchange: StdioExchange, rejection: Rejection) -> None:
+    async def _answered(self, answer: Answer, response: Response) -> None:
+        """Late ones are dropped; a modern client is never asked in this way."""
+        if self._peer.session is None:
+            await response.reject(refuse(INVALID_REQUEST, NOTHING_ASKED, answer.request_id))
+
+    async def _answer(self, batch: Batch, serving: "list[asyncio.Task[None]]") -> None:
         try:
-            await exchange.response.reject(rejection)
+            await batch.answer(serving)
         except PeerGoneError as error:
-            logger.info("a failure was not delivered: %s", error)
-
-    def _cancel(self, notified: Notified) -> None:
-        """Unknown, finished and malformed ones are ignored, without a word."""
-        request_id = cancelled_request(notified, self._limits)
-        if request_id is None or request_id not in self._open:
-            return
-        exchange, response, task = self._open.pop(request_id)
-        reason = notified.params.get("reason")
-        exchange.cancelled = True
-        exchange.reason = reason if isinstance(reason, str) else ""
-        response.silence()
-        task.cancel()
-
-    async def _leave(self) -> None:
-        for exchange, response, task in self._open.values():
-            exchange.disconnected = True
-            response.silence()
-            task.cancel()
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=LEAVING_SECONDS)
-            if late:
-                logger.warning("%d requests are not known to be cancelled; supervision will see to them", len(late))
+            logger.info("the answers to a batch were not delivered: %s", error)

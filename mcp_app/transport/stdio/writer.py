@@ -7,7 +7,7 @@ import asyncio
 import os
 import select
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
@@ -36,18 +36,24 @@ class Writer:
 
     async def write(self, message: Mapping[str, Any]) -> None:
         """Hand one message over, once there is room. Raises PeerGoneError."""
-        line = encode(message) + b"\n"
+        await self._put(encode(message) + b"\n")
+
+    async def write_array(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Hand several over, as one line. Raises PeerGoneError."""
+        await self._put(b"[" + b",".join(map(encode, messages)) + b"]\n")
+
+    async def close(self) -> None:
+        """Wait, for a moment, until the client has taken what was written."""
+        await self._wait(lambda: self._unsent == 0, FLUSH_SECONDS)
+        self._lines.put(None)
+
+    async def _put(self, line: bytes) -> None:
         if self._unsent > settings.MAX_UNSENT_BYTES:
             await self._wait(lambda: self._unsent <= settings.MAX_UNSENT_BYTES, STALL_SECONDS)
         if self._gone is not None:
             raise PeerGoneError(self._gone)
         self._unsent += len(line)
         self._lines.put(line)
-
-    async def close(self) -> None:
-        """Wait, for a moment, until the client has taken what was written."""
-        await self._wait(lambda: self._unsent == 0, FLUSH_SECONDS)
-        self._lines.put(None)
 
     async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
         try:
