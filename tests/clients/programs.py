@@ -16,6 +16,8 @@ DRIVERS: Final = Path(__file__).with_name("drivers")
 NODE: Final = DRIVERS / "node_modules/node/bin/node"
 FASTMCP: Final = DRIVERS / ".venv/bin/python"
 
+PYTHON_REASON: Final = "caller cancelled"
+"""FastMCP's client is built on the official one."""
 REVISIONS: Final = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 
 
@@ -33,6 +35,8 @@ class Program:
     eras: Sequence[str] = ("modern", "legacy")
     own_reason: str = ""
     """What it tells a server as the reason of every cancellation, where its caller cannot say one."""
+    cancels_before_leaving: bool = False
+    """Whether it says over stdio that it gives its calls up, before it closes."""
     listens: bool = True
     """Whether it has `subscriptions/listen` in the modern era."""
 
@@ -42,8 +46,13 @@ class Program:
 
 
 PROGRAMS: Final = (
-    Program("mcp", Path(sys.executable), "official.py", own_reason="caller cancelled"),
-    Program("fastmcp", FASTMCP, "fastmcp_client.py", own_reason="caller cancelled", listens=False),
+    Program("mcp", Path(sys.executable), "official.py", own_reason=PYTHON_REASON),
+    Program(
+        *("fastmcp", FASTMCP, "fastmcp_client.py"),
+        own_reason=PYTHON_REASON,
+        cancels_before_leaving=True,
+        listens=False,
+    ),
     Program("ts-client", NODE, "ts_client.mjs"),
     Program("ts-sdk", NODE, "ts_sdk.mjs", eras=("legacy",)),
 )
@@ -81,6 +90,8 @@ class Way:
         """The cause and the reason that a server finds when this client leaves in the middle of a call."""
         if self.era == "legacy" and self.transport == "http":
             return "client", "the session was ended"
+        if self.transport == "stdio" and self.program.cancels_before_leaving:
+            return "client", self.program.own_reason
         return "disconnect", ""
 
     def connect(self, stack: Stack, marks: Mapping[str, str], log: Path) -> Driver:

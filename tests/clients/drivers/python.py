@@ -14,7 +14,8 @@ _answers: deque[dict[str, Any]] = deque()
 
 
 async def answer(report: Report, answers: list[dict[str, Any]]) -> None:
-    """What the user will answer, one question after another."""
+    """What the user will answer from now on, one question after another."""
+    _answers.clear()
     _answers.extend(answers)
 
 

@@ -6,7 +6,7 @@ import { connection, serve, tell } from './lines.mjs';
 export const info = { name: 'typescript', version: '1' };
 export const capabilities = { elicitation: { form: {} } };
 
-const answers = [];
+let answers = [];
 
 // The handlers of a client.
 export function onQuestion({ params }) {
@@ -45,7 +45,9 @@ export async function drive(client, { Http, Stdio, callTool, subscribe, version 
             await once(signal, 'abort');
             await unsubscribe();
         },
-        answer: async details => { answers.push(...details.answers); },
+        answer: async details => {
+            answers = details.answers;
+        },
     });
     await transport.terminateSession?.();
     await client.close();
