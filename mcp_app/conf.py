@@ -86,7 +86,10 @@ class Defaults:
     MAX_QUEUE_SECONDS: float = 600.0
     """How long a request may wait for a worker before it is cancelled, cause deadline."""
     MAX_INPUT_SECONDS: float = 1800.0
-    """How long a question to a client waits for its answer before the request is cancelled, cause deadline."""
+    """How long a question to a client waits for its answer: then a call is cancelled, cause deadline, and a prompt or a
+    resource is to be asked for anew."""
+    MAX_REQUEST_STATE_BYTES: int = 256 * KIB
+    """What a prompt or a resource that asks may have its client carry: questions, answers, what was done once."""
     TASK_AFTER: float = 5.0
     """How long a client waits for a tool that becomes a task when slow, unless the tool says otherwise."""
     TASK_TTL: float | None = 86_400.0

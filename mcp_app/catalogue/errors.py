@@ -6,7 +6,7 @@
             └── InvalidForm     a question that no client could show
     CatalogueError
     ├── ToolError               a tool's own words for the model
-    │   └── CannotAsk           the client did not declare what a question needs
+    │   └── CannotAsk           the client cannot be asked: in prompts and resources, too
     ├── ProtocolError           a tool's JSON-RPC error instead of a result
     ├── ResourceError           a resource's own words for the client
     ├── PromptError             a prompt's own words for the client
@@ -21,6 +21,10 @@
 The words of `ToolError`, `ProtocolError`, `ResourceError`, `PromptError`, `InvalidArguments`, `TooLarge` and
 `InvalidCursor` are for clients; those of the others for the log.
 """
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -67,7 +71,14 @@ class ProtocolError(CatalogueError):
 
 
 class CannotAsk(ToolError):  # noqa: N818 - named for what is wrong
-    """The client did not declare that it can be asked this. Uncaught, the call ends with these words."""
+    """The client cannot be asked this. Uncaught, a tool's call ends with these words; a prompt or resource with -32021.
+
+    `required`: the client capabilities that are missing, a ClientCapabilities object; empty where none would help.
+    """
+
+    def __init__(self, message: str, required: Mapping[str, Any] = MappingProxyType({})) -> None:
+        super().__init__(message)
+        self.required = required
 
 
 class ResourceError(CatalogueError):

@@ -1,11 +1,12 @@
 """Resources and prompts at work: what a caller may have, read or made for them.
 
 Every function here runs authors' code and blocks for as long as that does. What a caller may not have is said to be
-unknown. Source: 2026-07-28 server/resources, server/prompts.
+unknown. A run that asks its user ends with its questions: who asks them runs it again, with the answers among what is
+`Known`. Source: 2026-07-28 server/resources, server/prompts, basic/patterns/mrtr.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -16,10 +17,11 @@ from django.http import Http404
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import offers, paging
+from mcp_app.catalogue.asking import Asked, Known, ends_the_run
 from mcp_app.catalogue.contents import to_contents, to_messages
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound
 from mcp_app.catalogue.paging import Page
-from mcp_app.catalogue.prompts import registered_prompts
+from mcp_app.catalogue.prompts import RegisteredPrompt, registered_prompts
 from mcp_app.catalogue.resources import RegisteredResource, registered_resources
 from mcp_app.catalogue.sendable import sendable
 from mcp_app.catalogue.visit import Visit
@@ -35,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A resource that somebody asked for, and the `Visit` that its function is given."""
+    """A resource that somebody asked for, and their `Visit`."""
 
     resource: RegisteredResource
     visit: Visit
@@ -84,29 +86,25 @@ def find(uri: str, principal: Principal) -> Found | None:
     return None
 
 
-def read(uri: str, principal: Principal) -> dict[str, Any]:
-    """A ReadResourceResult object, without `resultType`.
+def read(uri: str, principal: Principal, known: Known) -> dict[str, Any] | Asked:
+    """A ReadResourceResult object, without `resultType`; or what its user is asked first.
 
-    Raises `ResourceNotFound`, `ResourceError`, `InvalidResult`, and whatever the resource's function raises.
+    Raises `ResourceNotFound`, `ResourceError`, `CannotAsk`, `InvalidResult`, and whatever the resource's function
+    raises.
     """
     if (found := find(uri, principal)) is None:
         raise ResourceNotFound
-    resource = found.resource
+    visit = found.visit.to_run(known)
     try:
-        value = offers.run_for(
-            resource.function, found.visit, resource.signature.context_parameter, **found.visit.arguments
-        )
+        return _run(visit, lambda: _contents(found.resource, uri, visit))
     except (Http404, PermissionDenied) as error:
         raise ResourceNotFound from error
-    scope = resource.cache_scope or _scope(depends_on_caller=resource.depends_on_caller)
-    contents = to_contents(uri, resource.mime_type, value)
-    return sendable({"contents": contents, "ttlMs": resource.ttl_ms, "cacheScope": scope})
 
 
-def get_prompt(name: str, arguments: Mapping[str, str], principal: Principal) -> dict[str, Any]:
-    """A GetPromptResult object, without `resultType`.
+def get_prompt(name: str, arguments: Mapping[str, str], principal: Principal, known: Known) -> dict[str, Any] | Asked:
+    """A GetPromptResult object, without `resultType`; or what its user is asked first.
 
-    Raises `InvalidArguments`, `PromptError`, `InvalidResult`, and whatever the prompt's function raises.
+    Raises `InvalidArguments`, `PromptError`, `CannotAsk`, `InvalidResult`, and whatever the prompt's function raises.
     """
     prompt = registered_prompts().get(name)
     if prompt is None or not offers.is_available(prompt.available, Visit(principal)):
@@ -114,6 +112,29 @@ def get_prompt(name: str, arguments: Mapping[str, str], principal: Principal) ->
     visit = Visit(principal, prompt.signature.bind(arguments))
     if not offers.is_available(prompt.available, visit):
         raise unknown("prompt", name)
+    visit = visit.to_run(known)
+    return _run(visit, lambda: _messages(prompt, visit))
+
+
+def _run(visit: Visit, function: Callable[[], dict[str, Any]]) -> dict[str, Any] | Asked:
+    try:
+        return function()
+    except BaseException as error:
+        if not ends_the_run(error):
+            raise
+        return visit.asked
+
+
+def _contents(resource: RegisteredResource, uri: str, visit: Visit) -> dict[str, Any]:
+    value = offers.run_for(resource.function, visit, resource.signature.context_parameter, **visit.arguments)
+    contents = to_contents(uri, resource.mime_type, value)
+    scope = resource.cache_scope or _scope(depends_on_caller=resource.depends_on_caller)
+    # A cache does not know the answers, which another read may be given anew.
+    ttl_ms = 0 if visit.has_asked else resource.ttl_ms
+    return sendable({"contents": contents, "ttlMs": ttl_ms, "cacheScope": scope})
+
+
+def _messages(prompt: RegisteredPrompt, visit: Visit) -> dict[str, Any]:
     value = offers.run_for(prompt.function, visit, prompt.signature.context_parameter, **visit.arguments)
     return sendable({"description": prompt.description, "messages": to_messages(value)})
 

@@ -20,7 +20,7 @@ from mcp_types import LoggingLevel
 from mcp_app.catalogue.context_marker import Context
 from mcp_app.catalogue.visit import user_of
 from mcp_app.execution import subprocesses
-from mcp_app.execution.asking import Asking
+from mcp_app.execution.asking import AskingTool
 from mcp_app.execution.interrupt import Interrupter, ToolCancelled
 from mcp_app.execution.recorder import Recorder
 from mcp_app.execution.subprocesses import Completed
@@ -48,7 +48,7 @@ class RequestInfo:
     """What the client declares that it can be asked: a ClientCapabilities object."""
 
 
-class ToolContext(Asking, Context):
+class ToolContext(AskingTool, Context):
     """One call of one tool. Ask for it with a parameter annotated `ToolContext`, or by `current_context()`."""
 
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:

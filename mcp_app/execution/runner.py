@@ -19,11 +19,11 @@ from celery import Task
 from celery.exceptions import Ignore
 
 from mcp_app.catalogue import results
+from mcp_app.catalogue.asking import ends_the_run
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
 from mcp_app.execution import child, connections, coroutines, processes, spans
-from mcp_app.execution.asking import ends_the_run
 from mcp_app.execution.child import Child
 from mcp_app.execution.context import ToolContext, entered
 from mcp_app.execution.identity import worker_identity
@@ -129,7 +129,7 @@ def _conclude(row: Request, running: Running, outcome: Returned | Raised) -> End
         if context.is_cancelled:
             return _stopped(tool, context, outcome.error)
         if ends_the_run(outcome.error):
-            return Ending(Status.INPUT_REQUIRED, questions=context.asked)
+            return Ending(Status.INPUT_REQUIRED, questions=context.asked.questions)
         return _failed(row, outcome.error)
     value, result = outcome.value
     if context.observed:

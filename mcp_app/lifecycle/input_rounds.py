@@ -55,7 +55,7 @@ def ask(
     asked = transitions.move(
         row,
         Status.INPUT_REQUIRED,
-        [_asked(questions)],
+        _asked(questions),
         questions=events.storable(dict(questions)),
         input_round=row.input_round + 1,
         deadline_at=from_now(settings.MAX_INPUT_SECONDS),
@@ -81,17 +81,32 @@ def answer(
     row = Request.objects.select_for_update().filter(pk=request_id, status=Status.INPUT_REQUIRED).first()
     if row is None or row.input_round != number:
         return None
+    return take(row, answers, {}, again, {} if again else _as_retried(retry))
+
+
+def take(
+    row: Request,
+    answers: Mapping[str, Any],
+    left: Mapping[str, Any],
+    again: Mapping[str, Any],
+    retried: Mapping[str, Any] | None = None,
+) -> Request | None:
+    """Take answers to what a row asks that this transaction has locked; None when that did not take.
+
+    What is `left` goes on being asked, and what is asked `again` is, in a new round. QUEUED when that is nothing; the
+    columns that are `retried` are what its client says of itself now.
+    """
+    asked = {**left, **again}
     columns: dict[str, Any] = {
         "answers": {**row.answers, **events.storable(dict(answers))},
-        "questions": events.storable(dict(again)),
+        "questions": events.storable(asked),
+        "input_round": row.input_round + bool(again),
+        **(retried or {}),
     }
-    told = [_answered(answers)] if answers else []
-    if again:
-        columns["input_round"] = number + 1
-        told.append(_asked(again))
-    else:
-        columns |= _as_retried(retry)
-    if not transitions.move(row, Status.INPUT_REQUIRED if again else Status.QUEUED, told, **columns):
+    if not asked:
+        columns |= _queued_again()
+    told = [*([_answered(answers)] if answers else []), *_asked(again)]
+    if not transitions.move(row, Status.INPUT_REQUIRED if asked else Status.QUEUED, told, **columns):
         return None
     row.refresh_from_db()
     return row
@@ -124,12 +139,10 @@ def _as_retried(retry: Retry) -> dict[str, Any]:
         "client_capabilities": retry.client_capabilities,
         "trace_context": retry.trace_context,
         "remote_address": retry.remote_address,
-        **queued_again(),
     }
 
 
-def queued_again() -> dict[str, Any]:
-    """The columns of a request that asked, on its way back to the queue."""
+def _queued_again() -> dict[str, Any]:
     return {
         "queued_at": Now(),
         "published_at": None,
@@ -138,8 +151,9 @@ def queued_again() -> dict[str, Any]:
     }
 
 
-def _asked(questions: Mapping[str, Any]) -> Event:
-    return Event(EventKind.INPUT, {"asked": dict(questions)})
+def _asked(questions: Mapping[str, Any]) -> list[Event]:
+    """One for each question: its number is what some clients know the question by (`session_inputs`)."""
+    return [Event(EventKind.INPUT, {"asked": {key: question}}) for key, question in questions.items()]
 
 
 def _answered(answers: Mapping[str, Any]) -> Event:

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from mcp_app.lifecycle import events, input_rounds, transitions
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle import input_rounds
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Request
-from mcp_app.states import EventKind, Status
+from mcp_app.states import Status
 
 
 def outstanding(row: Request) -> dict[str, Any]:
@@ -39,12 +38,4 @@ def answer(request_id: UUID, number: int, answers: Mapping[str, Any]) -> Request
         return None
     taken = {key: value for key, value in answers.items() if key in row.questions}
     left = {key: question for key, question in row.questions.items() if key not in taken}
-    columns: dict[str, Any] = {"answers": {**row.answers, **events.storable(taken)}, "questions": left}
-    if not left:
-        columns |= input_rounds.queued_again()
-    told = [Event(EventKind.INPUT, {"answered": taken})]
-    following = Status.INPUT_REQUIRED if left else Status.QUEUED
-    if not taken or not transitions.move(row, following, told, **columns):
-        return None
-    row.refresh_from_db()
-    return row
+    return input_rounds.take(row, taken, left, {}) if taken else None

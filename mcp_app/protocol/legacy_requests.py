@@ -7,7 +7,7 @@ server/utilities/logging.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from mcp_types import ClientCapabilities, Implementation
 from pydantic import BaseModel, ValidationError
@@ -16,9 +16,13 @@ from mcp_app.protocol.accept import Accept
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Limits, Notification, Request, is_identifier
+from mcp_app.protocol.legacy_questions import askable
 from mcp_app.protocol.metadata import LOG_LEVELS, PROGRESS_TOKEN, RequestMetadata, raw_metadata
 from mcp_app.protocol.revisions import Revision
 from mcp_app.protocol.tracing import read_trace_context
+
+_MODERN_PARAMS: Final = frozenset({"inputResponses", "requestState"})
+"""They answer what no legacy client is asked in this way."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +56,24 @@ class Cancelled:
 def to_route(
     request: Request, revision: Revision, handshake: Handshake, accept: Accept, limits: Limits
 ) -> Route | Rejection:
-    """The request as handlers take it. Only its progress token can be wrong: -32602."""
+    """The request as handlers take it: its client can be asked what `legacy_questions.askable` says.
+
+    Only its progress token can be wrong: -32602.
+    """
     meta = raw_metadata(request)
     if PROGRESS_TOKEN in meta and not is_identifier(meta[PROGRESS_TOKEN], limits):
         message = f"progressToken must be a string or an integer of at most {limits.max_id_chars} characters."
         return fail(INVALID_PARAMS, message, request.request_id)
     metadata = RequestMetadata(
         protocol_version=revision.name,
-        client_capabilities=handshake.client_capabilities,
+        client_capabilities=askable(revision, handshake.client_capabilities, accept),
         client_info=handshake.client_info or None,
         log_level=handshake.log_level,
         progress_token=meta.get(PROGRESS_TOKEN),
         trace_context=read_trace_context(meta),
     )
-    return Route(request.request_id, request.method, request.params, metadata, accept)
+    params = {name: value for name, value in request.params.items() if name not in _MODERN_PARAMS}
+    return Route(request.request_id, request.method, params, metadata, accept)
 
 
 def read_initialize(route: Route) -> Initialize | Rejection:

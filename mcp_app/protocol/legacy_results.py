@@ -68,11 +68,11 @@ def _called(revision: Revision, result: Members) -> Members:
     if not revision.titles or not isinstance(structured, dict):
         # Not lost: it is repeated as JSON text in the content.
         result.pop("structuredContent", None)
-    return {**result, "content": [_block(revision, block) for block in result["content"]]}
+    return {**result, "content": [block(revision, each) for each in result["content"]]}
 
 
 def _prompted(revision: Revision, result: Members) -> Members:
-    messages = [{**message, "content": _block(revision, message["content"])} for message in result["messages"]]
+    messages = [{**message, "content": block(revision, message["content"])} for message in result["messages"]]
     return {**result, "messages": messages}
 
 
@@ -98,7 +98,8 @@ def _item(revision: Revision, item: Mapping[str, Any]) -> Members:
     return _with_old_annotations(revision, listed)
 
 
-def _block(revision: Revision, block: Mapping[str, Any]) -> Members:
+def block(revision: Revision, block: Mapping[str, Any]) -> Members:
+    """A content block as `revision` has it."""
     if block["type"] == "resource_link" and not revision.titles:
         return {"type": "text", "text": f"{block['name']}: {block['uri']}"}
     shown = _without(block, frozenset() if revision.icons else {"icons"})

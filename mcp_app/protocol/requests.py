@@ -21,6 +21,16 @@ _REFERENCES: Final[Mapping[str, str]] = MappingProxyType({"ref/prompt": "name", 
 
 
 @dataclass(frozen=True)
+class Answers:
+    """What a request brings back to an InputRequiredResult; nothing, in a request that is the first."""
+
+    input_responses: dict[str, Any] = field(default_factory=dict)
+    """The answers to what that result asked for, by its keys; their values are unchecked."""
+    request_state: str | None = None
+    """As that result had it, if the client is honest."""
+
+
+@dataclass(frozen=True)
 class ListPage:
     """`tools/list`, `resources/list`, `resources/templates/list`, `prompts/list`."""
 
@@ -35,10 +45,7 @@ class CallTool:
     name: str
     arguments: dict[str, Any]
     """Empty when the client sent none."""
-    input_responses: dict[str, Any] = field(default_factory=dict)
-    """The answers to what an earlier response asked for, by its keys; their values are unchecked."""
-    request_state: str | None = None
-    """As that response had it, if the client is honest."""
+    answers: Answers = field(default_factory=Answers)
 
 
 @dataclass(frozen=True)
@@ -94,12 +101,18 @@ def read_call_tool(route: Route) -> CallTool | Rejection:
         return fail(INVALID_PARAMS, "params.name must be the name of a tool.", route.request_id)
     if not isinstance(arguments, dict):
         return fail(INVALID_PARAMS, "params.arguments must be an object.", route.request_id)
+    answers = read_answers(route)
+    return answers if isinstance(answers, Rejection) else CallTool(name, arguments, answers)
+
+
+def read_answers(route: Route) -> Answers | Rejection:
+    """Of `tools/call`, `resources/read` and `prompts/get`."""
     responses, state = route.params.get("inputResponses", {}), route.params.get("requestState")
     if not isinstance(responses, dict):
         return fail(INVALID_PARAMS, "params.inputResponses must be an object of responses by key.", route.request_id)
     if "requestState" in route.params and not isinstance(state, str):
         return fail(INVALID_PARAMS, "params.requestState must be the string that the server sent.", route.request_id)
-    return CallTool(name, arguments, responses, state)
+    return Answers(responses, state)
 
 
 def read_read_resource(route: Route) -> ReadResource | Rejection:

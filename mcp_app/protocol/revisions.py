@@ -29,6 +29,10 @@ class Revision:
     """Titles, structured output, resource links, `_meta` on what is listed, `lastModified`."""
     icons: bool = False
     """Icons, and a server's description and website."""
+    elicitation: bool = False
+    """A user can be asked to fill in a form."""
+    modes: bool = False
+    """Or sent to a page; forms have choices of several, and defaults; samples have several contents in a message."""
     primes_streams: bool = False
     """An event stream begins with an empty event that has an id; older clients choke on empty data."""
 
@@ -38,8 +42,8 @@ LEGACY: Final[Mapping[str, Revision]] = MappingProxyType(
         revision.name: revision
         for revision in (
             Revision("2025-03-26", batches=True),
-            Revision("2025-06-18", titles=True),
-            Revision("2025-11-25", titles=True, icons=True, primes_streams=True),
+            Revision("2025-06-18", titles=True, elicitation=True),
+            Revision("2025-11-25", titles=True, icons=True, elicitation=True, modes=True, primes_streams=True),
         )
     }
 )

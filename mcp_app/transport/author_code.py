@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mcp_app.catalogue.errors import (
+    CannotAsk,
     InvalidArguments,
     InvalidCursor,
     PromptError,
@@ -16,7 +17,14 @@ from mcp_app.catalogue.errors import (
     ResourceNotFound,
     TooLarge,
 )
-from mcp_app.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Rejection, fail
+from mcp_app.protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Rejection,
+    fail,
+    missing_client_capability,
+)
 from mcp_app.transport.author_threads import TookTooLongError
 from mcp_app.transport.exchange import Exchange
 
@@ -47,6 +55,10 @@ def _rejection(error: Exception, exchange: Exchange) -> Rejection:
         return fail(INVALID_PARAMS, "Resource not found.", request_id, data={"uri": exchange.route.params["uri"]})
     if isinstance(error, InvalidArguments | InvalidCursor | PromptError):
         return fail(INVALID_PARAMS, str(error), request_id)
+    if isinstance(error, CannotAsk):
+        if error.required:
+            return missing_client_capability(error.required, request_id)
+        return fail(INVALID_REQUEST, str(error), request_id)
     if isinstance(error, ResourceError | TooLarge):
         return fail(INTERNAL_ERROR, str(error), request_id)
     if isinstance(error, TookTooLongError | TimeoutError):

@@ -51,7 +51,7 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
         refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
         if refusal is not None:
             return refusal
-    if call.request_state is not None:
+    if call.answers.request_state is not None:
         return call_rounds.resume(call, exchange)
     try:
         schema.bind(tool.registered, call.arguments)
@@ -96,7 +96,7 @@ def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submis
         client_capabilities=metadata.client_capabilities,
         trace_context=exchange.span.carrier(metadata.trace_context),
         remote_address=exchange.remote_address,
-        answers=call.input_responses,
+        answers=call.answers.input_responses,
         session=exchange.session_id,
         server=exchange.server.identity.boot_id,
     )

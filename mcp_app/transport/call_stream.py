@@ -28,10 +28,10 @@ from mcp_app.protocol.tasks import Task
 from mcp_app.states import Cause, Status
 from mcp_app.transport import call_admission, call_rounds
 from mcp_app.transport.call_notifications import CallNotifications
+from mcp_app.transport.call_rounds import Round
 from mcp_app.transport.exchange import Exchange, server_info
 from mcp_app.transport.handover import Handover, created
 from mcp_app.transport.heartbeats import Heartbeat
-from mcp_app.transport.request_state import RequestState
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import Watcher
 
@@ -126,8 +126,7 @@ class CallStream:
         for message in told.messages(observed.events):
             await self._notify(message)
         if observed.questions is not None:
-            await self._ask(observed, observed.questions)
-            return True
+            return await self._ask(observed, observed.questions)
         if observed.result is None:
             return False
         await self._answer(observed)
@@ -180,11 +179,15 @@ class CallStream:
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
 
-    async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> None:
-        """The end of this request, not of its row: that waits for the client to come back with answers."""
-        state = RequestState(observed.request_id, observed.input_round)
-        await self._exchange.complete(call_rounds.required(self._call, self._exchange, state, questions))
+    async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> bool:
+        """Tell the client what it is asked; whether that was the end.
+
+        It is the end of this request, not of its row: that waits for the client to come back with answers.
+        """
+        asked = Round(observed.request_id, observed.input_round)
+        await self._exchange.complete(call_rounds.required(self._call, self._exchange, asked, questions))
         self._ended = True
+        return True
 
     async def _hand_over(self, task: Task) -> None:
         """The end of this request; its row goes on without it, whatever becomes of this connection."""

@@ -1,10 +1,12 @@
 """The methods that run authors' code in this process: resources, prompts, completion.
 
-Each reads its params and hands over to the catalogue, in a thread. Source: 2026-07-28 server/resources, server/prompts,
+Each reads its params and hands over to the catalogue, in a thread; what a prompt or a resource asks its user first is
+`read_rounds`'s to ask. Source: 2026-07-28 server/resources, server/prompts,
 server/utilities/completion, pagination, caching.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from mcp_app.auth.principal import Principal
@@ -14,8 +16,9 @@ from mcp_app.conf import settings
 from mcp_app.protocol import requests, results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.results import CacheScope
-from mcp_app.transport import author_code
+from mcp_app.transport import author_code, read_rounds
 from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.read_rounds import Read
 
 A = TypeVar("A")
 
@@ -37,20 +40,29 @@ async def list_prompts(exchange: Exchange) -> None:
 
 async def read_resource(exchange: Exchange) -> None:
     """`resources/read`."""
-    await _answer(
-        exchange,
-        requests.read_read_resource(exchange.route),
-        lambda asked: reading.read(asked.uri, exchange.principal),
-    )
+    await _read(exchange, resource_read(exchange))
 
 
 async def get_prompt(exchange: Exchange) -> None:
     """`prompts/get`."""
-    await _answer(
-        exchange,
-        requests.read_get_prompt(exchange.route),
-        lambda asked: reading.get_prompt(asked.name, asked.arguments, exchange.principal),
-    )
+    await _read(exchange, prompt_read(exchange))
+
+
+def resource_read(exchange: Exchange) -> Read | Rejection:
+    """What `resources/read` asks for."""
+    asked = requests.read_read_resource(exchange.route)
+    if isinstance(asked, Rejection):
+        return asked
+    return Read(asked.uri, {}, partial(reading.read, asked.uri, exchange.principal))
+
+
+def prompt_read(exchange: Exchange) -> Read | Rejection:
+    """What `prompts/get` asks for."""
+    asked = requests.read_get_prompt(exchange.route)
+    if isinstance(asked, Rejection):
+        return asked
+    run = partial(reading.get_prompt, asked.name, asked.arguments, exchange.principal)
+    return Read(asked.name, asked.arguments, run)
 
 
 async def complete(exchange: Exchange) -> None:
@@ -85,10 +97,27 @@ async def _list(
     await _answer(exchange, requests.read_list_page(exchange.route), payload)
 
 
+async def _read(exchange: Exchange, read: Read | Rejection) -> None:
+    """Answer with what is read, or with what is asked first."""
+    brought = requests.read_answers(exchange.route)
+    if isinstance(read, Rejection):
+        await exchange.reject(read)
+    elif isinstance(brought, Rejection):
+        await exchange.reject(brought)
+    else:
+        await _respond(exchange, await author_code.run(exchange, partial(read_rounds.answer, read, brought, exchange)))
+
+
 async def _answer(exchange: Exchange, asked: A | Rejection, payload: Callable[[A], dict[str, Any]]) -> None:
     """Answer with the result that `payload`, in a thread, makes of what was asked."""
-    made = asked if isinstance(asked, Rejection) else await author_code.run(exchange, lambda: payload(asked))
+    if isinstance(asked, Rejection):
+        await exchange.reject(asked)
+        return
+    await _respond(exchange, await author_code.run(exchange, lambda: results.complete(payload(asked), server_info())))
+
+
+async def _respond(exchange: Exchange, made: dict[str, Any] | Rejection) -> None:
     if isinstance(made, Rejection):
         await exchange.reject(made)
     else:
-        await exchange.complete(results.complete(made, server_info()))
+        await exchange.complete(made)

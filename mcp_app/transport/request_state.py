@@ -1,9 +1,8 @@
 """`requestState`: what a client brings back with its answers, sealed so that it proves where it came from.
 
-It names a request and its round and is bound to who asked what: principal, method, name, arguments. Signed with the
-site's SECRET_KEY, so every server process reads it, and its fallbacks; it expires, and its round is used once
-(`lifecycle.input_rounds`). Refuses everything else without saying why. Source: 2026-07-28 basic/patterns/mrtr "Server
-Requirements".
+It is bound to who asked what: principal, method, name, arguments. Signed with the site's SECRET_KEY, so every server
+process reads it, and its fallbacks; it expires. Not encrypted: what it holds, its client may know. Refuses everything
+else without saying why. Source: 2026-07-28 basic/patterns/mrtr "Server Requirements".
 """
 
 import hashlib
@@ -11,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from django.core import signing
 
@@ -28,6 +26,7 @@ class Origin:
     principal: Principal
     method: str
     name: str
+    """Of the tool or the prompt; the resource's URI."""
     arguments: Mapping[str, Any]
 
     @property
@@ -37,22 +36,15 @@ class Origin:
         return hashlib.sha256(what.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class RequestState:
-    """A round of a request."""
-
-    request_id: UUID
-    number: int
+def seal(state: Any, origin: Origin) -> str:
+    """`state`: JSON values, in the form of the origin's method."""
+    return signing.dumps([state, origin.digest], salt=_SALT)
 
 
-def seal(state: RequestState, origin: Origin) -> str:
-    return signing.dumps([state.request_id.hex, state.number, origin.digest], salt=_SALT)
-
-
-def unseal(sealed: str, origin: Origin) -> RequestState | None:
+def unseal(sealed: str, origin: Origin) -> Any:
     """The state, if it was sealed here for this origin and has not expired; None for anything else."""
     try:
-        request_id, number, digest = signing.loads(sealed, salt=_SALT, max_age=settings.MAX_INPUT_SECONDS)
+        state, digest = signing.loads(sealed, salt=_SALT, max_age=settings.MAX_INPUT_SECONDS)
     except (signing.BadSignature, ValueError):
         return None
-    return RequestState(UUID(request_id), number) if digest == origin.digest else None
+    return state if digest == origin.digest else None

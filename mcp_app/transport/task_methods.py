@@ -5,15 +5,12 @@ client brings or asks for is stored, and shows when it has taken effect.
 Source: ext-tasks specification/draft/tasks.
 """
 
-import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_app.catalogue import questions
 from mcp_app.catalogue.errors import MalformedAnswer, UnfitAnswer
-from mcp_app.conf import settings
-from mcp_app.lifecycle import publishing, task_handles, task_inputs
+from mcp_app.lifecycle import task_handles, task_inputs
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Request
@@ -21,11 +18,10 @@ from mcp_app.protocol import results, tasks
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, clip, fail
 from mcp_app.protocol.tasks import Task, UpdateTask
 from mcp_app.states import TERMINAL, Cause, Status
+from mcp_app.transport.answered import publish_answered
 from mcp_app.transport.exchange import Exchange, server_info
 
 UNKNOWN: Final = "There is no such task, or it has expired."
-
-logger = logging.getLogger(__name__)
 
 
 async def get(exchange: Exchange) -> None:
@@ -54,7 +50,7 @@ async def update(exchange: Exchange) -> None:
         await exchange.reject(taken)
         return
     if taken is not None and taken.status == Status.QUEUED:
-        await _publish(taken, exchange)
+        await publish_answered(taken, exchange.server)
     await _acknowledge(exchange)
 
 
@@ -103,15 +99,6 @@ def _checked(row: Request, responses: Mapping[str, Any]) -> dict[str, Any]:
             # Nothing was delivered, so the question stays, under its key.
             raise type(error)(f"params.inputResponses[{clip(key)!r}]: {str(error).rstrip('.')}.") from None
     return answers
-
-
-async def _publish(row: Request, exchange: Exchange) -> None:
-    """Hand the row to the broker; where it does not take it, supervision does so later."""
-    try:
-        async with asyncio.timeout(settings.PUBLISH_TIMEOUT):
-            await exchange.server.broker.run(publishing.send, row.pk, row.queue)
-    except Exception as error:
-        logger.error("the answered task of request %s waits for the broker: %s", row.pk, error)
 
 
 async def _acknowledge(exchange: Exchange) -> None:

@@ -10,16 +10,31 @@ from django.http import Http404
 
 from mcp_app.auth.principal import ANONYMOUS, Principal
 from mcp_app.catalogue import completing, reading
+from mcp_app.catalogue.asking import Known
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound, TooLarge
 from mcp_app.prompts import prompt
+from mcp_app.protocol.revisions import MODERN
 from mcp_app.resources import Visit, resource
 
 ANN = Principal("https://id.example", "ann", "", "Ann")
 BOB = Principal("https://id.example", "bob", "", "Bob")
+NOTHING = Known(MODERN, {})
+
+
+def read(uri: str, principal: Principal = ANONYMOUS) -> dict[str, Any]:
+    result = reading.read(uri, principal, NOTHING)
+    assert isinstance(result, dict)
+    return result
+
+
+def get(name: str, arguments: dict[str, str], principal: Principal = ANONYMOUS) -> dict[str, Any]:
+    result = reading.get_prompt(name, arguments, principal, NOTHING)
+    assert isinstance(result, dict)
+    return result
 
 
 def text(uri: str, principal: Principal = ANONYMOUS) -> str:
-    [content] = reading.read(uri, principal)["contents"]
+    [content] = read(uri, principal)["contents"]
     assert content["uri"] == uri
     return str(content["text"])
 
@@ -32,7 +47,7 @@ def test_variables_are_what_their_annotations_say() -> None:
     assert text("log://2026-07-28/1") == "2026 2"
     for unfit in ("log://yesterday/1", "log://2026-07-28/one"):
         with pytest.raises(ResourceNotFound):
-            reading.read(unfit, ANONYMOUS)
+            read(unfit)
 
 
 def test_a_resource_goes_before_a_template() -> None:
@@ -49,7 +64,7 @@ def test_none_and_forbidden_look_the_same(error: type[Exception]) -> None:
         raise error("reasons")
 
     with pytest.raises(ResourceNotFound):
-        reading.read("notes://today", ANONYMOUS)
+        read("notes://today")
 
 
 def test_a_visit_says_who_asks_and_for_what() -> None:
@@ -66,7 +81,7 @@ def test_a_visit_says_who_asks_and_for_what() -> None:
         return about
 
     text("notes://today", ANN)
-    reading.get_prompt("ask", {"about": "it"}, ANN)
+    get("ask", {"about": "it"}, ANN)
     of_resource, of_prompt = visits
     assert (of_resource.principal, of_resource.uri, dict(of_resource.arguments)) == (
         ANN,
@@ -94,7 +109,7 @@ def test_what_is_not_available_is_unknown_everywhere() -> None:
     def outcomes(principal: Principal) -> list[Any]:
         calls = (
             lambda: text("notes://today", principal),
-            lambda: reading.get_prompt("plan", {"day": "today"}, principal)["messages"][0]["content"]["text"],
+            lambda: get("plan", {"day": "today"}, principal)["messages"][0]["content"]["text"],
             lambda: completing.complete_template("notes://{day}", "day", "", {}, principal)["completion"]["values"],
             lambda: completing.complete_prompt("plan", "day", "", {}, principal)["completion"]["values"],
         )
@@ -107,7 +122,7 @@ def test_what_is_not_available_is_unknown_everywhere() -> None:
     assert reading.find("notes://today", ANN)
     assert not reading.find("notes://today", BOB)
     assert not reading.find("notes://never", ANN)
-    assert _outcome(lambda: reading.get_prompt("plan", {"day": "never"}, ANN)) is InvalidArguments
+    assert _outcome(lambda: get("plan", {"day": "never"}, ANN)) is InvalidArguments
 
 
 def test_who_may_have_it_may_be_decided_by_awaiting() -> None:
@@ -153,11 +168,11 @@ def test_a_result_is_public_where_anybody_may_ask_and_the_caller_does_not_matter
     resource("notes://open", cache_scope="public")(lambda: "")
 
     def scope_of(name: str) -> str:
-        return str(reading.read(f"notes://{name}", ANONYMOUS)["cacheScope"])
+        return str(read(f"notes://{name}")["cacheScope"])
 
     found = [scope_of(name) for name in ("shared", "mine", "some", "secret", "open")]
     assert found == [scope, "private", "private", "private", "public"]
-    assert reading.read("notes://shared", ANONYMOUS)["ttlMs"] == 60_000
+    assert read("notes://shared")["ttlMs"] == 60_000
 
 
 def test_too_large_a_resource_is_refused_whole(configure) -> None:
@@ -165,7 +180,7 @@ def test_too_large_a_resource_is_refused_whole(configure) -> None:
     resource("x://{size}")(lambda size: "x" * int(size))
     assert len(text("x://500")) == 500
     with pytest.raises(TooLarge, match="1000 bytes"):
-        reading.read("x://1000", ANONYMOUS)
+        read("x://1000")
 
 
 def test_text_that_nobody_can_read_is_replaced() -> None:
@@ -186,9 +201,9 @@ def test_a_prompts_arguments_are_checked(arguments: dict[str, str], reason: str)
     def repeat(count: int, word: str = "hey") -> list[str]:
         return [word] * count
 
-    assert len(reading.get_prompt("repeat", {"count": "2"}, ANONYMOUS)["messages"]) == 2
+    assert len(get("repeat", {"count": "2"})["messages"]) == 2
     with pytest.raises(InvalidArguments, match=reason):
-        reading.get_prompt("repeat", arguments, ANONYMOUS)
+        get("repeat", arguments)
 
 
 def complete(completion: Any, value: str = "", **context: str) -> Any:

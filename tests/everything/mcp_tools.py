@@ -2,6 +2,7 @@
 
 from tests.everything import (
     asking_tools,
+    conformance_client,
     conformance_input,
     conformance_prompts,
     conformance_resources,
@@ -13,6 +14,7 @@ from tests.everything import (
 
 __all__ = [
     "asking_tools",
+    "conformance_client",
     "conformance_input",
     "conformance_prompts",
     "conformance_resources",

@@ -3,6 +3,7 @@
 import textwrap
 
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import questions
 from tests.execution import driver
 
 BOTH = {"elicitation": {"form": {}, "url": {}}}
@@ -107,12 +108,50 @@ def test_a_client_that_cannot_be_asked_ends_the_call_in_words_that_a_tool_may_ca
     ended = one_slot.ended(submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}))
     assert (ended["status"], ended["result"]["isError"]) == ("failed", True)
     assert text(ended) == "This call needs a client that declares the capability elicitation form."
-    older = one_slot.ended(submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", protocol_version="2025-11-25"))
-    assert text(older) == "This call asks its user, which needs a client of revision 2026-07-28."
+    older = one_slot.ended(
+        submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}, protocol_version="2025-11-25")
+    )
+    assert text(older).endswith("declares the capability elicitation form in its session, and takes event streams.")
     url_only = {"elicitation": {"url": {}}}
     caught = one_slot.ended(one_slot.submit("ask_if_possible", {}, client_capabilities=url_only))
     assert caught["status"] == "completed"
     assert "elicitation form" in text(caught)
+
+
+def test_a_question_that_a_revision_cannot_put_ends_the_call_in_words(one_slot):
+    several = "{'type': 'object', 'properties': {'n': {'type': 'array', 'items': {'type': 'string', 'enum': ['a']}}}}"
+    for version, code, words in (
+        (
+            "2025-03-26",
+            "ctx.elicit('n', 'How many?', NUMBER)",
+            "This call asks its user for input, which MCP 2025-03-26",
+        ),
+        (
+            "2025-06-18",
+            "ctx.elicit_url('n', 'Sign', 'https://example.com')",
+            "This call sends its user to a page, which",
+        ),
+        ("2025-06-18", f"ctx.elicit('n', 'Which?', {several})", "This call asks its user to choose several of a list"),
+    ):
+        assert text(one_slot.ended(submit(one_slot, code, protocol_version=version))).startswith(words)
+
+
+def test_an_error_in_place_of_an_answer_is_raised_where_the_question_stands(one_slot):
+    code = """
+        from mcp_app.tools import CannotAsk
+        try:
+            ctx.sample('s', 'Say something.', max_tokens=9)
+        except CannotAsk as error:
+            answer = f'did without: {error}'
+    """
+    request_id = submit(one_slot, code, capabilities={"sampling": {}}, protocol_version="2025-06-18")
+    one_slot.ask(driver.asking, request_id)
+    one_slot.ask(driver.answer, request_id, {"s": questions.refusal("The user said no.")})
+    assert text(one_slot.ended(request_id)) == "did without: The user said no."
+    # A modern client may send anything with its call.
+    request_id = submit(one_slot, code, capabilities={"sampling": {}}, answers={"s": questions.refusal("Forged.")})
+    assert list(one_slot.ask(driver.asking, request_id)) == ["s"]
+    one_slot.cancel(request_id)
 
 
 def test_a_question_cannot_be_asked_inside_a_shield_and_no_key_twice(one_slot):

@@ -15,7 +15,7 @@ from mcp_app.lifecycle import cancellation
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
-from mcp_app.transport.call_rounds import REFUSED
+from mcp_app.transport.input_responses import REFUSED
 from tests.lifecycle.rows import everything
 from tests.transport.client import META, Connection, call, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row

@@ -32,6 +32,12 @@ class Event:
     message: Any = None
 
 
+def steps(events: list[Event]) -> list[float]:
+    """The progress that these events tell."""
+    messages = [event.message for event in events if event.message]
+    return [message["params"]["progress"] for message in messages if "method" in message]
+
+
 class Stream(Connection):
     """A connection whose event stream is read with its ids."""
 
@@ -116,3 +122,10 @@ class Client:
     def _fields(self, changes: dict[str, str]) -> dict[str, str]:
         fields = {"MCP-Protocol-Version": self.version, "Mcp-Session-Id": self.session or "", **changes}
         return {name: value for name, value in fields.items() if value}
+
+    async def reply(self, request_id: Any, result: Any = None, *, error: Any = None) -> Stream:
+        """Answer a request of the server's: with a result, unless with an error."""
+        answer = {"result": result} if error is None else {"error": error}
+        told = await self.post({"jsonrpc": "2.0", "id": request_id, **answer})
+        await told.body()
+        return told

@@ -28,11 +28,12 @@ from mcp_app.transport.call_stream import CallStream
 from mcp_app.transport.exchange import server_info
 from mcp_app.transport.handover import Handover
 from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
+from mcp_app.transport.legacy.questions import AskingCall
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import TakenOverError
 
 
-class SessionCall(CallStream):
+class SessionCall(AskingCall):
     """One call of a session, and the connection that its client follows it on."""
 
     def __init__(self, exchange: HTTPExchange) -> None:
@@ -80,6 +81,8 @@ class SessionCall(CallStream):
         for seq, event in zip(observed.seqs, observed.events, strict=True):
             for message in told.messages([event]):
                 await self._send(message, EventId(observed.request_id, seq))
+        if observed.questions is not None:
+            return await self._ask(observed, observed.questions)
         if observed.result is None:
             return False
         await self._answer(observed)
@@ -87,7 +90,7 @@ class SessionCall(CallStream):
 
     async def _send(self, message: dict[str, Any], event_id: EventId) -> None:
         if not self._exchange.resumable:
-            await self._notify(message)
+            await super()._send(message, event_id)
             return
         await self._stream()
         self._carries_ids = True
@@ -104,6 +107,7 @@ class SessionCall(CallStream):
 
     async def _answer(self, observed: Observed) -> None:
         assert observed.result is not None, "an ended request has a result"
+        await self._withdraw(observed)
         result = results.call_tool(observed.result, server_info())
         await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
         self._ended = True
@@ -148,6 +152,7 @@ class ResumedCall(SessionCall):
         server = self._exchange.server
         self._follower = uuid.uuid4()
         self._first = EventId(request_id, seen)
+        self._heard = seen
         try:
             await server.upkeep.vouch()
             self._storing = server.rows.start(followers.take_over, request_id, self._follower, server.identity.boot_id)

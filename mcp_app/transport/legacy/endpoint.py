@@ -14,7 +14,7 @@ from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Session
 from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse, session_not_found
 from mcp_app.protocol.headers import HeaderFault, Headers, read_field
-from mcp_app.protocol.jsonrpc import Limits, Notification, Request
+from mcp_app.protocol.jsonrpc import Answer, Limits, Notification, Request
 from mcp_app.protocol.legacy_inbound import LAST_EVENT, SESSION, LegacyPost, check_batch
 from mcp_app.protocol.legacy_requests import Handshake, read_cancelled, to_route
 from mcp_app.protocol.legacy_sse import read_event_id
@@ -22,7 +22,7 @@ from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Cause
 from mcp_app.transport.dispatch import Handlers, dispatch
 from mcp_app.transport.http import Response
-from mcp_app.transport.legacy import batches, calls, get_stream, methods
+from mcp_app.transport.legacy import batches, calls, get_stream, methods, questions
 from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
 
 HANDLERS: Final[Handlers[HTTPExchange]] = MappingProxyType({**methods.HANDLERS, "tools/call": calls.serve})
@@ -44,6 +44,8 @@ async def serve_post(peer: Peer, post: LegacyPost) -> None:
     for message in post.messages:
         if isinstance(message, Notification):
             await _notified(peer, session, message)
+        elif isinstance(message, Answer) and session is not None:
+            await questions.take(peer.server, message, principal=peer.principal, session_id=session.pk)
 
     async def serve(message: Request, response: Response | None = None) -> None:
         await _serve(peer, post, session, revision, message, response)

@@ -1,0 +1,126 @@
+"""How a legacy client is asked, and how it answers: by requests of ours and its responses, whatever carries them.
+
+A request is known by the id of the event that asks. An answer is taken by any process, in the session that was asked
+and nowhere else; what answers nothing is passed over. A malformed answer and an error mean that the client cannot be
+asked this: nobody would send another. Source: 2025-11-25 client/elicitation, client/sampling, client/roots.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import questions
+from mcp_app.catalogue.errors import MalformedAnswer, UnfitAnswer
+from mcp_app.lifecycle import session_inputs
+from mcp_app.lifecycle.observation import Observed
+from mcp_app.lifecycle.session_inputs import Asked
+from mcp_app.models import Request
+from mcp_app.protocol import legacy_questions
+from mcp_app.protocol.errors import clip
+from mcp_app.protocol.jsonrpc import Answer
+from mcp_app.protocol.legacy_sse import EventId, read_event_id
+from mcp_app.protocol.revisions import Revision
+from mcp_app.states import Status
+from mcp_app.transport.answered import publish_answered
+from mcp_app.transport.call_stream import CallStream
+from mcp_app.transport.legacy.exchange import LegacyExchange
+from mcp_app.transport.server import Server
+
+logger = logging.getLogger(__name__)
+
+Told = list[tuple[int, dict[str, Any]]]
+"""Messages, each with the number of the event that it tells."""
+
+
+class AskingCall(CallStream):
+    """A call whose client is asked on its stream, and answers while it waits."""
+
+    def __init__(self, exchange: LegacyExchange) -> None:
+        super().__init__(exchange)
+        self._exchange: LegacyExchange = exchange
+        self._heard = 0
+        """Up to which event its client has been told what it is asked."""
+
+    async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> bool:
+        told = await self._exchange.server.rows.run(_to_tell, self._exchange.revision, observed, self._heard)
+        self._heard = observed.event_seq
+        for seq, message in told:
+            await self._send(message, EventId(observed.request_id, seq))
+        return False
+
+    async def _send(self, message: dict[str, Any], event_id: EventId) -> None:
+        """One message; its event's id is for streams that can be resumed."""
+        await self._notify(message)
+
+    async def _answer(self, observed: Observed) -> None:
+        await self._withdraw(observed)
+        await super()._answer(observed)
+
+    async def _withdraw(self, observed: Observed) -> None:
+        """Before the result of a call that was cancelled while it asked: nobody is to answer any more."""
+        if observed.status == Status.CANCELLED:
+            for message in await self._exchange.server.rows.run(_to_withdraw, observed, self._heard):
+                await self._notify(message)
+
+
+async def take(server: Server, answer: Answer, *, principal: Principal, session_id: UUID | None) -> None:
+    """Take a response of the principal's, in its session (None: one without a row)."""
+    row = await server.rows.run(_take, answer, principal, session_id)
+    if row is not None and row.status == Status.QUEUED:
+        await publish_answered(row, server)
+
+
+def _take(answer: Answer, principal: Principal, session_id: UUID | None) -> Request | None:
+    event_id = read_event_id(answer.request_id) if isinstance(answer.request_id, str) else None
+    if event_id is None or event_id.request is None:
+        return None
+    asked = session_inputs.find(event_id.request, event_id.seq, session=session_id, principal=principal)
+    if asked is None:
+        return None
+    try:
+        return session_inputs.answer(asked, _read(asked, answer.message))
+    except UnfitAnswer as problem:
+        session_inputs.ask_again(asked, questions.again(asked.question, str(problem)))
+        return None
+
+
+def _read(asked: Asked, message: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer as it is kept. Raises `UnfitAnswer`."""
+    method = asked.question["method"]
+    if "result" not in message:
+        error = message["error"]
+        said = error.get("message") if isinstance(error, Mapping) else None
+        logger.warning("request %s: the client answered %s with an error: %r", asked.request_id, method, error)
+        return questions.refusal(f"The client answered {method} with an error: {clip(str(said or 'it said no more'))}")
+    try:
+        return questions.check(asked.question, message["result"])
+    except MalformedAnswer as fault:
+        logger.warning("request %s: the client's answer is malformed: %s", asked.request_id, fault)
+        return questions.refusal(f"The client answered {method} with something else: {fault}.")
+
+
+def _to_tell(revision: Revision, observed: Observed, heard: int) -> Told:
+    """What is asked that the client has not been told, and which of its pages are done with."""
+    request_id, until = observed.request_id, observed.event_seq
+    told = [
+        (asked.seq, legacy_questions.as_request(revision, _name(asked), asked.question, asked.elicitation_id))
+        for asked in session_inputs.outstanding(request_id, after=heard, until=until)
+    ]
+    told += [
+        (seq, legacy_questions.completed(session_inputs.elicitation_id(request_id, key)))
+        for seq, key in session_inputs.visited(request_id, after=heard, until=until)
+    ]
+    return sorted(told, key=lambda each: each[0])
+
+
+def _to_withdraw(observed: Observed, heard: int) -> list[dict[str, Any]]:
+    """What takes back the questions that nobody has answered."""
+    unanswered = session_inputs.outstanding(observed.request_id, after=0, until=heard)
+    return [legacy_questions.withdrawn(_name(asked), "the call was cancelled") for asked in unanswered]
+
+
+def _name(asked: Asked) -> str:
+    """The id of the JSON-RPC request that asks it."""
+    return str(EventId(asked.request_id, asked.seq))

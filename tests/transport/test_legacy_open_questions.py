@@ -1,0 +1,132 @@
+"""Calls of a session while they ask: cut off, resumed, cancelled, left without an answer.
+
+Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utilities/cancellation, client/elicitation.
+"""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from mcp_app.catalogue.questions import Link
+from mcp_app.lifecycle import cancellation, input_rounds, supervision, visits
+from mcp_app.lifecycle.audit import Actor
+from mcp_app.models import Request
+from mcp_app.states import Cause, Status
+from mcp_app.transport import shutdown
+from tests.transport.client import run
+from tests.transport.legacy_client import Client, call, notification
+from tests.transport.legacy_questions import TEN, THREE, asked, asking, opened, status_of
+from tests.transport.worker import Worker, in_thread, row
+
+
+def test_a_resumed_stream_sends_again_what_was_not_seen_and_is_not_answered(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await opened()
+        request_id, stream = await asking(client, worker, "a", "b", "c", token="t")
+        events = [await asked(stream) for _ in range(3)]
+        await stream.leave()
+        await client.reply(events[2].message["id"], THREE)
+        resumed = await client.get(events[0].id)
+        assert await asked(resumed) == events[1]
+        await client.reply(events[0].message["id"], TEN)
+        again = await asked(resumed)
+        await resumed.leave()
+        newest = await client.get(events[1].id)
+        assert await asked(newest) == again
+        await client.reply(again.message["id"], THREE)
+        await client.reply(events[1].message["id"], THREE)
+        await worker.claim()
+        await worker.report(request_id, 1)
+        await worker.finish(request_id)
+        rest = await newest.events()
+        assert [event.message.get("method") for event in rest] == ["notifications/progress", None]
+
+    run(scenario())
+
+
+def test_another_process_sends_what_is_asked_and_takes_the_answer(worker: Worker) -> None:
+    client, found = Client(capabilities={"elicitation": {}}), []
+
+    async def first_process() -> None:
+        await client.initialize()
+        request_id, stream = await asking(client, worker, "n")
+        prime = await stream.next_event()
+        found.extend([request_id, prime, await asked(stream)])
+        await shutdown.drain()
+        [cut] = await stream.events()
+        assert cut.retry
+
+    async def second_process() -> None:
+        request_id, prime, event = found
+        resumed = await client.get(prime.id)
+        assert await asked(resumed) == event
+        await client.reply(event.message["id"], THREE)
+        assert await worker.claim() == request_id
+        await worker.finish(request_id)
+        assert [each.message["id"] for each in await resumed.events()] == [1]
+
+    run(first_process())
+    run(second_process())
+
+
+@pytest.mark.parametrize("client_asked", [True, False])
+def test_a_call_that_is_cancelled_while_it_asks_ends_and_takes_its_questions_back(
+    worker: Worker, client_asked: bool
+) -> None:
+    async def scenario() -> None:
+        client = await opened()
+        request_id, stream = await asking(client, worker, "a", "b", request_id=7)
+        first, second = await asked(stream), await asked(stream)
+        await client.reply(first.message["id"], THREE)
+        if client_asked:
+            await client.post(notification("notifications/cancelled", requestId=7))
+            assert await stream.events() == []
+        else:
+            await in_thread(cancellation.cancel, request_id, cause=Cause.ADMIN, actor=Actor("root"))
+            withdrawn, final = await stream.events()
+            assert withdrawn.message["method"] == "notifications/cancelled"
+            assert withdrawn.message["params"]["requestId"] == second.message["id"]
+            assert final.message["result"]["isError"]
+        assert await status_of(request_id) == Status.CANCELLED
+        assert (await client.reply(second.message["id"], THREE)).status == 202
+        assert (await row(request_id)).answers == {"a": THREE}
+
+    run(scenario())
+
+
+def test_a_question_that_nobody_answers_ends_at_its_deadline(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await opened()
+        request_id, stream = await asking(client, worker, "n")
+        question = await asked(stream)
+        await in_thread(Request.objects.update, deadline_at=timezone.now() - timedelta(days=1))
+        await in_thread(supervision.supervise)
+        withdrawn, final = await stream.events()
+        assert withdrawn.message["params"]["requestId"] == question.message["id"]
+        assert "nobody answered in time" in final.message["result"]["content"][0]["text"]
+        assert (await row(request_id)).cancel_cause == Cause.DEADLINE
+
+    run(scenario())
+
+
+def test_a_page_has_an_id_and_its_completion_is_told_on_the_calls_stream(worker: Worker) -> None:
+    async def scenario() -> None:
+        client = await opened()
+        stream = await client.post(call())
+        request_id = await worker.claim()
+        page = {"page": Link("Sign there.", "https://example.com/sign").request()}
+        await in_thread(input_rounds.ask, request_id, page, worker=worker.identity.boot_id)
+        await stream.head()
+        event = await asked(stream)
+        params = event.message["params"]
+        assert (params["mode"], params["url"]) == ("url", "https://example.com/sign")
+        assert await in_thread(visits.finish, request_id, "page", {"signed": True})
+        told = await asked(stream, "notifications/elicitation/complete")
+        assert told.message["params"] == {"elicitationId": params["elicitationId"]}
+        await client.reply(event.message["id"], {"action": "accept"})
+        await worker.claim()
+        await worker.finish(request_id)
+        assert [each.message["id"] for each in await stream.events()] == [1]
+
+    run(scenario())
