@@ -57,6 +57,9 @@ class Defaults:
     """Silence after which a session ends."""
     ABANDONED_AFTER: float = 120.0
     """How long a session's call goes on that no connection follows, before it is cancelled."""
+    SESSIONLESS_DISCONNECT_CANCELS: bool = True
+    """Whether a client of a revision with `initialize` that names no session stops its call by leaving: nobody could
+    come back for the result. False: as those revisions have it, the call goes on to its end or its time limit."""
     RETRY_MS: int = 1_000
     """When a client whose stream was cut is to come back for the rest."""
 

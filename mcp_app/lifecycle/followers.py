@@ -1,4 +1,5 @@
-"""Who follows a session's call: a client that was cut off may come back for it, on any connection and to any process.
+"""Who follows a legacy client's call: in a session one that was cut off may come back for it, on any connection and to
+any process.
 
 The call goes on meanwhile. Refuses to wait for ever: a call that nobody comes back for is cancelled, cause abandoned.
 """
@@ -9,21 +10,31 @@ from django.db.models import Exists, QuerySet
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation
+from mcp_app.lifecycle import cancellation, transitions
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.clock import from_now
+from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.processes import heard
 from mcp_app.models import Request, RequestEvent
-from mcp_app.states import OPEN, Cause, EventKind, ProcessRole
+from mcp_app.states import OPEN, Cause, EventKind, ProcessRole, Status
 
 BATCH = 500
+_GOES_ON = Event(EventKind.NOTE, {"message": "Its client left; it goes on."})
 
 
 @transactional
 def leave(request_id: UUID, follower: UUID | None) -> None:
     """Note that this follower's connection ended before the call did; nothing if another follows by now."""
     Request.objects.filter(pk=request_id, follower=follower, status__in=OPEN, left_at=None).update(left_at=Now())
+
+
+@transactional
+def let_go(request_id: UUID) -> None:
+    """Note that nobody waits for this call any more and that it is to go on all the same: no server answers for it."""
+    row = Request.objects.select_for_update().filter(pk=request_id, status__in=OPEN).first()
+    if row is not None:
+        transitions.move(row, Status(row.status), [_GOES_ON], server=None)
 
 
 def call_of(session: UUID, request_id: UUID) -> Request | None:

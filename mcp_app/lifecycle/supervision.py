@@ -17,6 +17,7 @@ from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.processes import heard
 from mcp_app.models import Process, Request
+from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import OPEN, Cause, ProcessRole, Status
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def lose_requests_of_silent_workers() -> None:
 
 
 def cancel_requests_of_silent_servers() -> None:
-    """A dead server's clients are gone: where there is no session, that is a disconnect.
+    """A dead server's clients are gone: where there is no session, that is a disconnect, where that cancels.
 
     Not for a request that asks its client: that one has its response, and comes back to any server process.
     """
@@ -63,6 +64,8 @@ def cancel_requests_of_silent_servers() -> None:
         .exclude(Exists(heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)))
         .filter(queued_at__lt=from_now(-settings.LOST_AFTER))
     )
+    if not settings.SESSIONLESS_DISCONNECT_CANCELS:
+        orphans = orphans.exclude(protocol_version__in=LEGACY_REVISIONS)
     for request_id in _oldest(orphans).values_list("pk", flat=True):
         cancellation.cancel(
             request_id, cause=Cause.LOST_SERVER, actor=SYSTEM, reason="the server process died or went silent"

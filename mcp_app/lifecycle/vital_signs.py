@@ -72,13 +72,13 @@ class SiteSigns:
 def read(patients: Collection[Patient]) -> dict[Patient, Signs]:
     """The signs of the site, if it is among them, and of those of the calls that are open, by one query each."""
     calls = [patient for patient in patients if isinstance(patient, UUID)]
-    found: dict[Patient, Signs] = dict(_of_calls(calls)) if calls else {}
+    found = _of_calls(calls) if calls else {}
     if SITE in patients:
         found[SITE] = SiteSigns("alive" if processes.any_alive(ProcessRole.WORKER) else "none")
     return found
 
 
-def _of_calls(request_ids: Collection[UUID]) -> dict[UUID, CallSigns]:
+def _of_calls(request_ids: Collection[UUID]) -> dict[Patient, Signs]:
     worker_heard = Exists(heard("worker", ProcessRole.WORKER, within=settings.LOST_AFTER / 2))
     rows = Request.objects.filter(pk__in=request_ids, status__in=OPEN).annotate(now=Now(), heard=worker_heard)
     found = rows.values_list("pk", "jsonrpc_id", "status", "heard", "submitted_at", "now")

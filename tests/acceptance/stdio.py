@@ -1,10 +1,12 @@
 """A client that starts `mcp stdio` as its own process and talks to it in lines."""
 
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from tests.acceptance import wire
+from tests.acceptance.legacy_wire import VERSION
 from tests.acceptance.line_process import LineProcess
 from tests.acceptance.stack import CONCURRENCY, MANAGE, SETTINGS
 
@@ -13,16 +15,31 @@ PATIENCE: Final = 90.0
 
 COMMAND: Final = (*MANAGE, "mcp", "stdio", "--settings", SETTINGS)
 
+_numbers = count(1)
+
 
 class StdioClient(LineProcess):
+    """A client of the modern era."""
+
     def __init__(self, environment: Mapping[str, str], log: Path, option: str = CONCURRENCY) -> None:
         super().__init__([*COMMAND, option], environment, log, PATIENCE)
 
-    def call(self, tool: str, **arguments: Any) -> Any:
-        """Send a `tools/call`; its id."""
-        message = wire.call(tool, **arguments)
+    def begin_speaking(self) -> None:
+        """Whatever its era begins with."""
+
+    def message(self, method: str, **params: Any) -> dict[str, Any]:
+        """A request with an id of its own."""
+        return wire.message(method, **params)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Send a request; its id."""
+        message = self.message(method, **params)
         self.send(message)
         return message["id"]
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """Send a `tools/call`; its id."""
+        return self.ask("tools/call", name=tool, arguments=arguments)
 
     def cancel(self, request_id: Any, reason: str) -> None:
         params = {"requestId": request_id, "reason": reason}
@@ -34,3 +51,18 @@ class StdioClient(LineProcess):
         assert message.get("id") == request_id, message
         result: dict[str, Any] = message["result"]
         return result
+
+
+class LegacyStdioClient(StdioClient):
+    """A client of the newest revision that has a handshake."""
+
+    def begin_speaking(self) -> None:
+        params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "acceptance", "version": "1"}}
+        assert self.result(self.ask("initialize", **params))["protocolVersion"] == VERSION
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def message(self, method: str, **params: Any) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": f"legacy-{next(_numbers)}", "method": method, "params": params}
+
+
+ERAS: Final = {"modern": StdioClient, "legacy": LegacyStdioClient}

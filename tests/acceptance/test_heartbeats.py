@@ -1,14 +1,20 @@
-"""A client that asked for debug messages is told, every 2 s from +2 s, whether its worker is alive."""
+"""A client that asked for debug messages is told, every 2 s from +2 s, whether its worker is alive; a session that set
+level debug, whether any is."""
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.acceptance.legacy_wire import Client, events
 from tests.acceptance.stack import Stack, closing
+from tests.acceptance.test_legacy import client, two_servers
 from tests.acceptance.wire import META, Connection, message
+
+__all__ = ["client"]
 
 DEBUG: Final = {META + "logLevel": "debug"}
 INTERVAL: Final = 2.0
@@ -31,6 +37,70 @@ def beats(call: Connection) -> Iterator[Mapping[str, Any]]:
             assert sent["params"]["level"] == "debug"
             assert sent["params"]["data"]["requestId"] == call.request_id
             yield sent["params"]["data"]
+
+
+def beats_of_session(stream: Connection, seconds: float) -> list[float]:
+    """When the beats came of which alone a session's idle stream consists for so long, as unix times."""
+    heard, until = [], time.time() + seconds
+    for event in events(stream):
+        if event is not None and event.message is not None:
+            assert event.message["method"] == "notifications/message"
+            assert event.message["params"] == {"level": "debug", "logger": "heartbeat", "data": {"worker": "alive"}}
+            heard.append(time.time())
+        if time.time() > until:  # comments break the silence
+            return heard
+    raise AssertionError("the stream ended")
+
+
+def test_a_session_idle_for_six_seconds_gets_beats_from_two_seconds_on_which_end_with_it(
+    stack: Stack, client: Client
+) -> None:
+    stream = client.get(stack.servers[0])
+    assert stream.is_stream
+    asked_at = time.time()
+    assert client.request("logging/setLevel", stack.servers[-1], level="debug").result() == {}
+    heard = beats_of_session(stream, IDLE)
+    assert len(heard) >= 2
+    assert heard[0] - asked_at >= INTERVAL - EARLY
+    assert client.delete(stack.servers[-1]) == 200
+    assert {event.message["params"]["logger"] for event in events(stream) if event and event.message} <= {"heartbeat"}
+
+
+def test_each_beat_is_on_one_of_a_sessions_streams_whatever_process_has_them(stack: Stack, client: Client) -> None:
+    assert client.request("logging/setLevel", stack.servers[0], level="debug").result() == {}
+    with two_servers(stack) as (first, other):
+        streams = [client.get(first), client.get(other)]
+        for stream in streams:
+            # One after another: the last to come has the stream.
+            assert next(event for event in events(stream) if event).message is None
+        assert len(beats_of_session(streams[1], IDLE)) >= 2
+        assert beats_of_session(streams[0], 0) == []
+        streams[1].close()
+        assert len(beats_of_session(streams[0], IDLE)) >= 2
+        streams[0].close()
+
+
+@pytest.mark.timeout(120)
+def test_the_beats_of_a_session_end_with_its_workers_and_with_its_server(tmp_path: Path) -> None:
+    with closing(Stack(tmp_path, {}, workers=1)) as site:
+        server = site.start_embedded("--no-worker")
+        site.serve_from(site.start_embedded("--no-worker"))
+        site.start_worker()
+        site.restore_workers()
+        client = Client.opened(site, server)
+        assert client.request("logging/setLevel", server, level="debug").result() == {}
+        stream = client.get(server)
+        assert beats_of_session(stream, INTERVAL + 1)
+        site.worker_programs.pop().kill()
+        beats_of_session(stream, INTERVAL)  # the one that may be on its way
+        assert beats_of_session(stream, 2 * INTERVAL) == []
+        site.start_worker()
+        site.restore_workers()
+        assert beats_of_session(stream, INTERVAL + 1)
+        server.program.kill()
+        with suppress(ConnectionError):
+            assert [event for event in events(stream) if event] == []
+        assert client.delete() == 200
 
 
 def test_an_idle_call_gets_beats_from_two_seconds_on_which_end_with_it(stack: Stack, tmp_path: Path) -> None:

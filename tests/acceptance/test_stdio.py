@@ -14,10 +14,12 @@ from tests.acceptance import wire
 from tests.acceptance.inspector import ROOT, Row
 from tests.acceptance.situations import LONG, STEP
 from tests.acceptance.stack import CONCURRENCY, Stack, closing
-from tests.acceptance.stdio import COMMAND, PATIENCE, StdioClient
+from tests.acceptance.stdio import COMMAND, ERAS, PATIENCE, StdioClient
 from tests.acceptance.test_official_client import newest, words
 from tests.acceptance.waiting import eventually
 from tests.everything.noise import NOISE
+
+of_both_eras = pytest.mark.parametrize("client", ERAS, indirect=True)
 
 
 @pytest.fixture
@@ -33,9 +35,10 @@ def noisily(site: Stack) -> dict[str, str]:
 
 
 @pytest.fixture
-def client(site: Stack) -> StdioClient:
-    """A client for which everything has begun: its own worker has answered it."""
-    client = StdioClient(noisily(site), site.data / "stdio.log")
+def client(site: Stack, request: pytest.FixtureRequest) -> StdioClient:
+    """A client, modern unless the test says, for which everything has begun: its own worker has answered it."""
+    client = ERAS[getattr(request, "param", "modern")](noisily(site), site.data / "stdio.log")
+    client.begin_speaking()
     assert words_of(client, "echo", text="begun") == "begun"
     return client
 
@@ -76,18 +79,14 @@ def assert_work_stopped(steps: Path) -> None:
 
 def test_discover_needs_neither_tables_nor_a_worker(site: Stack) -> None:
     client = StdioClient(noisily(site), site.data / "stdio.log", "--no-worker")
-    message = wire.message("server/discover")
-    client.send(message)
-    assert client.result(message["id"])["supportedVersions"] == [wire.VERSION]
+    assert client.result(client.ask("server/discover"))["supportedVersions"] == [wire.VERSION]
     client.close()
     assert (client.rest(), client.wait()) == ([], 0)
 
 
 def test_whatever_prints_the_client_reads_messages_only(site: Stack, client: StdioClient) -> None:
     assert words_of(client, "noisy") == "quiet"
-    message = wire.message("resources/read", uri="noise://here")
-    client.send(message)
-    [content] = client.result(message["id"])["contents"]
+    [content] = client.result(client.ask("resources/read", uri="noise://here"))["contents"]
     assert content["text"] == "read 0 characters"
     client.close()
     assert (client.rest(), client.wait()) == ([], 0)
@@ -95,6 +94,7 @@ def test_whatever_prints_the_client_reads_messages_only(site: Stack, client: Std
     assert client.log.read_text().count(NOISE) >= 4
 
 
+@of_both_eras
 def test_two_calls_run_at_once_and_a_cancelled_one_is_stopped_and_silent(site: Stack, client: StdioClient) -> None:
     slow, steps = begin(site, client)
     assert words_of(client, "echo", text="fast") == "fast"
@@ -107,6 +107,7 @@ def test_two_calls_run_at_once_and_a_cancelled_one_is_stopped_and_silent(site: S
     assert (client.rest(), client.wait()) == ([], 0)
 
 
+@of_both_eras
 def test_the_end_of_input_stops_the_work_and_every_process(site: Stack, client: StdioClient) -> None:
     request_id, steps = begin(site, client, "spawn")
     client.close()
@@ -117,6 +118,7 @@ def test_the_end_of_input_stops_the_work_and_every_process(site: Stack, client: 
     assert_work_stopped(steps)
 
 
+@of_both_eras
 def test_sigterm_tells_the_client_how_its_call_ended(site: Stack, client: StdioClient) -> None:
     request_id, steps = begin(site, client)
     client.signal(signal.SIGTERM)
@@ -129,6 +131,7 @@ def test_sigterm_tells_the_client_how_its_call_ended(site: Stack, client: StdioC
     assert_work_stopped(steps)
 
 
+@of_both_eras
 def test_sigkill_leaves_no_process(site: Stack, client: StdioClient) -> None:
     _, steps = begin(site, client, "spawn")
     client.signal(signal.SIGKILL)

@@ -1,8 +1,9 @@
 """`tools/call` in a session: a client that is cut off comes back for the rest, and cancels by saying so.
 
 Its events carry ids, and what a lost connection did not carry is replayed from the stored rows, once and in order. Ends
-without a response what its client cancelled. Without a session the modern rules hold: nothing could be resumed, so that
-a disconnect cancels. Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utilities/cancellation.
+without a response what its client cancelled. Without a session nothing could be resumed: there a disconnect cancels as
+in the modern era, unless `SESSIONLESS_DISCONNECT_CANCELS` is off.
+Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utilities/cancellation.
 """
 
 import asyncio
@@ -31,6 +32,26 @@ from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
 from mcp_app.transport.legacy.questions import AskingCall
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import TakenOverError
+
+
+class SessionlessCall(CallStream):
+    """One call of a client that keeps no session."""
+
+    def __init__(self, exchange: HTTPExchange) -> None:
+        super().__init__(exchange)
+        self._exchange: HTTPExchange = exchange
+
+    async def _give_up(self, error: BaseException) -> None:
+        if settings.SESSIONLESS_DISCONNECT_CANCELS or not self._has_left(error):
+            await super()._give_up(error)
+            return
+        request = await self._stored()
+        if request is not None and not self._ended:
+            self._ended = True
+            await self._exchange.server.rows.run(followers.let_go, request.pk)
+
+    def _has_left(self, error: BaseException) -> bool:
+        return isinstance(error, PeerGoneError) or self._exchange.peer.disconnected
 
 
 class SessionCall(AskingCall):
@@ -185,7 +206,8 @@ class ResumedCall(SessionCall):
 
 async def serve(exchange: HTTPExchange) -> None:
     """Serve one `tools/call`."""
-    await call_stream.serve(exchange, CallStream if exchange.session_id is None else lambda _: SessionCall(exchange))
+    stream = SessionlessCall if exchange.session_id is None else SessionCall
+    await call_stream.serve(exchange, lambda _: stream(exchange))
 
 
 async def resume(peer: Peer, session_id: UUID, request_id: UUID, seen: int) -> None:

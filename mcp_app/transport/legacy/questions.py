@@ -61,8 +61,12 @@ class AskingCall(CallStream):
     async def _withdraw(self, observed: Observed) -> None:
         """Before the result of a call that was cancelled while it asked: nobody is to answer any more."""
         if observed.status == Status.CANCELLED:
-            for message in await self._exchange.server.rows.run(_to_withdraw, observed, self._heard):
+            for message in await self._withdrawals(observed.request_id):
                 await self._notify(message)
+
+    async def _withdrawals(self, request_id: UUID) -> list[dict[str, Any]]:
+        """What takes back the questions that nobody has answered."""
+        return await self._exchange.server.rows.run(_to_withdraw, request_id, self._heard)
 
 
 async def take(server: Server, answer: Answer, *, principal: Principal, session_id: UUID | None) -> None:
@@ -72,8 +76,14 @@ async def take(server: Server, answer: Answer, *, principal: Principal, session_
         await publish_answered(row, server)
 
 
+def asked_by(answer: Answer) -> UUID | None:
+    """The call that asked what this answers, by its words; None for what answers nothing of ours."""
+    event_id = _event_id(answer)
+    return None if event_id is None else event_id.request
+
+
 def _take(answer: Answer, principal: Principal, session_id: UUID | None) -> Request | None:
-    event_id = read_event_id(answer.request_id) if isinstance(answer.request_id, str) else None
+    event_id = _event_id(answer)
     if event_id is None or event_id.request is None:
         return None
     asked = session_inputs.find(event_id.request, event_id.seq, session=session_id, principal=principal)
@@ -84,6 +94,10 @@ def _take(answer: Answer, principal: Principal, session_id: UUID | None) -> Requ
     except UnfitAnswer as problem:
         session_inputs.ask_again(asked, questions.again(asked.question, str(problem)))
         return None
+
+
+def _event_id(answer: Answer) -> EventId | None:
+    return read_event_id(answer.request_id) if isinstance(answer.request_id, str) else None
 
 
 def _read(asked: Asked, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,9 +129,8 @@ def _to_tell(revision: Revision, observed: Observed, heard: int) -> Told:
     return sorted(told, key=lambda each: each[0])
 
 
-def _to_withdraw(observed: Observed, heard: int) -> list[dict[str, Any]]:
-    """What takes back the questions that nobody has answered."""
-    unanswered = session_inputs.outstanding(observed.request_id, after=0, until=heard)
+def _to_withdraw(request_id: UUID, heard: int) -> list[dict[str, Any]]:
+    unanswered = session_inputs.outstanding(request_id, after=0, until=heard)
     return [legacy_questions.withdrawn(_name(asked), "the call was cancelled") for asked in unanswered]
 
 

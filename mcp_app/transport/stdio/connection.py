@@ -22,11 +22,13 @@ from mcp_app.protocol.legacy_inbound import LegacyMessages, Message, check_batch
 from mcp_app.protocol.legacy_requests import Handshake, read_cancelled, to_route
 from mcp_app.protocol.lines import ANYTHING, classify_line
 from mcp_app.protocol.revisions import ASSUMED_LEGACY, LEGACY
-from mcp_app.transport import call_stream, methods
+from mcp_app.transport import methods
 from mcp_app.transport.dispatch import Handlers
 from mcp_app.transport.legacy import methods as legacy_methods
+from mcp_app.transport.legacy import questions
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server
+from mcp_app.transport.stdio import calls
 from mcp_app.transport.stdio.batch import Batch
 from mcp_app.transport.stdio.exchange import LegacyStdioExchange, Peer, StdioExchange
 from mcp_app.transport.stdio.lines import Lines
@@ -43,7 +45,7 @@ NOT_INITIALIZED: Final = "Send initialize first, or declare in params._meta that
 NOTHING_ASKED: Final = "Nothing was asked that this could answer; send requests and notifications."
 
 LEGACY_HANDLERS: Final[Handlers[LegacyStdioExchange]] = MappingProxyType(
-    {**legacy_methods.HANDLERS, "tools/call": call_stream.serve}
+    {**legacy_methods.HANDLERS, "tools/call": calls.serve}
 )
 
 
@@ -164,9 +166,18 @@ class Connection:
             logger.exception("nothing is told before the next request")
 
     async def _answered(self, answer: Answer, response: Response) -> None:
-        """Late ones are dropped; a modern client is never asked in this way."""
-        if self._peer.session is None:
+        """What answers nothing that was asked here is passed over; a modern client is never asked in this way."""
+        session = self._peer.session
+        if session is None:
             await response.reject(refuse(INVALID_REQUEST, NOTHING_ASKED, answer.request_id))
+        elif questions.asked_by(answer) in session.asking and not self._requests.full:
+            self._requests.keep(self._take_answer(answer), name="mcp-answer")
+
+    async def _take_answer(self, answer: Answer) -> None:
+        try:
+            await questions.take(self._server, answer, principal=await self._caller, session_id=None)
+        except Exception:
+            logger.exception("an answer was not taken")
 
     async def _answer(self, batch: Batch, serving: "list[asyncio.Task[None]]") -> None:
         try:

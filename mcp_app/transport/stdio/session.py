@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from uuid import UUID
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
@@ -57,6 +58,8 @@ class Session:
     def __init__(self, server: Server, writer: Writer, revision: Revision, handshake: Handshake) -> None:
         self.revision = revision
         self.handshake = handshake
+        self.asking: set[UUID] = set()
+        """The calls whose client has been asked something: what it answers is for one of them."""
         self._server = server
         self._writer = writer
         self._registering = asyncio.Lock()
