@@ -13,7 +13,7 @@ from tests.acceptance.services import ServicesMissingError, own_services
 from tests.acceptance.stack import Stack
 from tests.acceptance.waiting import eventually
 from tests.clients.driver import Driver
-from tests.clients.programs import WAYS, ClientsMissingError, Way, require_clients
+from tests.clients.programs import WAYS, ClientMissingError, Way
 
 MARK = "MCP_TEST_CLIENT"
 
@@ -22,14 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.clients)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _clients() -> None:
-    try:
-        require_clients()
-    except ClientsMissingError as error:
-        _missing(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -44,11 +36,11 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         with own_services() as environment, stacks.engines(tmp_path_factory.mktemp("engines"), environment) as stack:
             yield stack
     except ServicesMissingError as error:
-        _missing(f"PostgreSQL and Redis: {error}")
+        _missing(f"no PostgreSQL and Redis: {error}")
 
 
 def _missing(what: str) -> None:
-    why = f"CLIENTS NOT TESTED: {what}"
+    why = f"NO CLIENT, it was not tested here: {what}"
     if os.environ.get("MCP_REQUIRE_CLIENTS") == "1":
         pytest.fail(why)
     pytest.skip(why)
@@ -57,6 +49,10 @@ def _missing(what: str) -> None:
 @pytest.fixture(scope="session", params=WAYS, ids=str)
 def way(request: pytest.FixtureRequest) -> Way:
     found: Way = request.param
+    try:
+        found.program.require()
+    except ClientMissingError as error:
+        _missing(str(error))
     return found
 
 

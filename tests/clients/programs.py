@@ -21,8 +21,8 @@ PYTHON_REASON: Final = "caller cancelled"
 REVISIONS: Final = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 
 
-class ClientsMissingError(Exception):
-    """Some clients are not installed; the text says which."""
+class ClientMissingError(Exception):
+    """A client is not installed; the text says what is not there."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ class Program:
     """Whether it says over stdio that it gives its calls up, before it closes."""
     listens: bool = True
     """Whether it has `subscriptions/listen` in the modern era."""
+
+    def require(self) -> None:
+        """Raises ClientMissingError."""
+        if not self.interpreter.exists():
+            install = DRIVERS.relative_to(ROOT) / "install"
+            raise ClientMissingError(f"{self.interpreter.relative_to(ROOT)} is not there; {install} puts it there")
 
     @property
     def command(self) -> list[str]:
@@ -114,13 +120,3 @@ def _ways() -> list[Way]:
 
 
 WAYS: Final = _ways()
-
-
-def require_clients() -> None:
-    """Raises ClientsMissingError."""
-    wanted = {NODE: "node_modules", FASTMCP: ".venv"}
-    missing = [folder for interpreter, folder in wanted.items() if not interpreter.exists()]
-    if missing:
-        raise ClientsMissingError(
-            f"no {' and no '.join(missing)} in {DRIVERS.relative_to(ROOT)}; its `install` makes them"
-        )

@@ -1,10 +1,11 @@
-"""Other people's clients, in processes of their own: each lists, calls, follows progress, cancels, subscribes, answers.
+"""Other people's clients, in processes of their own: each lists, calls, cancels, subscribes, answers.
 
 `mcp` 2.3, FastMCP's client 4.2, `@modelcontextprotocol/client` 2.4 and `@modelcontextprotocol/sdk` 1.32, over HTTP (to
 Daphne on the embedded parts, to uvicorn on PostgreSQL and Redis) and over stdio, in each era. Not among them, as the
 clients have no such thing: the modern era of `@modelcontextprotocol/sdk`, and `subscriptions/listen` of FastMCP's.
 """
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,14 @@ def test_it_calls(way: Way, client: Driver) -> None:
         client.call("no_such_tool")
 
 
+def test_it_reads_resources_gets_prompts_and_completes_their_arguments(client: Driver) -> None:
+    assert client.ask("read", uri="test://static-text") == "This is the content of the static text resource."
+    assert json.loads(client.ask("read", uri="test://template/7/data"))["id"] == "7"
+    prompt = "test_prompt_with_arguments"
+    assert "arg1='paris'" in client.ask("prompt", name=prompt, arguments={"arg1": "paris", "arg2": "b"})
+    assert client.ask("complete", prompt=prompt, argument={"name": "arg1", "value": "par"}) == ["paris", "party"]
+
+
 def test_it_hears_of_progress_in_order_before_the_result(client: Driver) -> None:
     number = client.begin("call", tool="progress", arguments={"steps": 5, "delay": 0.05})
     client.answer(number)
@@ -96,6 +105,7 @@ def test_it_cancels_and_the_work_stops(
 
 @pytest.mark.parametrize("way", SUBSCRIBING, ids=str, indirect=True, scope="session")
 def test_it_subscribes_and_hears_of_changes(client: Driver) -> None:
+    before = int(client.ask("read", uri=COUNTER))
     number = client.begin("subscribe", uri=COUNTER)
     client.hear(lambda message: message.get("of") == number and "subscribed" in message)
     since = len(client.told)
@@ -103,6 +113,7 @@ def test_it_subscribes_and_hears_of_changes(client: Driver) -> None:
     client.hear(lambda message: message.get("changed") == "tools", since)
     client.call("move_counter", commit=True)
     client.hear(lambda message: message.get("changed") == COUNTER, since)
+    assert int(client.ask("read", uri=COUNTER)) == before + 1
     client.cancel(number, "enough")
     client.hear(lambda message: message.get("id") == number)
 

@@ -7,7 +7,7 @@ import mcp_types
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from lines import Report, connection, serve
-from python import MODE, answer, answer_to, cancelled, on_message, told
+from python import MODE, answer, answer_to, cancelled, on_message, text_of
 
 
 async def on_question(
@@ -38,7 +38,20 @@ async def call(report: Report, tool: str, arguments: dict[str, Any]) -> dict[str
         report(progress=progress, total=total)
 
     result = await client.call_tool(tool, arguments, progress_handler=on_progress, raise_on_error=False)
-    return told(result.content, result.structured_content, result.is_error)
+    return {"text": text_of(result.content), "structured": result.structured_content, "isError": result.is_error}
+
+
+async def read(report: Report, uri: str) -> str:
+    return text_of(await client.read_resource(uri))
+
+
+async def get_prompt(report: Report, name: str, arguments: dict[str, str]) -> str:
+    [message] = (await client.get_prompt(name, arguments)).messages
+    return text_of([message.content])
+
+
+async def complete(report: Report, prompt: str, argument: dict[str, str]) -> list[str]:
+    return (await client.complete(mcp_types.PromptReference(name=prompt), argument)).values
 
 
 async def subscribe(report: Report, uri: str) -> None:
@@ -47,11 +60,21 @@ async def subscribe(report: Report, uri: str) -> None:
     await cancelled()
 
 
+ACTIONS = {
+    "list": list_all,
+    "call": call,
+    "read": read,
+    "prompt": get_prompt,
+    "complete": complete,
+    "subscribe": subscribe,
+    "answer": answer,
+}
+
+
 async def main() -> None:
     async with client:
-        version = client.protocol_version
-        assert version
-        await serve(version, {"list": list_all, "call": call, "subscribe": subscribe, "answer": answer})
+        assert client.protocol_version
+        await serve(client.protocol_version, ACTIONS)
     await client.close()  # leaving does not end the server that it started
 
 

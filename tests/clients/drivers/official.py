@@ -8,7 +8,7 @@ from lines import Report, connection, serve, tell
 from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.subscriptions import ResourceUpdated
-from python import MODE, MODERN, answer, answer_to, cancelled, on_message, told
+from python import MODE, MODERN, answer, answer_to, cancelled, on_message, text_of
 
 
 async def on_question(context: object, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
@@ -38,7 +38,24 @@ async def call(report: Report, tool: str, arguments: dict[str, Any]) -> dict[str
         report(progress=progress, total=total)
 
     result = await client.call_tool(tool, arguments, progress_callback=on_progress)
-    return told(result.content, result.structured_content, result.is_error)
+    return {
+        "text": text_of(result.content),
+        "structured": result.structured_content,
+        "isError": bool(result.is_error),
+    }
+
+
+async def read(report: Report, uri: str) -> str:
+    return text_of((await client.read_resource(uri)).contents)
+
+
+async def get_prompt(report: Report, name: str, arguments: dict[str, str]) -> str:
+    [message] = (await client.get_prompt(name, arguments)).messages
+    return text_of([message.content])
+
+
+async def complete(report: Report, prompt: str, argument: dict[str, str]) -> list[str]:
+    return (await client.complete(mcp_types.PromptReference(name=prompt), argument)).completion.values
 
 
 async def subscribe(report: Report, uri: str) -> None:
@@ -53,10 +70,20 @@ async def subscribe(report: Report, uri: str) -> None:
         await cancelled()
 
 
+ACTIONS = {
+    "list": list_all,
+    "call": call,
+    "read": read,
+    "prompt": get_prompt,
+    "complete": complete,
+    "subscribe": subscribe,
+    "answer": answer,
+}
+
+
 async def main() -> None:
     async with client:
-        actions = {"list": list_all, "call": call, "subscribe": subscribe, "answer": answer}
-        await serve(client.protocol_version, actions)
+        await serve(client.protocol_version, ACTIONS)
 
 
 asyncio.run(main())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import mcp_types
@@ -38,7 +39,7 @@ async def on_message(message: object) -> None:
         tell(changed=message.params.uri)
 
 
-def told(content: list[mcp_types.ContentBlock], structured: object, is_error: bool | None) -> dict[str, object]:
-    """A tool's result, as a test is told it."""
-    assert isinstance(content[0], mcp_types.TextContent)
-    return {"text": content[0].text, "structured": structured, "isError": bool(is_error)}
+def text_of(contents: Sequence[object]) -> str:
+    """The text of the first block, or of the first part of a resource."""
+    assert isinstance(contents[0], mcp_types.TextContent | mcp_types.TextResourceContents)
+    return contents[0].text

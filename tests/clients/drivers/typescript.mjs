@@ -36,9 +36,14 @@ export async function drive(client, { Http, Stdio, callTool, subscribe, version 
         }),
         call: async ({ tool, arguments: args }, { signal, report }) => {
             const onprogress = ({ progress, total }) => report({ progress, total });
-            const { content, structuredContent, isError } = await callTool({ name: tool, arguments: args }, { signal, onprogress });
-            return { text: content[0].text, structured: structuredContent ?? null, isError: isError ?? false };
+            const result = await callTool({ name: tool, arguments: args }, { signal, onprogress });
+            const { content, structuredContent = null, isError = false } = result;
+            return { text: content[0].text, structured: structuredContent, isError };
         },
+        read: async ({ uri }) => (await client.readResource({ uri })).contents[0].text,
+        prompt: async details => (await client.getPrompt(details)).messages[0].content.text,
+        complete: async ({ prompt, argument }) =>
+            (await client.complete({ ref: { type: 'ref/prompt', name: prompt }, argument })).completion.values,
         subscribe: async ({ uri }, { signal, report }) => {
             const unsubscribe = await subscribe(uri);
             report({ subscribed: true });
