@@ -12,6 +12,7 @@ from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - 
 from tests.acceptance.services import ServicesMissingError, own_services
 from tests.acceptance.stack import Stack
 from tests.acceptance.waiting import eventually
+from tests.clients.balancer import balanced
 from tests.clients.driver import Driver
 from tests.clients.programs import WAYS, ClientMissingError, Way
 
@@ -62,18 +63,25 @@ def _running_stack(request: pytest.FixtureRequest, way: Way) -> Stack:
     return stack
 
 
+@pytest.fixture(scope="session")
+def port(running_stack: Stack) -> Iterator[int]:
+    """Where the site's servers are: behind a balancer."""
+    with balanced([server.port for server in running_stack.servers]) as port:
+        yield port
+
+
 class Kept:
     """The client of one way, started where there is none; it and all it starts are known by its folder."""
 
-    def __init__(self, way: Way, stack: Stack, folder: Path) -> None:
-        self._way, self._stack, self._folder = way, stack, folder
+    def __init__(self, way: Way, stack: Stack, port: int, folder: Path) -> None:
+        self._way, self._stack, self._port, self._folder = way, stack, port, folder
         self._driver: Driver | None = None
 
     @property
     def driver(self) -> Driver:
         if self._driver is None:
             marks = {MARK: str(self._folder)}
-            self._driver = self._way.connect(self._stack, marks, self._folder / "driver.log")
+            self._driver = self._way.connect(self._stack, self._port, marks, self._folder / "driver.log")
         return self._driver
 
     def processes(self) -> set[int]:
@@ -95,8 +103,8 @@ class Kept:
 
 
 @pytest.fixture(scope="session")
-def kept(way: Way, running_stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
-    kept = Kept(way, running_stack, tmp_path_factory.mktemp(str(way)))
+def kept(way: Way, running_stack: Stack, port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    kept = Kept(way, running_stack, port, tmp_path_factory.mktemp(str(way)))
     yield kept
     kept.leave()
 

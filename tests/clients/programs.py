@@ -100,14 +100,14 @@ class Way:
             return "client", self.program.own_reason
         return "disconnect", ""
 
-    def connect(self, stack: Stack, marks: Mapping[str, str], log: Path) -> Driver:
-        """A client of this site; it and all it starts have `marks` in their environment."""
+    def connect(self, stack: Stack, port: int, marks: Mapping[str, str], log: Path) -> Driver:
+        """A client of the site that is at this port. It and the server it may start have `marks` in their environment."""
         environment = {**stack.environment, **marks}
-        return Driver(self.program.command, {"era": self.era, **self._server(stack, environment)}, environment, log)
+        return Driver(self.program.command, {"era": self.era, **self._server(port, environment)}, environment, log)
 
-    def _server(self, stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
+    def _server(self, port: int, environment: Mapping[str, str]) -> dict[str, Any]:
         if self.transport == "http":
-            return {"url": f"http://127.0.0.1:{stack.servers[-1].port}/mcp"}
+            return {"url": f"http://127.0.0.1:{port}/mcp"}
         command, *arguments = (*COMMAND, CONCURRENCY)
         return {"server": {"command": command, "args": arguments, "env": dict(environment), "cwd": str(ROOT)}}
 

@@ -1,8 +1,9 @@
 """Other people's clients, in processes of their own: each lists, calls, cancels, subscribes, answers.
 
-`mcp` 2.3, FastMCP's client 4.2, `@modelcontextprotocol/client` 2.4 and `@modelcontextprotocol/sdk` 1.32, over HTTP (to
-Daphne on the embedded parts, to uvicorn on PostgreSQL and Redis) and over stdio, in each era. Not among them, as the
-clients have no such thing: the modern era of `@modelcontextprotocol/sdk`, and `subscriptions/listen` of FastMCP's.
+`mcp` 2.3, FastMCP's client 4.2, `@modelcontextprotocol/client` 2.4 and `@modelcontextprotocol/sdk` 1.32, in each era: over
+HTTP to the embedded parts, over HTTP to a balancer before Daphne and uvicorn on PostgreSQL and Redis, and over stdio. Not
+among them, as the clients have no such thing: the modern era of `@modelcontextprotocol/sdk`, and `subscriptions/listen` of
+FastMCP's.
 """
 
 import json
@@ -84,7 +85,9 @@ def test_it_hears_of_progress_in_order_before_the_result(client: Driver) -> None
     told = [message for message in client.told if number in (message.get("of"), message.get("id"))]
     result = told.pop()
     assert result["value"]["text"] == "5 steps"
-    assert told == [{"of": number, "progress": done, "total": 5} for done in range(1, 6)]
+    assert [(message["progress"], message["total"]) for message in told] == [(done, 5) for done in range(1, 6)]
+    sent_at = [float(message["message"]) for message in told]
+    assert sent_at == sorted(sent_at)
 
 
 @pytest.mark.parametrize(("tool", "stage"), [("sleep", COOPERATIVE), ("sleep_sync", INTERRUPT)])

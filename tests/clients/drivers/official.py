@@ -35,7 +35,7 @@ async def list_all(report: Report) -> dict[str, list[str]]:
 
 async def call(report: Report, tool: str, arguments: dict[str, Any]) -> dict[str, object]:
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        report(progress=progress, total=total)
+        report(progress=progress, total=total, message=message)
 
     result = await client.call_tool(tool, arguments, progress_callback=on_progress)
     return {

@@ -35,8 +35,7 @@ export async function drive(client, { Http, Stdio, callTool, subscribe, version 
             prompts: each((await client.listPrompts()).prompts, 'name'),
         }),
         call: async ({ tool, arguments: args }, { signal, report }) => {
-            const onprogress = ({ progress, total }) => report({ progress, total });
-            const result = await callTool({ name: tool, arguments: args }, { signal, onprogress });
+            const result = await callTool({ name: tool, arguments: args }, { signal, onprogress: report });
             const { content, structuredContent = null, isError = false } = result;
             return { text: content[0].text, structured: structuredContent, isError };
         },
