@@ -169,7 +169,7 @@ class Asking(ABC):
         if self._seen.setdefault(key, request) != request:
             raise ValueError(f"The key {key!r} is used for two questions; give each its own.")
         if key in self._known.answers:
-            self._check_refusal(self._known.answers[key])
+            self._check_error(self._known.answers[key])
             try:
                 return question.read(self._known.answers[key])
             except UnfitAnswer as problem:
@@ -180,9 +180,9 @@ class Asking(ABC):
         self._asked[key] = request
         return None
 
-    def _check_refusal(self, answer: Any) -> None:
+    def _check_error(self, answer: Any) -> None:
         # Answers that a modern client sends with its request are unchecked.
-        if self._revision is not None and (words := questions.refused(answer)) is not None:
+        if self._revision is not None and (words := questions.error_in(answer)) is not None:
             raise CannotAsk(words)
 
     def _check_askable(self, question: Question[Any], request: dict[str, Any]) -> None:

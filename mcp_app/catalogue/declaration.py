@@ -16,7 +16,8 @@ import mcp_types
 from django.utils.module_loading import autodiscover_modules
 from pydantic import BaseModel
 
-from mcp_app.catalogue.errors import InvalidDeclaration
+from mcp_app.catalogue.errors import InvalidDeclaration, InvalidForm
+from mcp_app.catalogue.forms import Schema, requested_schema
 
 MODULE: Final = "mcp_tools"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -122,6 +123,14 @@ def check_icons(icons: Sequence[mcp_types.Icon]) -> None:
 def check_annotations(annotations: object, expected: type[BaseModel]) -> None:
     if annotations is not None and not isinstance(annotations, expected):
         raise UnusableOptionError(f"annotations is a mcp_types.{expected.__name__}")
+
+
+def check_forms(asks: Sequence[Schema]) -> None:
+    try:
+        for schema in asks:
+            requested_schema(schema)
+    except InvalidForm as error:
+        raise UnusableOptionError(str(error)) from error
 
 
 def check_meta(meta: Mapping[str, Any] | None) -> None:

@@ -2,8 +2,8 @@
 
     ImproperlyConfigured
     └── InvalidDeclaration      what cannot be offered: raised while its module is imported
-        └── InvalidTool  InvalidResource  InvalidPrompt
-            └── InvalidForm     a question that no client could show
+        ├── InvalidTool  InvalidResource  InvalidPrompt
+        └── InvalidForm         a question that no client could show
     CatalogueError
     ├── ToolError               a tool's own words for the model
     │   └── CannotAsk           the client cannot be asked: in prompts and resources, too
@@ -47,7 +47,7 @@ class InvalidPrompt(InvalidDeclaration):
     """A prompt cannot be registered."""
 
 
-class InvalidForm(InvalidTool):
+class InvalidForm(InvalidDeclaration):
     """A question cannot be asked of any client; the message says what to change."""
 
 

@@ -12,8 +12,17 @@ import mcp_types
 from pydantic.fields import FieldInfo
 
 from mcp_app.catalogue import signature, text_signature
-from mcp_app.catalogue.declaration import Registry, check_icons, check_meta, check_name, spoken, wire_members
+from mcp_app.catalogue.declaration import (
+    Registry,
+    check_forms,
+    check_icons,
+    check_meta,
+    check_name,
+    spoken,
+    wire_members,
+)
 from mcp_app.catalogue.errors import InvalidPrompt
+from mcp_app.catalogue.forms import Schema
 from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, check_completions
 from mcp_app.catalogue.text_signature import TextSignature
 from mcp_app.catalogue.visit import Visit
@@ -72,6 +81,7 @@ def prompt(
     icons: Sequence[mcp_types.Icon] = (),
     completions: Mapping[str, Completion] = NO_COMPLETIONS,
     available: Available | None = None,
+    asks: Sequence[Schema] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -80,13 +90,14 @@ def prompt(function: Any = None, /, **options: Any) -> Any:
     """Offer a function (plain or `async`) as a prompt, as `@prompt` or `@prompt(…)`; the function itself is returned.
 
     Its parameters are the prompt's arguments: text on the wire, turned into what their annotations say. A parameter
-    annotated `Visit` is given who asks. It returns the messages: text or a content block for one of the user's,
-    `user(…)` and `assistant(…)`, or a list of these; it raises `PromptError` where its arguments make no prompt. It
-    runs in the server process, for at most READ_TIME_LIMIT.
+    annotated `Visit` is given who asks, and may ask its user (`elicit` and its kin). It returns the messages: text or a
+    content block for one of the user's, `user(…)` and `assistant(…)`, or a list of these; it raises `PromptError` where
+    its arguments make no prompt. It runs in the server process, for at most READ_TIME_LIMIT.
 
     `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: by default
     the docstring. `completions`: a function for each argument that has them. `available`: whether a caller may have it,
-    asked with a `Visit` whose `arguments` are empty in lists. `icons`, `meta`: as the protocol has them.
+    asked with a `Visit` whose `arguments` are empty in lists. `asks`: forms that it may have its user fill in, refused
+    now where they could not be shown. `icons`, `meta`: as the protocol has them.
 
     Raises `InvalidPrompt` where it could not be offered.
     """
@@ -104,6 +115,7 @@ def _register(
     description: str | None = None,
     icons: Sequence[mcp_types.Icon] = (),
     completions: Mapping[str, Completion] = NO_COMPLETIONS,
+    asks: Sequence[Schema] = (),
     meta: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
@@ -112,6 +124,7 @@ def _register(
     with _registry.explain(name, location):
         check_name(name)
         check_icons(icons)
+        check_forms(asks)
         check_meta(meta)
         read = text_signature.read(function, Visit)
         check_completions(completions, read.arguments)

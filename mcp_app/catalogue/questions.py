@@ -27,7 +27,7 @@ LIST_ROOTS: Final = "roots/list"
 MAX_EVALUATIONS: Final = 10_000
 MAX_PROBLEM_CHARS: Final = 300
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_REFUSED: Final = "refused"
+_ERROR: Final = "error"
 _AGAIN: Final = "\n\nThe last answer did not fit: "
 
 T = TypeVar("T")
@@ -212,15 +212,14 @@ def check(request: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
-def refusal(words: str) -> dict[str, Any]:
+def error_answer(words: str) -> dict[str, Any]:
     """What is kept in place of an answer where the client answered with an error."""
-    return {_REFUSED: words[:MAX_PROBLEM_CHARS]}
+    return {_ERROR: words[:MAX_PROBLEM_CHARS]}
 
 
-def refused(answer: Any) -> str | None:
-    """The words of a `refusal`; None for an answer."""
-    words = answer.get(_REFUSED) if isinstance(answer, Mapping) else None
-    return words if isinstance(words, str) else None
+def error_in(answer: Any) -> str | None:
+    """The words of an `error_answer`; None for any other."""
+    return str(answer[_ERROR]) if isinstance(answer, Mapping) and answer.keys() == {_ERROR} else None
 
 
 def capability(requests: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -120,9 +120,9 @@ def _run(visit: Visit, function: Callable[[], dict[str, Any]]) -> dict[str, Any]
     try:
         return function()
     except BaseException as error:
-        if not ends_the_run(error):
-            raise
-        return visit.asked
+        if ends_the_run(error) and visit.asked.questions:
+            return visit.asked
+        raise
 
 
 def _contents(resource: RegisteredResource, uri: str, visit: Visit) -> dict[str, Any]:

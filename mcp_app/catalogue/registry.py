@@ -17,6 +17,7 @@ from mcp_app.catalogue.declaration import (
     Registry,
     UnusableOptionError,
     check_annotations,
+    check_forms,
     check_icons,
     check_meta,
     check_name,
@@ -24,8 +25,8 @@ from mcp_app.catalogue.declaration import (
     spoken,
     wire_members,
 )
-from mcp_app.catalogue.errors import InvalidForm, InvalidTool
-from mcp_app.catalogue.forms import Schema, requested_schema
+from mcp_app.catalogue.errors import InvalidTool
+from mcp_app.catalogue.forms import Schema
 from mcp_app.catalogue.json_schema import Path, header_params
 from mcp_app.catalogue.signature import Signature
 from mcp_app.states import CancelPolicy, TaskMode
@@ -147,7 +148,7 @@ def _register(
     with _registry.explain(name, location):
         check_name(name)
         _check_options(icons=icons or (), requires=requires, **options)
-        _check_forms(asks)
+        check_forms(asks)
         read = signature.read(function, input_schema)
         registered = RegisteredTool(
             name=name,
@@ -164,14 +165,6 @@ def _register(
             **options,
         )
         _registry.add(name, registered)
-
-
-def _check_forms(asks: Sequence[Schema]) -> None:
-    try:
-        for schema in asks:
-            requested_schema(schema)
-    except InvalidForm as error:
-        raise UnusableOptionError(str(error)) from error
 
 
 def _check_options(

@@ -15,12 +15,14 @@ from mcp_app.catalogue.declaration import (
     Registry,
     UnusableOptionError,
     check_annotations,
+    check_forms,
     check_icons,
     check_meta,
     spoken,
     wire_members,
 )
 from mcp_app.catalogue.errors import InvalidResource
+from mcp_app.catalogue.forms import Schema
 from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, check_completions
 from mcp_app.catalogue.text_signature import TextSignature
 from mcp_app.catalogue.uri_templates import URITemplate
@@ -104,21 +106,24 @@ def resource(
     available: Available | None = None,
     cache_scope: CacheScope | None = None,
     ttl_ms: int = 0,
+    asks: Sequence[Schema] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
     """Offer a function (plain or `async`) as the resource at `uri`; the function itself is returned.
 
     `notes://today` is a resource; `notes://{day}` a template, whose variables are the function's parameters and become
-    what their annotations say. A parameter annotated `Visit` is given who asks. The function returns text, bytes,
-    `Image` or `Audio`, resource contents or a list of them, or anything else to be sent as JSON; it raises
-    `ResourceNotFound` (or Django's `Http404`, `PermissionDenied`) where there is none, `ResourceError` to say what
-    went wrong. It runs in the server process, for at most READ_TIME_LIMIT: what takes longer is a tool's work.
+    what their annotations say. A parameter annotated `Visit` is given who asks, and may ask its user (`elicit` and its
+    kin). The function returns text, bytes, `Image` or `Audio`, resource contents or a list of them, or anything else to
+    be sent as JSON; it raises `ResourceNotFound` (or Django's `Http404`, `PermissionDenied`) where there is none,
+    `ResourceError` to say what went wrong. It runs in the server process, for at most READ_TIME_LIMIT: what takes
+    longer is a tool's work.
 
     `name`: by default the function's. `title`: what people see. `description`: by default the docstring. `size`: bytes.
     `completions`: a function for each variable that has them. `members`: a function of a `Visit` that returns those of
     a template's resources that are listed. `available`: whether a caller may have it, asked with a `Visit` whose
     `arguments` are empty in lists. `ttl_ms`: how long a client may keep what it read, in milliseconds. `cache_scope`:
-    whether others may be given it. `annotations`, `icons`, `meta`: as the protocol has them.
+    whether others may be given it. `asks`: forms that it may have its user fill in, refused now where they could not be
+    shown. `annotations`, `icons`, `meta`: as the protocol has them.
 
     Raises `InvalidResource` where it could not be offered.
     """
@@ -147,6 +152,7 @@ def resource(
                 meta=meta,
             )
             _check(registered)
+            check_forms(asks)
         _registry.add(uri, registered)
         return function
 

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, observation, transitions, wakeups
+from mcp_app.lifecycle import cancellation, observation, read_questions, transitions, wakeups
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
@@ -194,6 +194,7 @@ def _open_calls() -> QuerySet[Request]:
 
 def _forget(session_ids: list[UUID]) -> None:
     Session.objects.filter(pk__in=session_ids).delete()
+    read_questions.forget_session(session_ids)
     # Gone is a change as well, for whoever listens.
     ChangeVersion.objects.filter(pk__in=[subject(session_id) for session_id in session_ids]).delete()
     databases.on_commit(wakeups.wake_servers)

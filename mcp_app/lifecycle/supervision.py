@@ -11,8 +11,17 @@ from uuid import UUID
 
 from django.db.models import Exists, F, Q, QuerySet
 
+from mcp_app.auth import local
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, followers, publishing, session_streams, sessions, transitions
+from mcp_app.lifecycle import (
+    cancellation,
+    followers,
+    publishing,
+    read_questions,
+    session_streams,
+    sessions,
+    transitions,
+)
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.processes import heard
@@ -26,6 +35,8 @@ BATCH = 500
 FORGET_AFTER = 86_400.0
 AWAITED = OPEN - {Status.INPUT_REQUIRED}
 """Where a request is whose client waits for a response."""
+LEGACY = Q(protocol_version__in=LEGACY_REVISIONS)
+OVER_STDIO = Q(issuer=local.ISSUER)
 
 
 def supervise() -> None:
@@ -38,6 +49,7 @@ def supervise() -> None:
         cancel_overdue_requests,
         republish_unclaimed_requests,
         session_streams.release_those_of_silent_servers,
+        read_questions.forget_those_of_silent_servers,
         sessions.expire,
         forget_old_processes,
     ):
@@ -55,17 +67,18 @@ def lose_requests_of_silent_workers() -> None:
 def cancel_requests_of_silent_servers() -> None:
     """A dead server's clients are gone: where there is no session, that is a disconnect, where that cancels.
 
-    Not for a request that asks its client: that one has its response, and comes back to any server process.
+    Not for a request that asks its client: that one has its response, and comes back to any server process; but over
+    stdio a legacy client is asked on its connection, and can answer on no other.
     """
+    asking = Q(status=Status.INPUT_REQUIRED) & LEGACY & OVER_STDIO
     orphans = (
-        Request.objects.filter(
-            status__in=AWAITED, cancel_requested_at__isnull=True, server__isnull=False, session__isnull=True
-        )
+        Request.objects.filter(Q(status__in=AWAITED) | asking)
+        .filter(cancel_requested_at__isnull=True, server__isnull=False, session__isnull=True)
         .exclude(Exists(heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)))
         .filter(queued_at__lt=from_now(-settings.LOST_AFTER))
     )
     if not settings.SESSIONLESS_DISCONNECT_CANCELS:
-        orphans = orphans.exclude(protocol_version__in=LEGACY_REVISIONS)
+        orphans = orphans.exclude(LEGACY & ~OVER_STDIO)
     for request_id in _oldest(orphans).values_list("pk", flat=True):
         cancellation.cancel(
             request_id, cause=Cause.LOST_SERVER, actor=SYSTEM, reason="the server process died or went silent"

@@ -1,4 +1,4 @@
-"""The rows: tools, requests and their events, the audit of cancellations, sessions, live processes, change versions.
+"""The rows: tools, requests and their events, cancellations, sessions, what reads ask, live processes, change versions.
 
 Owns shapes, indexes and what a row refuses. The life of a request is written by `lifecycle` alone; rows name users and
 requests by value, not by foreign key, so that they may live in a database of their own and the audit outlives both.
@@ -7,6 +7,7 @@ requests by value, not by foreign key, so that they may live in a database of th
 from mcp_app.models.cancellation import AppendOnlyError, Cancellation, CancellationQuerySet
 from mcp_app.models.change_version import TOOL_LIST, ChangeVersion
 from mcp_app.models.process import Process
+from mcp_app.models.read_question import ReadQuestion
 from mcp_app.models.request import CancelledRequest, InFlightRequest, Request
 from mcp_app.models.request_event import RequestEvent
 from mcp_app.models.session import Session
@@ -21,6 +22,7 @@ __all__ = (
     "ChangeVersion",
     "InFlightRequest",
     "Process",
+    "ReadQuestion",
     "Request",
     "RequestEvent",
     "Session",

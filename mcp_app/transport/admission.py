@@ -71,7 +71,7 @@ class Call(Protocol):
 
 
 class Subscription(Protocol):
-    """An open `subscriptions/listen`."""
+    """An open `subscriptions/listen`, or a read that waits for its user."""
 
     def end(self) -> None:
         """Have it end itself gracefully, soon."""
@@ -83,6 +83,8 @@ class Admission:
     def __init__(self) -> None:
         self.calls: Admitted[Call] = Admitted()
         self.reads: Admitted[object] = Admitted()
+        self.asking: Admitted[Subscription] = Admitted()
+        """Reads that may wait for their user; their questions are counted as rows."""
         self.listeners: Admitted[Subscription] = Admitted()
         self.draining = False
         self._completions = Rate()

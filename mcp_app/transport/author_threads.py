@@ -30,6 +30,10 @@ class TookTooLongError(Exception):
     """The job did not end, or did not begin, within READ_TIME_LIMIT."""
 
 
+class EscapedError(Exception):
+    """The job raised what is no `Exception`: SystemExit, say, which would end the event loop that waits for it."""
+
+
 class AuthorThreads:
     """A pool of at most READ_THREADS threads, started as they are needed, each with its own database connections."""
 
@@ -39,7 +43,7 @@ class AuthorThreads:
         self._ended: list[Future[None]] = []
 
     async def run(self, function: Callable[..., R], *args: Any) -> R:
-        """Run `function` in a thread. Raises what it raises, and `TookTooLongError`."""
+        """Run `function` in a thread. Raises the exceptions that it raises, `TookTooLongError` and `EscapedError`."""
         job: Future[R] = Future()
         self._jobs.put((job, partial(on_usable_connections, function, args)))
         self._start_one_if_all_are_busy()
@@ -94,8 +98,12 @@ async def _wait(result: "asyncio.Future[R]", seconds: float) -> tuple[set[Any], 
 def _do(job: Future[Any], function: Callable[[], Any]) -> None:
     try:
         result = function()
-    except BaseException as error:
+    except Exception as error:
         job.set_exception(error)
+    except BaseException as error:
+        escaped = EscapedError(f"{type(error).__name__} was raised")
+        escaped.__cause__ = error
+        job.set_exception(escaped)
     else:
         job.set_result(result)
     finally:

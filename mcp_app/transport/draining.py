@@ -18,10 +18,10 @@ STOPPING_SECONDS = 10.0
 
 
 async def drain(admission: Admission) -> None:
-    """Let nothing more in, end the listen streams, give running calls their time, cancel the rest and wait for them."""
+    """Let nothing more in, end what waits for others, give running calls their time, cancel the rest, wait for them."""
     admission.draining = True
-    for subscription in list(admission.listeners.open):
-        subscription.end()
+    for waiting in (*admission.listeners.open, *admission.asking.open):
+        waiting.end()
     if not await admission.calls.emptied(settings.DRAIN_SECONDS):
         running = list(admission.calls.open)
         logger.info("shutting down: %d calls are still running and are cancelled", len(running))
@@ -29,4 +29,5 @@ async def drain(admission: Admission) -> None:
         if not await admission.calls.emptied(STOPPING_SECONDS):
             logger.warning("shutting down: %d calls have not stopped yet", len(admission.calls.open))
     await admission.reads.emptied(CLOSING_SECONDS)
+    await admission.asking.emptied(CLOSING_SECONDS)
     await admission.listeners.emptied(CLOSING_SECONDS)

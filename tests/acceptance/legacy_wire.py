@@ -55,6 +55,14 @@ def progress_until(stream: Iterator[Event | None], done: float) -> list[Event]:
     raise AssertionError(f"the stream ended after {seen}")
 
 
+def asked(stream: Iterator[Event | None], method: str = "elicitation/create") -> Event:
+    """The next message, a request of the server's."""
+    event = next(event for event in stream if event is not None and event.message is not None)
+    assert event.message is not None
+    assert event.message["method"] == method
+    return event
+
+
 class Client:
     """A client of the site; each message goes to the server that the test names."""
 
@@ -63,10 +71,12 @@ class Client:
         self.session = session
 
     @classmethod
-    def opened(cls, stack: Stack, server: Server | None = None) -> "Client":
+    def opened(cls, stack: Stack, server: Server | None = None, **capabilities: Any) -> "Client":
         client = cls(stack)
         info = {"name": "acceptance", "version": "1"}
-        answer = client.request("initialize", server, protocolVersion=VERSION, capabilities={}, clientInfo=info)
+        answer = client.request(
+            "initialize", server, protocolVersion=VERSION, capabilities=capabilities, clientInfo=info
+        )
         assert answer.result()["protocolVersion"] == VERSION
         client.session = answer.response.headers["Mcp-Session-Id"]
         assert client.notify("notifications/initialized", server) == 202
@@ -91,6 +101,12 @@ class Client:
     def notify(self, method: str, server: Server | None = None, **params: Any) -> int:
         """The status that the notification got."""
         return self._post({"method": method, "params": params}, server, BOTH, "").response.status
+
+    def reply(self, asked: Event, server: Server, result: Any) -> int:
+        """The status that the answer to a request of the server's got."""
+        assert asked.message is not None
+        message = {"id": asked.message["id"], "result": result}
+        return self._post(message, server, BOTH, "").response.status
 
     def get(self, server: Server | None = None, last_event: str = "") -> Connection:
         connection = self._stack.connect(server)

@@ -42,10 +42,16 @@ class LineProcess:
 
     def receive(self) -> dict[str, Any]:
         """The next message."""
+        message = self.receive_within(self.patience)
+        assert message is not None, f"there is no message:\n{self.errors()}"
+        return message
+
+    def receive_within(self, seconds: float) -> dict[str, Any] | None:
+        """The next message; None where none comes for so long."""
         try:
-            line = self._lines.get(timeout=self.patience)
+            line = self._lines.get(timeout=max(0.0, seconds))
         except queue.Empty:
-            raise AssertionError(f"no message within {self.patience:g} s:\n{self.errors()}") from None
+            return None
         assert line, f"it ended:\n{self.errors()}"
         message: dict[str, Any] = json.loads(line)
         return message

@@ -6,6 +6,7 @@ A site's processes are known by its data folder, which is in the environment of 
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -103,6 +104,12 @@ def is_alive(pid: int) -> bool:
     with suppress(OSError):
         return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+def listens(port: int) -> bool:
+    """Whether somebody takes connections on that local port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def socket_inodes(pid: int) -> set[str]:

@@ -19,4 +19,5 @@ MCP = {
     "HARD_GRACE": 1.0,
     "SSE_AFTER": 0.3,
     "KEEP_ALIVE": 1.0,
+    "SESSIONLESS_DISCONNECT_CANCELS": "MCP_TEST_SESSIONLESS_GOES_ON" not in os.environ,
 }

@@ -32,6 +32,7 @@ class Server:
 
     def __init__(self, program: Program, address: str) -> None:
         self.program = program
+        self.address = address
         self.port = int(program.says(address)[1])
 
     def stop(self) -> None:
@@ -81,6 +82,14 @@ class Stack:
     def start_uvicorn(self) -> Server:
         program = self.start(sys.executable, "-m", "uvicorn", "mcpsite.asgi:application", "--port=0")
         return Server(program, r"Uvicorn running on http://127\.0\.0\.1:(\d+)")
+
+    def start_again(self, server: Server) -> Server:
+        """Another process in place of a server that has ended, on its port."""
+        assert server.program.ended
+        command = [f"--port={server.port}" if part == "--port=0" else part for part in server.program.command]
+        again = Server(self.start(*command), server.address)
+        eventually(lambda: programs.listens(server.port), "it listens", STARTING)
+        return again
 
     def start_extra_servers(self) -> list[Server]:
         """One more server of each kind that this stack runs, without a worker, for a test to end."""
@@ -226,3 +235,16 @@ def engines(data: Path, environment: Mapping[str, str]) -> Iterator[Stack]:
             stack.start_worker()
         stack.restore_workers()
         yield stack
+
+
+@contextmanager
+def two_servers(stack: Stack) -> Iterator[tuple[Server, Server]]:
+    """The stack's first server and another one."""
+    if len(stack.servers) > 1:
+        yield stack.servers[0], stack.servers[1]
+        return
+    other = stack.start_embedded("--no-worker")
+    try:
+        yield stack.servers[0], other
+    finally:
+        other.stop()

@@ -56,9 +56,10 @@ class StdioClient(LineProcess):
 class LegacyStdioClient(StdioClient):
     """A client of the newest revision that has a handshake."""
 
-    def begin_speaking(self) -> None:
-        params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "acceptance", "version": "1"}}
-        assert self.result(self.ask("initialize", **params))["protocolVersion"] == VERSION
+    def begin_speaking(self, version: str = VERSION) -> None:
+        info = {"name": "acceptance", "version": "1"}
+        opening = self.ask("initialize", protocolVersion=version, capabilities={"elicitation": {}}, clientInfo=info)
+        assert self.result(opening)["protocolVersion"] == version
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def message(self, method: str, **params: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from tests.acceptance.legacy_wire import Client, events
-from tests.acceptance.stack import Stack, closing
-from tests.acceptance.test_legacy import client, two_servers
+from tests.acceptance.stack import Stack, closing, two_servers
+from tests.acceptance.test_legacy import client
 from tests.acceptance.wire import META, Connection, message
 
 __all__ = ["client"]

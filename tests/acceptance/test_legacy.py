@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,26 +9,15 @@ from mcp.client.client import Client as OfficialClient
 
 from tests.acceptance.legacy_wire import VERSION, Client, events, progress_until
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import Server, Stack
+from tests.acceptance.stack import Stack, closing, two_servers
 from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import JSON, text
 
+BEYOND_LOST = 6.0
+"""Seconds of work: longer than until a silent server's requests are cancelled."""
 STEPS = 40
 """Progress reports of a call, 0.1 s apart: long enough for a server to end meanwhile."""
-
-
-@contextmanager
-def two_servers(stack: Stack) -> Iterator[tuple[Server, Server]]:
-    """The stack's first server and another one."""
-    if len(stack.servers) > 1:
-        yield stack.servers[0], stack.servers[1]
-        return
-    other = stack.start_embedded("--no-worker")
-    try:
-        yield stack.servers[0], other
-    finally:
-        other.stop()
 
 
 @pytest.fixture
@@ -101,6 +89,26 @@ def test_leaving_without_a_session_cancels(stack: Stack, steps: Path) -> None:
         row = stack.ended(call)
         assert_cancelled(row, cause="disconnect", stage=INTERRUPT, actor="anonymous")
         assert_stopped(row, path)
+
+
+def test_leaving_without_a_session_stops_nothing_where_the_site_says_so(tmp_path: Path) -> None:
+    with closing(Stack(tmp_path, {"MCP_TEST_SESSIONLESS_GOES_ON": "1"}, workers=1)) as site:
+        site.serve_from(site.start_embedded("--no-worker"))
+        killed = site.start_embedded("--no-worker")
+        site.start_worker()
+        site.restore_workers()
+        calls = []
+        for server in (site.servers[0], killed):
+            path = tmp_path / f"steps-{server.port}"
+            call = Client(site).call("sleep_sync", server, accept=JSON, seconds=BEYOND_LOST, path=str(path), step=STEP)
+            eventually(path.exists, "it takes a step")
+            calls.append((call, path))
+        calls[0][0].close()
+        killed.program.kill()
+        for call, path in calls:
+            row = site.ended(call, 3 * BEYOND_LOST)
+            assert (row.status, row.attempts) == ("completed", [])
+            assert len(path.read_text().splitlines()) == round(BEYOND_LOST / STEP)
 
 
 def test_a_change_is_told_once_however_many_streams_and_processes_there_are(stack: Stack, client: Client) -> None:

@@ -94,6 +94,32 @@ def test_a_listener_on_another_server_is_told_of_each_change_and_the_input_is_br
     assert ask(stack, "tasks/get", task_id, first)["result"] == done["result"]
 
 
+def test_a_listener_hears_whole_tasks_of_its_caller_and_nothing_else(stack: Stack, steps: Path) -> None:
+    running, _, _ = create(stack, "step_as_task", stack.servers[0], seconds=LONG, path=str(steps), step=STEP)
+    failed, _, _ = create(stack, "failing_job")
+    ended(stack, failed)
+    eventually(steps.exists, "the task takes a step")
+    wanted = {"taskIds": [failed, "00000000-0000-4000-8000-000000000000", running]}
+    listening = stack.post(message("subscriptions/listen", meta=KNOWS, notifications=wanted), server=stack.servers[-1])
+    heard = listening.messages()
+    acknowledged = next(heard)
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert acknowledged["params"]["notifications"] == {"taskIds": [failed, running]}
+    now = {told["params"]["taskId"]: told["params"] for told in (next(heard), next(heard))}
+    assert now[failed]["status"] == "completed"
+    assert now[failed]["result"]["isError"] is True
+    assert now[running]["status"] == "working"
+    ask(stack, "tasks/cancel", running)
+    said = []
+    while not said or said[-1]["params"]["status"] != "cancelled":
+        said.append(next(heard))
+    assert {told["method"] for told in said} == {"notifications/tasks"}
+    assert {told["params"]["taskId"] for told in said} == {running}
+    for told in said:
+        assert told["params"]["_meta"][META + "subscriptionId"] == listening.request_id
+        assert told["params"].keys() >= {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"}
+
+
 def test_a_protocol_error_of_a_tool_fails_its_task(stack: Stack) -> None:
     task_id, _, _ = create(stack, "protocol_error_job")
     failed = ended(stack, task_id)

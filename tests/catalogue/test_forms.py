@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AnyUrl, BaseModel, Field, SecretStr
 
-from mcp_app.catalogue.errors import InvalidForm, InvalidTool
+from mcp_app.catalogue.errors import InvalidForm, InvalidPrompt, InvalidResource, InvalidTool
 from mcp_app.catalogue.forms import requested_schema
+from mcp_app.catalogue.prompts import prompt
 from mcp_app.catalogue.registry import tool
+from mcp_app.catalogue.resources import resource
 
 
 class Size(enum.StrEnum):
@@ -116,7 +118,7 @@ class Undrawable(BaseModel):
 
 
 @pytest.mark.parametrize("model", [Nested, Optional, Secret, Undrawable])
-def test_a_model_that_is_no_form_is_refused_by_name_when_its_tool_is_registered(model):
+def test_a_model_that_is_no_form_is_refused_by_name_when_what_asks_it_is_registered(model):
     with pytest.raises(InvalidForm, match=f"{model.__name__} cannot be a form"):
         requested_schema(model)
 
@@ -126,3 +128,7 @@ def test_a_model_that_is_no_form_is_refused_by_name_when_its_tool_is_registered(
 
     with pytest.raises(InvalidTool, match=r"The tool 'ask' .* cannot be offered: "):
         tool(asks=[Everything, model])(ask)
+    with pytest.raises(InvalidPrompt, match=r"The prompt 'ask' .* cannot be offered: "):
+        prompt(asks=[Everything, model])(ask)
+    with pytest.raises(InvalidResource, match=r"The resource 'x://a' .* cannot be offered: "):
+        resource("x://a", asks=[Everything, model])(ask)

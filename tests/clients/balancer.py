@@ -1,4 +1,4 @@
-"""A load balancer without sticky routing: each connection goes to the next server in turn, and ends as either side does."""
+"""A balancer without sticky routing: each connection goes to the next server in turn, and ends as either side does."""
 
 import socket
 import threading

@@ -101,7 +101,7 @@ class Way:
         return "disconnect", ""
 
     def connect(self, stack: Stack, port: int, marks: Mapping[str, str], log: Path) -> Driver:
-        """A client of the site that is at this port. It and the server it may start have `marks` in their environment."""
+        """A client of the site at this port. It and a server that it starts have `marks` in their environment."""
         environment = {**stack.environment, **marks}
         return Driver(self.program.command, {"era": self.era, **self._server(port, environment)}, environment, log)
 

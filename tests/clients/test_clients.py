@@ -1,9 +1,9 @@
 """Other people's clients, in processes of their own: each lists, calls, cancels, subscribes, answers.
 
-`mcp` 2.3, FastMCP's client 4.2, `@modelcontextprotocol/client` 2.4 and `@modelcontextprotocol/sdk` 1.32, in each era: over
-HTTP to the embedded parts, over HTTP to a balancer before Daphne and uvicorn on PostgreSQL and Redis, and over stdio. Not
-among them, as the clients have no such thing: the modern era of `@modelcontextprotocol/sdk`, and `subscriptions/listen` of
-FastMCP's.
+`mcp` 2.3, FastMCP's client 4.2, `@modelcontextprotocol/client` 2.4 and `@modelcontextprotocol/sdk` 1.32, in each era:
+over HTTP on the embedded parts; over HTTP on PostgreSQL and Redis, with a balancer before Daphne and uvicorn; over
+stdio. Not among them, as the clients have no such thing: the modern era of `@modelcontextprotocol/sdk`, and
+`subscriptions/listen` of FastMCP's.
 """
 
 import json

@@ -1,18 +1,22 @@
 """The prompts that the official conformance suite (0.2.0-alpha.12, revision 2026-07-28) expects a server to offer.
 
-Names and texts are the suite's. Those that ask the client for input are not among them: they are not served yet.
+Names and texts are the suite's.
 """
 
 from collections.abc import Mapping
 from typing import Annotated
 
 import mcp_types
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from mcp_app.prompts import Image, prompt
+from mcp_app.prompts import Image, Visit, prompt
 from tests.everything import samples
 
 WORDS = ("paris", "party", "test value 1", "test value 2")
+
+
+class Wanted(BaseModel):
+    context: str
 
 
 def complete_first(value: str, context: Mapping[str, str]) -> list[str]:
@@ -50,3 +54,10 @@ def test_prompt_with_embedded_resource(
 def test_prompt_with_image() -> list[Image | str]:
     """Say something about an image."""
     return [Image(samples.PNG, "image/png"), "Please analyze the image above."]
+
+
+@prompt(asks=[Wanted])
+def test_input_required_result_prompt(visit: Visit) -> str:
+    """Ask which context is wanted."""
+    answer = visit.elicit("user_context", "What context should the prompt use?", Wanted)
+    return f"The context: {answer.content.context}" if answer.content else "No context."

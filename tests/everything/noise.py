@@ -3,6 +3,7 @@
 Over stdio none of that may reach the client.
 """
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -15,10 +16,11 @@ NOISE: Final = "noise on standard output"
 
 
 def make_noise() -> None:
-    """Print through Python, past Python, and in a subprocess."""
+    """Print through Python, past Python, in C, and in a subprocess."""
     sys.stdout.write(NOISE + "\n")
     sys.stdout.flush()
     os.write(1, f"{NOISE}\n".encode())
+    ctypes.CDLL(None).puts(NOISE.encode())  # which C keeps, maybe until the process ends
     subprocess.run(["echo", NOISE], check=True)
 
 

@@ -146,10 +146,10 @@ def test_an_error_in_place_of_an_answer_is_raised_where_the_question_stands(one_
     """
     request_id = submit(one_slot, code, capabilities={"sampling": {}}, protocol_version="2025-06-18")
     one_slot.ask(driver.asking, request_id)
-    one_slot.ask(driver.answer, request_id, {"s": questions.refusal("The user said no.")})
+    one_slot.ask(driver.answer, request_id, {"s": questions.error_answer("The user said no.")})
     assert text(one_slot.ended(request_id)) == "did without: The user said no."
     # A modern client may send anything with its call.
-    request_id = submit(one_slot, code, capabilities={"sampling": {}}, answers={"s": questions.refusal("Forged.")})
+    request_id = submit(one_slot, code, capabilities={"sampling": {}}, answers={"s": questions.error_answer("Forged.")})
     assert list(one_slot.ask(driver.asking, request_id)) == ["s"]
     one_slot.cancel(request_id)
 

@@ -1,6 +1,6 @@
 """2025-03-26, 2025-06-18 and 2025-11-25 over stdio, each by its sections, and versioning "Backward Compatibility"."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from mcp_app.catalogue import changes, rows
 from mcp_app.models import Request
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import Cause, Status
+from mcp_app.transport import shutdown
 from mcp_app.transport.listen_stream import QUIET_SECONDS
 from tests.transport.client import run
 from tests.transport.legacy_client import call, notification, request
@@ -29,10 +30,18 @@ def worker() -> Iterator[Worker]:
         yield worker
 
 
-@pytest.fixture(params=LEGACY_REVISIONS)
-def version(request: pytest.FixtureRequest) -> str:
-    revision: str = request.param
-    return revision
+def run_each(scenario: Callable[[str], Coroutine[Any, Any, None]], versions: Iterable[str] = LEGACY_REVISIONS) -> None:
+    """Play a scenario in each of these revisions, in one server process: a database for each would take longer."""
+
+    async def play() -> None:
+        for version in versions:
+            try:
+                await scenario(version)
+            except BaseException as error:
+                error.add_note(f"in revision {version}")
+                raise
+
+    run(play())
 
 
 @asynccontextmanager
@@ -51,8 +60,8 @@ async def result_of(client: Client, version: str, method: str, **params: Any) ->
     return result
 
 
-def test_lifecycle_initialize_negotiates_the_revision_asked_for_with_its_capabilities(version: str) -> None:
-    async def scenario() -> None:
+def test_lifecycle_initialize_negotiates_the_revision_asked_for_with_its_capabilities() -> None:
+    async def scenario(version: str) -> None:
         async with connected() as client:
             answer = await client.open_session(version, roots={})
             validate_server_result("initialize", version, answer)
@@ -65,7 +74,7 @@ def test_lifecycle_initialize_negotiates_the_revision_asked_for_with_its_capabil
                 "completions": {},
             }
 
-    run(scenario())
+    run_each(scenario)
 
 
 @pytest.mark.parametrize("asked", ["2024-11-05", "2026-07-28", "1.0"])
@@ -88,16 +97,16 @@ def test_versioning_a_client_of_both_eras_finds_the_modern_one_by_its_probe() ->
     run(scenario())
 
 
-def test_ping_is_answered_with_nothing(version: str) -> None:
-    async def scenario() -> None:
+def test_ping_is_answered_with_nothing() -> None:
+    async def scenario(version: str) -> None:
         async with opened(version) as client:
             assert await result_of(client, version, "ping") == {}
 
-    run(scenario())
+    run_each(scenario)
 
 
-def test_what_is_offered_is_in_the_words_of_the_revision(version: str) -> None:
-    async def scenario() -> None:
+def test_what_is_offered_is_in_the_words_of_the_revision() -> None:
+    async def scenario(version: str) -> None:
         async with opened(version) as client:
             [tool] = (await result_of(client, version, "tools/list"))["tools"]
             assert tool["name"] == "work"
@@ -116,12 +125,12 @@ def test_what_is_offered_is_in_the_words_of_the_revision(version: str) -> None:
             unknown = await client.ask_in_session("resources/read", uri="notes://nowhere")
             assert unknown["error"]["code"] == -32002
 
-    run(scenario())
+    run_each(scenario)
 
 
 @pytest.mark.parametrize("token", ["t", 0])
-def test_progress_is_told_with_the_clients_token_before_the_result(worker: Worker, version: str, token: Any) -> None:
-    async def scenario() -> None:
+def test_progress_is_told_with_the_clients_token_before_the_result(worker: Worker, token: Any) -> None:
+    async def scenario(version: str) -> None:
         async with opened(version) as client:
             await client.send(call(request_id="c", token=token))
             request_id = await worker.claim()
@@ -132,11 +141,11 @@ def test_progress_is_told_with_the_clients_token_before_the_result(worker: Worke
             answer = await client.receive()
             assert answer == {"jsonrpc": "2.0", "id": "c", "result": {"content": [{"type": "text", "text": "done"}]}}
 
-    run(scenario())
+    run_each(scenario)
 
 
-def test_logging_the_level_steers_the_calls_that_follow(worker: Worker, version: str) -> None:
-    async def scenario() -> None:
+def test_logging_the_level_steers_the_calls_that_follow(worker: Worker) -> None:
+    async def scenario(version: str) -> None:
         async with opened(version) as client:
             assert (await client.ask_in_session("logging/setLevel", level="loud"))["error"]["code"] == -32602
             assert await result_of(client, version, "logging/setLevel", level="warning") == {}
@@ -147,15 +156,15 @@ def test_logging_the_level_steers_the_calls_that_follow(worker: Worker, version:
             await worker.finish(request_id)
             assert "result" in await client.receive()
 
-    run(scenario())
+    run_each(scenario)
 
 
 def test_logging_an_idle_debug_session_hears_the_heartbeat_until_it_wants_no_more(
-    worker: Worker, version: str, configure: Callable[..., None]
+    worker: Worker, configure: Callable[..., None]
 ) -> None:
     configure(VITAL_SIGNS_INTERVAL=QUIET_SECONDS / 2)
 
-    async def scenario() -> None:
+    async def scenario(version: str) -> None:
         async with opened(version) as client:
             assert await result_of(client, version, "logging/setLevel", level="debug") == {}
             for _ in range(2):
@@ -169,11 +178,11 @@ def test_logging_an_idle_debug_session_hears_the_heartbeat_until_it_wants_no_mor
             await in_thread(rows.touch)
             assert await client.receive() == notification("notifications/tools/list_changed")
 
-    run(scenario())
+    run_each(scenario)
 
 
-def test_resources_changes_are_told_while_they_are_watched(version: str) -> None:
-    async def scenario() -> None:
+def test_resources_changes_are_told_while_they_are_watched() -> None:
+    async def scenario(version: str) -> None:
         async with opened(version) as client:
             assert await result_of(client, version, "resources/subscribe", uri=NOTES) == {}
             await in_thread(changes.touch, changes.resource_subject(NOTES))
@@ -185,7 +194,7 @@ def test_resources_changes_are_told_while_they_are_watched(version: str) -> None
             await in_thread(rows.touch)
             assert await client.receive() == notification("notifications/tools/list_changed")
 
-    run(scenario())
+    run_each(scenario)
 
 
 def test_resources_a_session_watches_a_bounded_number_and_only_what_it_may_read(configure: Callable[..., None]) -> None:
@@ -203,26 +212,25 @@ def test_resources_a_session_watches_a_bounded_number_and_only_what_it_may_read(
     run(scenario())
 
 
-def test_cancellation_stops_the_call_which_gets_no_response(worker: Worker, version: str) -> None:
-    async def scenario() -> None:
+def test_cancellation_stops_the_call_which_gets_no_response(worker: Worker) -> None:
+    async def scenario(version: str) -> None:
         async with opened(version) as client:
             await client.send(call(request_id=7, token="t"))
             request_id = await worker.claim()
             await client.cancel("7")
             await client.cancel(7, reason="enough")
-            await eventually(Request.objects.filter(cancel_requested_at__isnull=False).exists)
+            await eventually(Request.objects.filter(pk=request_id, cancel_requested_at__isnull=False).exists)
             stopping = await row(request_id)
             assert (stopping.cancel_cause, stopping.cancel_reason) == (Cause.CLIENT, "enough")
             await worker.finish(request_id, Status.CANCELLED)
             assert await result_of(client, version, "ping") == {}
 
-    run(scenario())
+    run_each(scenario)
 
 
-@pytest.mark.parametrize("asked_version", ["2025-06-18", "2025-11-25"])
-def test_elicitation_is_a_request_that_a_line_answers(worker: Worker, asked_version: str) -> None:
-    async def scenario() -> None:
-        async with opened(asked_version, **FORMS) as client:
+def test_elicitation_is_a_request_that_a_line_answers(worker: Worker) -> None:
+    async def scenario(version: str) -> None:
+        async with opened(version, **FORMS) as client:
             await client.send(call(request_id=1))
             request_id = await worker.claim()
             assert await worker.ask(request_id, size="How many?") == Status.INPUT_REQUIRED
@@ -237,7 +245,7 @@ def test_elicitation_is_a_request_that_a_line_answers(worker: Worker, asked_vers
             await worker.finish(request_id)
             assert (await client.receive())["id"] == 1
 
-    run(scenario())
+    run_each(scenario, ("2025-06-18", "2025-11-25"))
 
 
 def test_elicitation_of_a_call_that_its_client_cancels_is_taken_back(worker: Worker) -> None:
@@ -253,6 +261,20 @@ def test_elicitation_of_a_call_that_its_client_cancels_is_taken_back(worker: Wor
             assert (await row(request_id)).cancel_cause == Cause.CLIENT
             await client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
             assert await result_of(client, "2025-11-25", "ping") == {}
+
+    run(scenario())
+
+
+def test_elicitation_of_a_call_that_a_shutdown_stops_is_taken_back_before_its_result(worker: Worker) -> None:
+    async def scenario() -> None:
+        async with opened("2025-11-25", **FORMS) as client:
+            await client.send(call(request_id=1))
+            await worker.ask(await worker.claim(), size="How many?")
+            asked = await client.receive()
+            await shutdown.drain()
+            assert (await client.receive())["params"]["requestId"] == asked["id"]
+            answer = await client.receive()
+            assert (answer["id"], answer["result"]["isError"]) == (1, True)
 
     run(scenario())
 

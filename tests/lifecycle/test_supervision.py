@@ -8,6 +8,7 @@ import pytest
 from django.db.models import F
 from django.db.models.functions import Now
 
+from mcp_app.auth.local import local_principal
 from mcp_app.lifecycle import processes, supervision, transitions
 from mcp_app.lifecycle.endings import final_result
 from mcp_app.lifecycle.processes import Identity
@@ -109,6 +110,20 @@ def test_a_silent_server_has_no_clients_left(worker):
     assert rows.fresh(queued).status == Status.CANCELLED
     assert rows.fresh(kept).cancel_requested_at is None
     assert rows.fresh(unattended).cancel_requested_at is None
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+def test_a_silent_server_on_stdio_had_the_session_of_its_client(worker, configure, cancels):
+    configure(SESSIONLESS_DISCONNECT_CANCELS=cancels)
+    gone = {"server": alive(ProcessRole.SERVER).boot_id, "principal": local_principal()}
+    old, modern = ({**gone, "protocol_version": version} for version in ("2025-06-18", "2026-07-28"))
+    running, asking, comes_back = rows.running(worker, **old), rows.asking(worker, **old), rows.asking(worker, **modern)
+    later(11)
+    processes.beat(Identity(ProcessRole.WORKER, boot_id=worker))
+    supervision.supervise()
+    assert rows.fresh(running).cancel_cause == Cause.LOST_SERVER
+    assert rows.fresh(asking).status == Status.CANCELLED
+    assert rows.fresh(comes_back).status == Status.INPUT_REQUIRED
 
 
 def test_a_request_that_waited_too_long_for_a_worker_is_cancelled(configure):

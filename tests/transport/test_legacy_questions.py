@@ -89,7 +89,7 @@ def test_what_does_not_fit_is_asked_again_and_the_rest_is_kept(worker: Worker) -
     run(scenario())
 
 
-def test_an_error_and_a_malformed_answer_are_kept_as_a_refusal(worker: Worker) -> None:
+def test_an_error_and_a_malformed_answer_are_kept_as_errors(worker: Worker) -> None:
     async def scenario() -> None:
         client = await opened()
         request_id, stream = await asking(client, worker, "a", "b")
@@ -98,8 +98,8 @@ def test_an_error_and_a_malformed_answer_are_kept_as_a_refusal(worker: Worker) -
         await client.reply(second.message["id"], {"action": "perhaps"})
         await worker.claim()
         answers = (await row(request_id)).answers
-        assert questions.refused(answers["a"]) == "The client answered elicitation/create with an error: User rejected"
-        assert questions.refused(answers["b"]).startswith("The client answered elicitation/create with something else")
+        assert questions.error_in(answers["a"]) == "The client answered elicitation/create with an error: User rejected"
+        assert questions.error_in(answers["b"]).startswith("The client answered elicitation/create with something else")
         await worker.finish(request_id)
 
     run(scenario())

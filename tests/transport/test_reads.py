@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, transaction
 
 from mcp_app.models import Tool
-from mcp_app.resources import resource
+from mcp_app.resources import InputRequired, resource
 from mcp_app.transport import author_threads, server
 from tests.transport.client import PATIENCE, ask, message, post, run
 
@@ -181,6 +181,20 @@ def test_a_failure_is_logged_and_not_told(caplog) -> None:
 
     run(scenario())
     assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, InputRequired])
+def test_one_that_wants_to_end_the_process_ends_only_itself(error: type[BaseException], caplog) -> None:
+    def leaving() -> str:
+        raise error
+
+    offer(leaving)
+
+    async def scenario() -> None:
+        assert (await read())["error"]["code"] == -32603
+
+    run(scenario())
+    assert f"{error.__name__} was raised" in caplog.text
 
 
 def test_completions_come_no_oftener_than_they_may(configure) -> None:

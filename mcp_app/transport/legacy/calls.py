@@ -88,7 +88,7 @@ class SessionCall(AskingCall):
             await self._cut()
         except TakenOverError:
             self._ended = True
-            await self._end_without_response()
+            await self._exchange.end_without_response()
         finally:
             self._leaving = None
 
@@ -97,7 +97,7 @@ class SessionCall(AskingCall):
             raise TakenOverError
         if observed.cancel_cause == Cause.CLIENT and observed.status != Status.COMPLETED:
             self._ended = True
-            await self._end_without_response()
+            await self._exchange.end_without_response()
             return True
         for seq, event in zip(observed.seqs, observed.events, strict=True):
             for message in told.messages([event]):
@@ -133,16 +133,6 @@ class SessionCall(AskingCall):
         await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
-
-    async def _end_without_response(self) -> None:
-        """An event stream without a response; 202 for a client that takes none ("Not send a response")."""
-        response = self._exchange.http
-        if not response.started and not self._exchange.route.accept.event_stream:
-            await response.accepted()
-            return
-        if not response.started:
-            await response.start_events()
-        await response.end()
 
     async def _cut(self) -> None:
         """End the connection, not the call, and say when to come back."""

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import sessions
+from mcp_app.lifecycle import read_questions, sessions
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Session
 from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse, session_not_found
@@ -140,6 +140,8 @@ async def _notified(peer: Peer, session: Session | None, notification: Notificat
     if cancelled is None:
         return
     request_id = await peer.server.rows.run(sessions.in_flight, session.pk, cancelled.request_id)
-    if request_id is not None:
-        ask = Ask(request_id, Cause.CLIENT, peer.actor, cancelled.reason, peer.principal)
-        await peer.server.cancellations.cancel(ask)
+    if request_id is None:
+        await peer.server.rows.run(read_questions.cancel, session.pk, cancelled.request_id)
+        return
+    ask = Ask(request_id, Cause.CLIENT, peer.actor, cancelled.reason, peer.principal)
+    await peer.server.cancellations.cancel(ask)

@@ -4,9 +4,11 @@ Refuses to know any method, and what carries it: each transport makes its own of
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from uuid import UUID
 
 from mcp_app.protocol import legacy_results
 from mcp_app.protocol.errors import Rejection
@@ -33,6 +35,16 @@ class LegacyExchange(Exchange, ABC):
     @abstractmethod
     async def begin_session(self, handshake: Handshake, revision: Revision) -> Rejection | None:
         """Begin one, or say why not."""
+
+    def asking(self, asker: UUID) -> AbstractContextManager[None]:
+        """Meanwhile answers to what the call or read `asker` asks are for this client to give."""
+        return nullcontext()
+
+    async def take_back(self, withdrawals: Iterable[Mapping[str, Any]]) -> None:
+        """Tell the client, which has cancelled this request and is still there, that nobody waits for its answers."""
+
+    async def end_without_response(self) -> None:
+        """End it: its client has cancelled it, and is told nothing more."""
 
     async def reject(self, rejection: Rejection) -> None:
         await super().reject(legacy_results.rejection_as_of(self.route.method, rejection))

@@ -125,6 +125,15 @@ class HTTPExchange(LegacyExchange):
         self.http.fields = ((SESSION.lower().encode(), session.pk.hex.encode()),)
         return None
 
+    async def end_without_response(self) -> None:
+        """An event stream without a response; 202 for a client that takes none ("Not send a response")."""
+        if not self.http.started and not self.route.accept.event_stream:
+            await self.http.accepted()
+            return
+        if not self.http.started:
+            await self.http.start_events()
+        await self.http.end()
+
     async def complete(self, result: Mapping[str, Any], event_id: EventId | None = None) -> None:
         """As other exchanges do; `event_id` is that of the response where it ends a resumable stream."""
         if event_id is None or not self.resumable or not self.response.started:

@@ -17,7 +17,7 @@ from mcp_app.transport import methods, reads
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.dispatch import Handlers
 from mcp_app.transport.exchange import server_info
-from mcp_app.transport.legacy import subscriptions
+from mcp_app.transport.legacy import asking_reads, subscriptions
 from mcp_app.transport.legacy.exchange import LegacyExchange
 
 REPEATED = "This session is initialized already; begin another one outside it."
@@ -65,11 +65,11 @@ HANDLERS: Final[Handlers[LegacyExchange]] = MappingProxyType(
         "tools/list": methods.list_tools,
         "resources/list": reads.list_resources,
         "resources/templates/list": reads.list_templates,
-        "resources/read": reads.read_resource,
+        "resources/read": asking_reads.read_resource,
         "resources/subscribe": subscriptions.subscribe,
         "resources/unsubscribe": subscriptions.unsubscribe,
         "prompts/list": reads.list_prompts,
-        "prompts/get": reads.get_prompt,
+        "prompts/get": asking_reads.get_prompt,
         "completion/complete": reads.complete,
     }
 )

@@ -13,7 +13,7 @@ from uuid import UUID
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import questions
 from mcp_app.catalogue.errors import MalformedAnswer, UnfitAnswer
-from mcp_app.lifecycle import session_inputs
+from mcp_app.lifecycle import read_questions, session_inputs
 from mcp_app.lifecycle.observation import Observed
 from mcp_app.lifecycle.session_inputs import Asked
 from mcp_app.models import Request
@@ -23,6 +23,7 @@ from mcp_app.protocol.jsonrpc import Answer
 from mcp_app.protocol.legacy_sse import EventId, read_event_id
 from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Status
+from mcp_app.transport import call_stream
 from mcp_app.transport.answered import publish_answered
 from mcp_app.transport.call_stream import CallStream
 from mcp_app.transport.legacy.exchange import LegacyExchange
@@ -42,6 +43,10 @@ class AskingCall(CallStream):
         self._exchange: LegacyExchange = exchange
         self._heard = 0
         """Up to which event its client has been told what it is asked."""
+
+    async def _wait_for(self, request: Request) -> None:
+        with self._exchange.asking(request.pk):
+            await super()._wait_for(request)
 
     async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> bool:
         told = await self._exchange.server.rows.run(_to_tell, self._exchange.revision, observed, self._heard)
@@ -64,20 +69,31 @@ class AskingCall(CallStream):
             for message in await self._withdrawals(observed.request_id):
                 await self._notify(message)
 
+    async def _give_up(self, error: BaseException) -> None:
+        await super()._give_up(error)
+        request = await self._stored()
+        if request is not None and self._heard and self._exchange.cancelled:
+            await self._exchange.take_back(await self._withdrawals(request.pk))
+
     async def _withdrawals(self, request_id: UUID) -> list[dict[str, Any]]:
         """What takes back the questions that nobody has answered."""
         return await self._exchange.server.rows.run(_to_withdraw, request_id, self._heard)
 
 
+async def serve_call(exchange: LegacyExchange) -> None:
+    """Serve one `tools/call` whose stream cannot be cut off from its client."""
+    await call_stream.serve(exchange, lambda _: AskingCall(exchange))
+
+
 async def take(server: Server, answer: Answer, *, principal: Principal, session_id: UUID | None) -> None:
-    """Take a response of the principal's, in its session (None: one without a row)."""
+    """Take a response of the principal's, in its session (None: one without a row), to a call or a read."""
     row = await server.rows.run(_take, answer, principal, session_id)
     if row is not None and row.status == Status.QUEUED:
         await publish_answered(row, server)
 
 
 def asked_by(answer: Answer) -> UUID | None:
-    """The call that asked what this answers, by its words; None for what answers nothing of ours."""
+    """Which call or read asked what this answers, by its words; None for what answers nothing of ours."""
     event_id = _event_id(answer)
     return None if event_id is None else event_id.request
 
@@ -86,11 +102,13 @@ def _take(answer: Answer, principal: Principal, session_id: UUID | None) -> Requ
     event_id = _event_id(answer)
     if event_id is None or event_id.request is None:
         return None
-    asked = session_inputs.find(event_id.request, event_id.seq, session=session_id, principal=principal)
+    asker, number = event_id.request, event_id.seq
+    asked = session_inputs.find(asker, number, session=session_id, principal=principal)
     if asked is None:
+        read_questions.answer(asker, number, answer.message, session=session_id, principal=principal)
         return None
     try:
-        return session_inputs.answer(asked, _read(asked, answer.message))
+        return session_inputs.answer(asked, read_response(asker, asked.question, answer.message))
     except UnfitAnswer as problem:
         session_inputs.ask_again(asked, questions.again(asked.question, str(problem)))
         return None
@@ -100,19 +118,19 @@ def _event_id(answer: Answer) -> EventId | None:
     return read_event_id(answer.request_id) if isinstance(answer.request_id, str) else None
 
 
-def _read(asked: Asked, message: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer as it is kept. Raises `UnfitAnswer`."""
-    method = asked.question["method"]
+def read_response(asker: UUID, question: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to an InputRequest, as it is kept, from a JSON-RPC response. Raises `UnfitAnswer`."""
+    method = question["method"]
     if "result" not in message:
         error = message["error"]
-        said = error.get("message") if isinstance(error, Mapping) else None
-        logger.warning("request %s: the client answered %s with an error: %r", asked.request_id, method, error)
-        return questions.refusal(f"The client answered {method} with an error: {clip(str(said or 'it said no more'))}")
+        said = clip(str(error.get("message") if isinstance(error, Mapping) else error))
+        logger.warning("request %s: the client answered %s with an error: %r", asker, method, said)
+        return questions.error_answer(f"The client answered {method} with an error: {said}")
     try:
-        return questions.check(asked.question, message["result"])
+        return questions.check(question, message["result"])
     except MalformedAnswer as fault:
-        logger.warning("request %s: the client's answer is malformed: %s", asked.request_id, fault)
-        return questions.refusal(f"The client answered {method} with something else: {fault}.")
+        logger.warning("request %s: the client's answer is malformed: %s", asker, fault)
+        return questions.error_answer(f"The client answered {method} with something else: {fault}.")
 
 
 def _to_tell(revision: Revision, observed: Observed, heard: int) -> Told:

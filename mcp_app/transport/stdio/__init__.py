@@ -6,7 +6,7 @@
     response        the messages of one request; batch: of several that came on one line
     exchange        a request of either era, and the client that its session belongs to
     session         what a legacy client's session keeps and is told, in memory
-    requests        the open requests, their cancellation; calls: those of a legacy client, which may ask it
+    requests        the open requests, their cancellation
     connection      one client: what each line is, and whose
 
 Refuses to know why the process was started, and what else it runs: `management.stdio` does.

@@ -28,7 +28,6 @@ from mcp_app.transport.legacy import methods as legacy_methods
 from mcp_app.transport.legacy import questions
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server
-from mcp_app.transport.stdio import calls
 from mcp_app.transport.stdio.batch import Batch
 from mcp_app.transport.stdio.exchange import LegacyStdioExchange, Peer, StdioExchange
 from mcp_app.transport.stdio.lines import Lines
@@ -45,7 +44,7 @@ NOT_INITIALIZED: Final = "Send initialize first, or declare in params._meta that
 NOTHING_ASKED: Final = "Nothing was asked that this could answer; send requests and notifications."
 
 LEGACY_HANDLERS: Final[Handlers[LegacyStdioExchange]] = MappingProxyType(
-    {**legacy_methods.HANDLERS, "tools/call": calls.serve}
+    {**legacy_methods.HANDLERS, "tools/call": questions.serve_call}
 )
 
 
@@ -149,11 +148,11 @@ class Connection:
 
     def _notified(self, notification: Notification) -> None:
         """What else there is, and what is malformed, is ignored, without a word."""
+        session = self._peer.session
         if notification.method == "notifications/cancelled":
             if (cancelled := read_cancelled(notification, self._limits)) is not None:
                 self._requests.cancel(cancelled)
-        elif notification.method == "notifications/initialized" and self._peer.session is not None:
-            self._peer.session.initialized()
+        elif notification.method == "notifications/initialized" and session is not None and session.initialized():
             self._requests.keep(self._listen(), name="mcp-initialized")
 
     async def _listen(self) -> None:
@@ -175,7 +174,7 @@ class Connection:
 
     async def _take_answer(self, answer: Answer) -> None:
         try:
-            await questions.take(self._server, answer, principal=await self._caller, session_id=None)
+            await questions.take(self._server, answer, principal=self._caller.result(), session_id=None)
         except Exception:
             logger.exception("an answer was not taken")
 

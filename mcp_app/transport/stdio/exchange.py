@@ -3,8 +3,11 @@
 Refuses to know any method.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+from uuid import UUID
 
 from mcp_app.auth.principal import Principal
 from mcp_app.protocol.errors import Rejection
@@ -58,3 +61,16 @@ class LegacyStdioExchange(LegacyExchange):
     async def begin_session(self, handshake: Handshake, revision: Revision) -> Rejection | None:
         self.peer.session = Session(self.server, self.peer.writer, revision, handshake)
         return None
+
+    @contextmanager
+    def asking(self, asker: UUID) -> Iterator[None]:
+        assert self.session is not None, "what comes before initialize is refused"
+        self.session.asking.add(asker)
+        try:
+            yield
+        finally:
+            self.session.asking.discard(asker)
+
+    async def take_back(self, withdrawals: Iterable[Mapping[str, Any]]) -> None:
+        for message in withdrawals:
+            await self.peer.writer.write(message)

@@ -65,7 +65,7 @@ class Session:
         self._registering = asyncio.Lock()
         self._ready = asyncio.Event()
         self._lists: Telling | None = None
-        self._watched: dict[str, Telling | None] = {}
+        self._watched: dict[str, Telling] = {}
         self._beats: Telling | None = None
         self._initialized = asyncio.Event()
 
@@ -79,30 +79,23 @@ class Session:
 
     async def subscribe(self, uri: str) -> bool:
         """Raises django.db.Error."""
-        if uri in self._watched:
-            return True
-        if len(self._watched) >= settings.MAX_RESOURCE_SUBSCRIPTIONS:
-            return False
-        self._watched[uri] = None
-        try:
-            telling = await self._tell(notices.of_resources([uri]))
-        except BaseException:
-            self._watched.pop(uri, None)
-            raise
-        if uri in self._watched:
-            self._watched[uri] = telling
-        else:  # given up meanwhile
-            telling.end()
+        async with self._registering:
+            if uri not in self._watched:
+                if len(self._watched) >= settings.MAX_RESOURCE_SUBSCRIPTIONS:
+                    return False
+                self._watched[uri] = await self._tell(notices.of_resources([uri]))
         return True
 
     async def unsubscribe(self, uri: str) -> None:
-        telling = self._watched.pop(uri, None)
-        if telling is not None:
-            telling.end()
+        async with self._registering:
+            if (telling := self._watched.pop(uri, None)) is not None:
+                telling.end()
 
-    def initialized(self) -> None:
-        """The client is ready to be told."""
+    def initialized(self) -> bool:
+        """The client is ready to be told; whether it says so for the first time."""
+        is_first = not self._initialized.is_set()
         self._initialized.set()
+        return is_first
 
     async def listen(self, principal: Principal) -> None:
         """Miss no change of a list from now on. Raises django.db.Error."""

@@ -1,0 +1,38 @@
+"""What prompts and resources ask of legacy clients."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+
+class ReadQuestion(models.Model):
+    """A question of one prompt or resource that is being served: where the process that waits is left its answer.
+
+    Gone when that has taken it, or waits no more; calls keep theirs in their own rows.
+    """
+
+    read = models.UUIDField(help_text=_("what asks"))
+    number = models.PositiveIntegerField(help_text=_("of its question"))
+    session = models.UUIDField(null=True, help_text=_("whose client is asked; null: the connection's"))
+    issuer = models.CharField(max_length=255, blank=True, default="")
+    subject = models.CharField(max_length=255, blank=True, default="")
+    client_id = models.CharField(max_length=255, blank=True, default="")
+    jsonrpc_id = models.JSONField(help_text=_("of the request that is being served, its JSON type kept"))
+    server = models.UUIDField(help_text=_("boot id of the server process that waits"))
+    answer = models.JSONField(null=True, help_text=_("the JSON-RPC response, as it was sent"))
+    asked_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()
+        indexes: ClassVar = [
+            models.Index(fields=("issuer", "subject", "client_id"), name="mcp_read_question_principal"),
+            models.Index(fields=("session",), name="mcp_read_question_session"),
+        ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=("read", "number"), name="mcp_read_question_number"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.read} {self.number}"

@@ -1,0 +1,10 @@
+"""Who asks: whoever the header names."""
+
+from django.contrib.auth.models import User
+
+from mcp_app.auth.connection import HTTPConnection
+
+
+def named_user(connection: HTTPConnection) -> User | None:
+    name = connection.headers.get("Authorization", "").removeprefix("Bearer ")
+    return User.objects.filter(username=name).first()

@@ -1,0 +1,112 @@
+"""Clients of 2025-11-25 that are asked, with real processes: any takes the answer, and asks again if need be."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mcp.client.client import Client as OfficialClient
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
+
+from tests.acceptance.legacy_wire import Client, Event, asked, events
+from tests.acceptance.stack import Stack, two_servers
+from tests.acceptance.wire import text
+
+TWO = {"action": "accept", "content": {"quantity": 2}}
+YES = {"action": "accept", "content": {"yes": True}}
+
+
+@pytest.fixture
+def client(stack: Stack) -> Iterator[Client]:
+    client = Client.opened(stack, stack.servers[0], elicitation={})
+    yield client
+    # Its calls would go on without it.
+    assert client.delete(stack.servers[0]) in (200, 404)
+
+
+def result_of(stream: Iterator[Event | None]) -> str:
+    """The text of the call's result, the only message that still comes."""
+    [final] = [event.message for event in stream if event and event.message]
+    return str(text(final["result"]))
+
+
+def test_an_answer_is_taken_by_the_other_process(stack: Stack, client: Client, tmp_path: Path) -> None:
+    with two_servers(stack) as (first, other):
+        path = tmp_path / "lines"
+        call = client.call("order", first, path=str(path))
+        stream = events(call)
+        question = asked(stream)
+        assert stack.row(call).status == "input_required"
+        assert client.reply(question, other, {"action": "accept", "content": {"quantity": 10}}) == 202
+        again = asked(stream)
+        assert again.message is not None
+        assert "The last answer did not fit" in again.message["params"]["message"]
+        assert client.reply(again, other, TWO) == 202
+        assert client.reply(asked(stream), first, YES) == 202
+        assert result_of(stream) == "17: 2 small, accept"
+        assert path.read_text().split() == ["run", "reserved", "run", "run"]
+        assert stack.ended(call).status == "completed"
+
+
+def test_a_question_is_asked_again_where_the_client_comes_back(stack: Stack, client: Client, tmp_path: Path) -> None:
+    [server, *others] = stack.start_extra_servers()
+    for other in others:
+        other.stop()
+    call = client.call("order", server, path=str(tmp_path / "lines"))
+    stream = events(call)
+    prime = next(event for event in stream if event)
+    question = asked(stream)
+    server.program.kill()
+    call.close()
+    first = stack.servers[0]
+    resumed = events(client.get(first, prime.id or ""))
+    assert asked(resumed) == question
+    assert client.reply(question, first, TWO) == 202
+    sure = asked(resumed)
+    assert client.reply(sure, first, YES) == 202
+    assert result_of(resumed) == "17: 2 small, accept"
+    assert stack.ended(call).status == "completed"
+
+
+def test_another_sessions_answer_has_no_effect(stack: Stack, client: Client, tmp_path: Path) -> None:
+    other = Client.opened(stack, stack.servers[0], elicitation={})
+    for server in stack.servers:
+        call = client.call("order", server, path=str(tmp_path / f"lines{server.port}"))
+        stream = events(call)
+        question = asked(stream)
+        assert other.reply(question, server, TWO) == 202
+        assert stack.row(call).status == "input_required"
+        assert client.reply(question, server, {"action": "decline"}) == 202
+        assert result_of(stream) == "17: decline"
+    assert other.delete(stack.servers[0]) == 200
+
+
+def test_a_call_that_asks_is_cancelled_at_once(stack: Stack, client: Client, tmp_path: Path) -> None:
+    call = client.call("order", stack.servers[0], path=str(tmp_path / "lines"))
+    stream = events(call)
+    asked(stream)
+    stack.ask("cancel", request_id=stack.row(call).id, reason="closing time")
+    asked(stream, "notifications/cancelled")
+    assert result_of(stream) == "The call was cancelled by an administrator. Reason: closing time"
+    assert stack.ended(call).status == "cancelled"
+
+
+def test_the_official_client_answers_what_it_is_asked(stack: Stack, tmp_path: Path) -> None:
+    questions: list[str] = []
+
+    async def answer(context: object, params: ElicitRequestParams) -> ElicitResult:
+        questions.append(params.message)
+        return ElicitResult(action="accept", content={"quantity": 2} if "How many" in params.message else {"yes": True})
+
+    async def run(port: int) -> None:
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with OfficialClient(url, mode="legacy", elicitation_callback=answer) as client:
+            result = await client.call_tool("order", {"path": str(tmp_path / f"lines{port}")})
+            assert isinstance(result, CallToolResult)
+            [block] = result.content
+            assert isinstance(block, TextContent)
+            assert block.text == "17: 2 small, accept"
+
+    for server in stack.servers:
+        asyncio.run(run(server.port))
+    assert questions == ["How many, and how large?", "2, really?"] * len(stack.servers)

@@ -1,0 +1,125 @@
+"""What a call asks is answered by whoever made the call, by what that client was given for it, and in time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.acceptance.browsing import Browser
+from tests.acceptance.inspector import Row
+from tests.acceptance.stack import CONCURRENCY, Stack, closing
+from tests.acceptance.test_input import asked, post
+from tests.acceptance.waiting import eventually
+from tests.acceptance.wire import META, Connection, message, text
+
+SETTINGS: Final = "tests.acceptance.signing.settings"
+PASSWORD: Final = "a long password"
+KNOWS_PAGES: Final = {META + "clientCapabilities": {"elicitation": {"form": {}, "url": {}}}}
+ACCEPTED: Final = {"page": {"action": "accept"}}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with signing(tmp_path_factory.mktemp("signing"), {}) as site:
+        yield site
+
+
+@contextmanager
+def signing(data: Path, environment: dict[str, str]) -> Iterator[Stack]:
+    """The site with two users."""
+    with closing(Stack(data, environment, workers=1, settings=SETTINGS)) as site:
+        site.serve_from(site.start_embedded(CONCURRENCY))
+        for name in ("ada", "eve"):
+            site.ask("make user", name=name, password=PASSWORD, permissions=[])
+        yield site
+
+
+def sign(site: Stack, user: str, document: str = "will", **more: Any) -> Connection:
+    body = message("tools/call", meta=KNOWS_PAGES, name="sign", arguments={"document": document}, **more)
+    return site.post(body, headers={"Authorization": f"Bearer {user}"})
+
+
+def asks(site: Stack, user: str) -> tuple[str, str, Row]:
+    """A call that asks: its state, the path of the page that its user is to visit, its row."""
+    call = sign(site, user)
+    result = call.result()
+    url = urlsplit(result["inputRequests"]["page"]["params"]["url"])
+    assert url.netloc == "signing.test"
+    return result["requestState"], f"{url.path}?{url.query}", site.row(call)
+
+
+def stored(site: Stack, row: Row) -> Row:
+    """The request as it is now, its age aside."""
+    found = site.inspector.row(id=row.id)
+    assert found is not None
+    return replace(found, running_for=0.0)
+
+
+def refused(call: Connection) -> bool:
+    error = call.answer()["error"]
+    return error["code"] == -32602 and "requestState" in error["message"]
+
+
+def test_a_page_visited_by_somebody_else_is_refused_and_the_request_stays_unanswered(site: Stack) -> None:
+    state, page, row = asks(site, "ada")
+    before = stored(site, row)
+    assert before.status == "input_required"
+    [server] = site.servers
+    eve = Browser.of(server.port, "eve", PASSWORD)
+    for status, shown in (eve.get(page), eve.post(page)):
+        assert status == 403
+        assert "CSRF" not in shown
+        assert "Sign will" not in shown
+    assert Browser(server.port).get(page)[0] == 302
+    assert stored(site, row) == before
+
+    again = sign(site, "ada", requestState=state, inputResponses=ACCEPTED).result()
+    assert again["resultType"] == "input_required"
+    ada = Browser.of(server.port, "ada", PASSWORD)
+    status, shown = ada.get(page)
+    assert (status, shown.splitlines()[0]) == (200, "Sign will.")
+    assert ada.post(page)[0] == 200
+    done = sign(site, "ada", requestState=again["requestState"], inputResponses=ACCEPTED).result()
+    assert text(done) == "will: accept {'by': 'ada'}"
+    assert ada.get(page)[0] == 403
+
+
+def test_a_state_is_refused_in_the_hands_of_somebody_else_and_for_another_call(site: Stack) -> None:
+    state, _, row = asks(site, "ada")
+    before = stored(site, row)
+    assert refused(sign(site, "eve", requestState=state, inputResponses=ACCEPTED))
+    assert refused(sign(site, "ada", "contract", requestState=state, inputResponses=ACCEPTED))
+    assert stored(site, row) == before
+    site.ask("cancel", request_id=row.id, reason="")
+
+
+def test_an_expired_state_is_refused_and_its_call_is_over(tmp_path: Path) -> None:
+    with signing(tmp_path, {"MCP_TEST_MAX_INPUT_SECONDS": "1"}) as site:
+        state, _, row = asks(site, "ada")
+        ended = eventually(lambda: found if (found := stored(site, row)).ended else None, "it expires")
+        assert ended is not None
+        assert (ended.status, ended.cancel_cause) == ("cancelled", "deadline")
+        assert refused(sign(site, "ada", requestState=state, inputResponses=ACCEPTED))
+        assert stored(site, row) == ended
+
+
+@pytest.mark.parametrize("part", [0, 1, 2], ids=["content", "time", "signature"])
+def test_a_forged_state_is_refused_and_the_true_one_still_good(stack: Stack, tmp_path: Path, part: int) -> None:
+    [server, *_] = stack.servers
+    answers = {"order": {"action": "decline"}}
+    first = post(stack, server, tmp_path / "lines")
+    state = asked(first, "order")
+    before = stored(stack, stack.row(first))
+    parts = state.split(":")
+    middle = len(parts[part]) // 2
+    letter = parts[part][middle]
+    parts[part] = parts[part][:middle] + ("A" if letter != "A" else "B") + parts[part][middle + 1 :]
+    for forged in (":".join(parts), state[:-1], f"{state}A", ""):
+        assert refused(post(stack, server, tmp_path / "lines", requestState=forged, inputResponses=answers))
+    assert stored(stack, before) == before
+    last = post(stack, stack.servers[-1], tmp_path / "lines", requestState=state, inputResponses=answers)
+    assert text(last.result()) == "17: decline"
