@@ -6,7 +6,7 @@ from typing import Any
 import mcp_types
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from lines import Report, connection, serve
+from lines import Action, Report, connection, serve
 from python import MODE, answer, answer_to, cancelled, on_message, text_of
 
 
@@ -60,7 +60,7 @@ async def subscribe(report: Report, uri: str) -> None:
     await cancelled()
 
 
-ACTIONS = {
+ACTIONS: dict[str, Action] = {
     "list": list_all,
     "call": call,
     "read": read,

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import mcp_types
-from lines import Report, connection, serve, tell
+from lines import Action, Report, connection, serve, tell
 from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.subscriptions import ResourceUpdated
@@ -70,7 +70,7 @@ async def subscribe(report: Report, uri: str) -> None:
         await cancelled()
 
 
-ACTIONS = {
+ACTIONS: dict[str, Action] = {
     "list": list_all,
     "call": call,
     "read": read,
