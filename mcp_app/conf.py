@@ -92,7 +92,8 @@ class Defaults:
     """How long a question to a client waits for its answer: then a call is cancelled, cause deadline, and a prompt or a
     resource is to be asked for anew."""
     MAX_REQUEST_STATE_BYTES: int = 256 * KIB
-    """What a prompt or a resource that asks may have its client carry: questions, answers, what was done once."""
+    """What a prompt or a resource that asks may have its client carry, or for an older client its server process keep:
+    questions, answers, what was done once."""
     TASK_AFTER: float = 5.0
     """How long a client waits for a tool that becomes a task when slow, unless the tool says otherwise."""
     TASK_TTL: float | None = 86_400.0

@@ -1,12 +1,22 @@
 """What tests of every room use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import TransactionTestCase
 
 from tests.execution.site import Site
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cheap_flush() -> Iterator[None]:
+    from tests.flushing import flush  # models, which want Django set up
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", flush)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,30 @@
 """Pages of the site that a request sends its user to: whose they are, and what was done there.
 
-An address names a request and a question and proves nothing: the visitor must be logged in as the user who called.
-Refuses requests without a user, and those that do not ask for the page any more.
+An address names a request and a question and proves nothing: the visitor must be logged in as the user who called. What
+was done is the answer as well where the client answers once for all, in older revisions. Refuses requests without a
+user, and those that do not ask for the page any more.
 Source: 2026-07-28 client/elicitation "Safe URL Handling", "Phishing".
 """
 
+import logging
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
+from urllib.parse import quote_plus
 from uuid import UUID
 
 from django.core import signing
 
-from mcp_app.lifecycle import events
+from mcp_app import databases
+from mcp_app.lifecycle import events, input_rounds, publishing
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.transitions import move
 from mcp_app.models import Request
+from mcp_app.protocol.revisions import LEGACY
 from mcp_app.states import EventKind, Status
+
+logger = logging.getLogger(__name__)
 
 _signer = signing.Signer(salt="mcp_app.visits")
 
@@ -44,4 +53,27 @@ def finish(request_id: UUID, key: str, value: Any) -> bool:
     if row is None or key not in row.questions:
         return False
     visited = {**row.visited, key: events.storable(value)}
-    return move(row, Status.INPUT_REQUIRED, [Event(EventKind.INPUT, {"visited": {key: value}})], visited=visited)
+    if not move(row, Status.INPUT_REQUIRED, [Event(EventKind.INPUT, {"visited": {key: value}})], visited=visited):
+        return False
+    if row.protocol_version in LEGACY:
+        _answer(row, key)
+    return True
+
+
+def sends_to_page(request_id: UUID, key: str, question: Mapping[str, Any]) -> bool:
+    """Whether a request's question, an InputRequest, sends its user to a page of this site."""
+    return str(question["params"].get("url", "")).endswith(quote_plus(address(request_id, key)))
+
+
+def _answer(row: Request, key: str) -> None:
+    left = {other: question for other, question in row.questions.items() if other != key}
+    answered = input_rounds.take(row, {key: {"action": "accept"}}, left, {})
+    if answered is not None and answered.status == Status.QUEUED:
+        databases.on_commit(partial(_publish, answered))
+
+
+def _publish(row: Request) -> None:
+    try:
+        publishing.send(row.pk, row.queue)
+    except Exception as error:
+        logger.error("the answered request %s waits for the broker: %s", row.pk, error)

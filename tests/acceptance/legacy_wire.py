@@ -66,13 +66,15 @@ def asked(stream: Iterator[Event | None], method: str = "elicitation/create") ->
 class Client:
     """A client of the site; each message goes to the server that the test names."""
 
-    def __init__(self, stack: Stack, session: str = "") -> None:
+    def __init__(self, stack: Stack, user: str = "") -> None:
         self._stack = stack
-        self.session = session
+        self._user = user
+        self.session = ""
 
     @classmethod
-    def opened(cls, stack: Stack, server: Server | None = None, **capabilities: Any) -> "Client":
-        client = cls(stack)
+    def opened(cls, stack: Stack, server: Server | None = None, *, user: str = "", **capabilities: Any) -> "Client":
+        """A client of this user, where the site knows users, that has begun a session."""
+        client = cls(stack, user)
         info = {"name": "acceptance", "version": "1"}
         answer = client.request(
             "initialize", server, protocolVersion=VERSION, capabilities=capabilities, clientInfo=info
@@ -127,6 +129,7 @@ class Client:
         return connection
 
     def _fields(self, fields: dict[str, str]) -> dict[str, str]:
-        version = VERSION if self.session else ""
-        named = {"MCP-Protocol-Version": version, "Mcp-Session-Id": self.session, **fields}
+        version, user = VERSION if self.session else "", f"Bearer {self._user}" if self._user else ""
+        own = {"MCP-Protocol-Version": version, "Mcp-Session-Id": self.session, "Authorization": user}
+        named = {**own, **fields}
         return {name: value for name, value in named.items() if value}

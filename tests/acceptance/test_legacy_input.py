@@ -81,6 +81,15 @@ def test_another_sessions_answer_has_no_effect(stack: Stack, client: Client, tmp
     assert other.delete(stack.servers[0]) == 200
 
 
+def test_a_prompt_that_asks_is_answered_at_the_other_process(stack: Stack, client: Client) -> None:
+    with two_servers(stack) as (first, other):
+        stream = events(client.request("prompts/get", first, name="test_input_required_result_prompt"))
+        question = asked(stream)
+        assert client.reply(question, other, {"action": "accept", "content": {"context": "the moon"}}) == 202
+        [final] = [event.message for event in stream if event and event.message]
+        assert "the moon" in final["result"]["messages"][0]["content"]["text"]
+
+
 def test_a_call_that_asks_is_cancelled_at_once(stack: Stack, client: Client, tmp_path: Path) -> None:
     call = client.call("order", stack.servers[0], path=str(tmp_path / "lines"))
     stream = events(call)

@@ -44,7 +44,7 @@ def until(client: LegacyStdioClient, request_id: str) -> list[dict[str, Any]]:
     return told
 
 
-@pytest.mark.parametrize("version", LEGACY_REVISIONS)
+@pytest.mark.parametrize("version", LEGACY_REVISIONS[:-1])  # the official client has the newest
 def test_each_revision_lists_calls_and_hears_of_changes(site: Stack, version: str) -> None:
     client = LegacyStdioClient(noisily(site), site.data / "stdio.log")
     client.begin_speaking(version)

@@ -11,6 +11,9 @@ import pytest
 
 from tests.acceptance.browsing import Browser
 from tests.acceptance.inspector import Row
+from tests.acceptance.legacy_wire import Client as LegacyClient
+from tests.acceptance.legacy_wire import asked as asked_of
+from tests.acceptance.legacy_wire import events
 from tests.acceptance.stack import CONCURRENCY, Stack, closing
 from tests.acceptance.test_input import asked, post
 from tests.acceptance.waiting import eventually
@@ -86,6 +89,30 @@ def test_a_page_visited_by_somebody_else_is_refused_and_the_request_stays_unansw
     done = sign(site, "ada", requestState=again["requestState"], inputResponses=ACCEPTED).result()
     assert text(done) == "will: accept {'by': 'ada'}"
     assert ada.get(page)[0] == 403
+
+
+def test_what_its_user_does_on_the_page_answers_an_older_client(site: Stack) -> None:
+    [server] = site.servers
+    client = LegacyClient.opened(site, server, user="ada", elicitation={"form": {}, "url": {}})
+    call = client.call("sign", server, document="will")
+    stream = events(call)
+    question = asked_of(stream)
+    assert question.message is not None
+    url = urlsplit(question.message["params"]["url"])
+    assert client.reply(question, server, ACCEPTED["page"]) == 202
+    assert site.row(call).status == "input_required"
+    eve = Browser.of(server.port, "eve", PASSWORD)
+    assert eve.post(f"{url.path}?{url.query}")[0] == 403
+    assert site.row(call).status == "input_required"
+    ada = Browser.of(server.port, "ada", PASSWORD)
+    assert ada.get(f"{url.path}?{url.query}")[0] == 200
+    assert ada.post(f"{url.path}?{url.query}")[0] == 200
+    completed = asked_of(stream, "notifications/elicitation/complete").message
+    assert completed is not None
+    assert completed["params"] == {"elicitationId": question.message["params"]["elicitationId"]}
+    [final] = [event.message for event in stream if event and event.message]
+    assert text(final["result"]) == "will: accept {'by': 'ada'}"
+    assert client.delete(server) == 200
 
 
 def test_a_state_is_refused_in_the_hands_of_somebody_else_and_for_another_call(site: Stack) -> None:

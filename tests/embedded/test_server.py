@@ -87,7 +87,18 @@ def start() -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture
 def served(start: Callable[..., Served]) -> Served:
+    """A server of one's own."""
     return start().ready()
+
+
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[Served]:
+    """For tests that ask it for no line of its output and leave it as it was."""
+    served = Served()
+    try:
+        yield served.ready()
+    finally:
+        served.close()
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -121,8 +132,8 @@ def post(served: Served, headers: bytes) -> socket.socket:
     return connection
 
 
-def test_a_body_that_says_it_is_too_large_is_refused_before_it_arrives(served: Served) -> None:
-    with post(served, b"Content-Length: %d" % (LIMIT + 1)) as connection:
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_arrives(one_server: Served) -> None:
+    with post(one_server, b"Content-Length: %d" % (LIMIT + 1)) as connection:
         assert_refused(read_all(connection))
 
 
@@ -134,8 +145,8 @@ def test_an_application_sees_what_a_slow_reader_has_not_taken(served: Served) ->
         assert 0 < int(unsent) < 64_000_000
 
 
-def test_a_client_that_waits_for_permission_is_refused_and_not_told_to_continue(served: Served) -> None:
-    with post(served, b"Content-Length: %d\r\nExpect: 100-continue" % (LIMIT + 1)) as connection:
+def test_a_client_that_waits_for_permission_is_refused_and_not_told_to_continue(one_server: Served) -> None:
+    with post(one_server, b"Content-Length: %d\r\nExpect: 100-continue" % (LIMIT + 1)) as connection:
         assert_refused(read_all(connection))
 
 
@@ -148,24 +159,24 @@ def test_a_large_body_is_dropped_as_it_arrives_and_its_sender_reads_the_refusal(
     assert served.memory() - before < 10_000
 
 
-def test_a_chunked_body_is_refused_where_it_passes_the_limit(served: Served) -> None:
+def test_a_chunked_body_is_refused_where_it_passes_the_limit(one_server: Served) -> None:
     chunk = b"%x\r\n%b\r\n" % (LIMIT // 2, bytes(LIMIT // 2))
-    with post(served, b"Transfer-Encoding: chunked") as connection:
+    with post(one_server, b"Transfer-Encoding: chunked") as connection:
         connection.sendall(chunk * 3)
         assert_refused(read_all(connection))
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_of_exactly_the_limit_is_served(chunked: bool, served: Served) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=15)
+def test_a_body_of_exactly_the_limit_is_served(chunked: bool, one_server: Served) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", one_server.port, timeout=15)
     body = bytes(LIMIT)
     client.request("POST", "/", body=iter([body]) if chunked else body, encode_chunked=chunked)
     assert client.getresponse().read() == str(LIMIT).encode()
     client.close()
 
 
-def test_a_connection_is_kept_for_the_next_request(served: Served) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=15)
+def test_a_connection_is_kept_for_the_next_request(one_server: Served) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", one_server.port, timeout=15)
     sockets = set()
     for _ in range(3):
         client.request("POST", "/", body=b"abc")
@@ -176,8 +187,8 @@ def test_a_connection_is_kept_for_the_next_request(served: Served) -> None:
     assert len(sockets) == 1
 
 
-def test_no_header_sets_the_root_path_and_the_client_is_the_peer(served: Served) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=15)
+def test_no_header_sets_the_root_path_and_the_client_is_the_peer(one_server: Served) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", one_server.port, timeout=15)
     client.request("GET", "/scope", headers={"Daphne-Root-Path": "/evil", "X-Forwarded-For": "9.9.9.9"})
     scope = json.loads(client.getresponse().read())
     assert scope["root_path"] == ""
@@ -194,9 +205,9 @@ def get(served: Served, path: bytes) -> socket.socket:
     return connection
 
 
-def test_an_exception_in_mid_response_ends_that_connection_and_leaves_the_checker_alive(served: Served) -> None:
+def test_an_exception_in_mid_response_ends_that_connection_and_leaves_the_checker_alive(one_server: Served) -> None:
     for _ in range(2):
-        with get(served, b"/raise") as connection:
+        with get(one_server, b"/raise") as connection:
             read_until(connection, b"begun")
             with pytest.raises(ConnectionResetError):
                 read_all(connection)
@@ -209,8 +220,8 @@ def test_an_application_hears_of_its_clients_end(served: Served) -> None:
     assert served.line() == "disconnected"
 
 
-def test_no_socket_is_inherited_by_a_child_process(served: Served) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=15)
+def test_no_socket_is_inherited_by_a_child_process(one_server: Served) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", one_server.port, timeout=15)
     client.request("GET", "/inherited")
     assert b"socket" not in client.getresponse().read()
     client.close()

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from celery import Celery
 
 from mcp_app.embedded.folder import Folder
@@ -12,6 +13,8 @@ from tests.embedded.conftest import Worker, wait_until
 
 StartWorker = Callable[..., Worker]
 CONTROL_QUEUE = "w1@test.celery.pidbox"
+
+pytestmark = pytest.mark.acceptance
 
 
 def lines(path: Path) -> list[str]:

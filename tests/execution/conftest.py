@@ -18,15 +18,29 @@ def _skip(error: ServicesMissingError) -> None:
     pytest.skip(why)
 
 
-@pytest.fixture(scope="module", params=["embedded", pytest.param("engines", marks=pytest.mark.engines)])
-def one_slot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """For tests that leave the worker as it was."""
+@pytest.fixture(scope="session")
+def embedded_slot(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Site]:
+    data = Path(copytree(migrated, tmp_path_factory.mktemp("site") / "data"))
+    with Site.opened(data, {}) as site:
+        site.start_worker(concurrency=1)
+        yield site
+
+
+@pytest.fixture(scope="session")
+def engines_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
-        with engines_of(request.param) as engines, Site.opened(tmp_path_factory.mktemp("site"), engines) as site:
+        with engines_of("engines") as engines, Site.opened(tmp_path_factory.mktemp("site"), engines) as site:
             site.start_worker(concurrency=1)
             yield site
     except ServicesMissingError as error:
         _skip(error)
+
+
+@pytest.fixture(params=["embedded", pytest.param("engines", marks=pytest.mark.engines)])
+def one_slot(request: pytest.FixtureRequest) -> Site:
+    """For tests that leave the worker as it was: each engine's has the same one for all of them."""
+    site: Site = request.getfixturevalue(f"{request.param}_slot")
+    return site
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 import logging
 import textwrap
-from collections.abc import Iterator
-from pathlib import Path
-from shutil import copytree
 
 import pytest
 
@@ -13,12 +10,10 @@ from tests.execution import driver
 from tests.execution.site import Site, stop
 
 
-@pytest.fixture(scope="module")
-def one_slot(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@pytest.fixture
+def one_slot(embedded_slot: Site) -> Site:
     """Whatever the engines, a record takes the same way."""
-    with Site.opened(Path(copytree(migrated, tmp_path_factory.mktemp("site") / "data")), {}) as site:
-        site.start_worker(concurrency=1)
-        yield site
+    return embedded_slot
 
 
 def lines(site: Site, code: str, tool: str = "python") -> list[tuple[str, str, str]]:

@@ -238,6 +238,18 @@ def test_a_caller_has_so_many_questions_open_and_no_more(configure: Callable[...
     run(scenario())
 
 
+def test_what_is_too_much_to_keep_is_an_error(configure: Callable[..., None]) -> None:
+    configure(MAX_REQUEST_STATE_BYTES=100)
+
+    async def scenario() -> None:
+        client = await opened()
+        refused = await begun(client)
+        assert b"-32603" in await refused.body()
+        assert await in_thread(nothing_is_left)
+
+    run(scenario())
+
+
 def test_a_client_that_cannot_be_asked_is_told_so() -> None:
     async def scenario() -> None:
         bare = await Client.opened()

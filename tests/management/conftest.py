@@ -159,20 +159,10 @@ class Served:
         self.process.wait(WAIT_SECONDS)
 
 
-@pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with the tables of both sites, to be copied."""
-    data = tmp_path_factory.mktemp("prepared") / "data"
-    for alias in ("default", "mcp"):
-        done = manage(data, "migrate", "--database", alias, "--verbosity=0", "--settings", SETTINGS)
-        assert done.returncode == 0, done.stderr
-    return data
-
-
 @pytest.fixture
-def data(tmp_path: Path, prepared: Path) -> Path:
+def data(tmp_path: Path, migrated: Path) -> Path:
     """A data folder of one's own, with tables."""
-    return Path(shutil.copytree(prepared, tmp_path / "data"))
+    return Path(shutil.copytree(migrated, tmp_path / "data"))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from shutil import copytree
 
 import pytest
 
+from mcpsite.tools.projects import locate
 from tests.execution.site import Site
 from tests.site.calls import ExampleSite
 from tests.site.folders import take_lease
@@ -14,12 +15,13 @@ from tests.site.folders import take_lease
 _numbers = count()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[ExampleSite]:
     """One slot: each call runs where the one before ran."""
     data = copytree(migrated, tmp_path_factory.mktemp("example") / "data")
     with Site.opened(data, {}, "mcpsite.settings") as site:
         site.start_worker(concurrency=1)
+        site.ask(locate, "sample")  # there before any project of a test's own
         yield ExampleSite(site)
 
 
@@ -38,7 +40,7 @@ def project(example: ExampleSite) -> Callable[[Mapping[str, str]], Path]:
     return make
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def leases(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Skips where the kernel does not hold up who opens a file."""
     path = tmp_path_factory.mktemp("leases") / "file"

@@ -90,7 +90,7 @@ def test_what_the_code_printed_is_kept_and_what_it_started_dies_with_it(example:
     """
     request_id = example.site.submit("evaluate_python", {"code": dedent(code)}, cancel_policy=CancelPolicy.INTERRUPT)
     eventually(ready.exists, "the loop's begin")
-    [child] = processes.find(request_id)
+    [child] = eventually(lambda: processes.find(request_id), "its environment, which it has a moment after its number")
 
     ended = example.stop(request_id)
     assert ended["status"] == "cancelled"

@@ -58,6 +58,7 @@ def test_cancelled_tests_die_and_what_they_printed_is_kept(example, project, tmp
     before = contents(folder)
     request_id = example.begin("run_tests", project=folder.name)
     eventually(ready.exists, "the project's test")
+    eventually(lambda: any("test_first PASSED" in said["message"] for said in example.progress(request_id)), "its line")
     ended = example.stop(request_id)
     assert ended["status"] == "cancelled"
     found = json.loads(ended["partial_result"]["content"][0]["text"])

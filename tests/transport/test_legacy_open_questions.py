@@ -4,11 +4,12 @@ Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utiliti
 """
 
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.utils import timezone
 
-from mcp_app.catalogue.questions import Link
+from mcp_app.catalogue.questions import Link, Page
 from mcp_app.lifecycle import cancellation, input_rounds, supervision, visits
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import Request
@@ -110,23 +111,49 @@ def test_a_question_that_nobody_answers_ends_at_its_deadline(worker: Worker) -> 
     run(scenario())
 
 
-def test_a_page_has_an_id_and_its_completion_is_told_on_the_calls_stream(worker: Worker) -> None:
+def test_a_page_of_this_site_is_answered_by_what_is_done_there(worker: Worker) -> None:
     async def scenario() -> None:
         client = await opened()
-        stream = await client.post(call())
+        stream = await client.post(call(token="t"))
         request_id = await worker.claim()
-        page = {"page": Link("Sign there.", "https://example.com/sign").request()}
+        url = f"https://example.com/sign/?{urlencode({'visit': visits.address(request_id, 'page')})}"
+        page = {"page": Page("Sign there.", url, []).request()}
         await in_thread(input_rounds.ask, request_id, page, worker=worker.identity.boot_id)
         await stream.head()
         event = await asked(stream)
         params = event.message["params"]
-        assert (params["mode"], params["url"]) == ("url", "https://example.com/sign")
+        assert (params["mode"], params["url"]) == ("url", url)
+        await client.reply(event.message["id"], {"action": "accept"})
+        assert await status_of(request_id) == Status.INPUT_REQUIRED
         assert await in_thread(visits.finish, request_id, "page", {"signed": True})
         told = await asked(stream, "notifications/elicitation/complete")
         assert told.message["params"] == {"elicitationId": params["elicitationId"]}
-        await client.reply(event.message["id"], {"action": "accept"})
-        await worker.claim()
+        assert await worker.claim() == request_id
+        answered = await row(request_id)
+        assert (answered.answers, answered.visited) == ({"page": {"action": "accept"}}, {"page": {"signed": True}})
+        await client.reply(event.message["id"], {"action": "decline"})
+        await worker.report(request_id, 1)
         await worker.finish(request_id)
-        assert [each.message["id"] for each in await stream.events()] == [1]
+        events = await stream.events()
+        assert [each.message.get("method") for each in events] == ["notifications/progress", None]
+        again = await (await client.get(event.id)).events()
+        assert again == [told, *events]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+def test_another_address_is_answered_by_its_user(worker: Worker, action: str) -> None:
+    async def scenario() -> None:
+        client = await opened()
+        stream = await client.post(call())
+        request_id = await worker.claim()
+        link = {"link": Link("Read this.", "https://example.com/terms").request()}
+        await in_thread(input_rounds.ask, request_id, link, worker=worker.identity.boot_id)
+        await stream.head()
+        await client.reply((await asked(stream)).message["id"], {"action": action})
+        assert await worker.claim() == request_id
+        assert (await row(request_id)).answers == {"link": {"action": action}}
+        await worker.finish(request_id)
 
     run(scenario())

@@ -99,11 +99,11 @@ class SessionCall(AskingCall):
             self._ended = True
             await self._exchange.end_without_response()
             return True
-        for seq, event in zip(observed.seqs, observed.events, strict=True):
-            for message in told.messages([event]):
-                await self._send(message, EventId(observed.request_id, seq))
-        if observed.questions is not None:
-            return await self._ask(observed, observed.questions)
+        numbered = zip(observed.seqs, observed.events, strict=True)
+        messages = [(seq, message) for seq, event in numbered for message in told.messages([event])]
+        messages += await self._asked(observed)
+        for seq, message in sorted(messages, key=lambda each: each[0]):
+            await self._send(message, EventId(observed.request_id, seq))
         if observed.result is None:
             return False
         await self._answer(observed)
@@ -164,6 +164,7 @@ class ResumedCall(SessionCall):
         self._follower = uuid.uuid4()
         self._first = EventId(request_id, seen)
         self._heard = seen
+        self._is_asked = True
         try:
             await server.upkeep.vouch()
             self._storing = server.rows.start(followers.take_over, request_id, self._follower, server.identity.boot_id)

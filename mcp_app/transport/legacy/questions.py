@@ -13,7 +13,7 @@ from uuid import UUID
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import questions
 from mcp_app.catalogue.errors import MalformedAnswer, UnfitAnswer
-from mcp_app.lifecycle import read_questions, session_inputs
+from mcp_app.lifecycle import read_questions, session_inputs, visits
 from mcp_app.lifecycle.observation import Observed
 from mcp_app.lifecycle.session_inputs import Asked
 from mcp_app.models import Request
@@ -25,6 +25,7 @@ from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Status
 from mcp_app.transport import call_stream
 from mcp_app.transport.answered import publish_answered
+from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
 from mcp_app.transport.legacy.exchange import LegacyExchange
 from mcp_app.transport.server import Server
@@ -42,18 +43,33 @@ class AskingCall(CallStream):
         super().__init__(exchange)
         self._exchange: LegacyExchange = exchange
         self._heard = 0
-        """Up to which event its client has been told what it is asked."""
+        """Up to which event its client has been told what it is asked, and done with."""
+        self._is_asked = False
+        """Whether it was asked something when the call was last looked at."""
+
+    async def _tell(self, observed: Observed, told: CallNotifications) -> bool:
+        if observed.questions is None:
+            for seq, message in await self._asked(observed):
+                await self._send(message, EventId(observed.request_id, seq))
+        return await super()._tell(observed, told)
 
     async def _wait_for(self, request: Request) -> None:
         with self._exchange.asking(request.pk):
             await super()._wait_for(request)
 
     async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> bool:
-        told = await self._exchange.server.rows.run(_to_tell, self._exchange.revision, observed, self._heard)
-        self._heard = observed.event_seq
-        for seq, message in told:
+        for seq, message in await self._asked(observed):
             await self._send(message, EventId(observed.request_id, seq))
         return False
+
+    async def _asked(self, observed: Observed) -> Told:
+        """What its client is asked now, and the pages that it need not wait for any more."""
+        if not self._is_asked and observed.questions is None:
+            return []
+        told = await self._exchange.server.rows.run(_to_tell, self._exchange.revision, observed, self._heard)
+        self._heard = observed.event_seq
+        self._is_asked = observed.questions is not None
+        return told
 
     async def _send(self, message: dict[str, Any], event_id: EventId) -> None:
         """One message; its event's id is for streams that can be resumed."""
@@ -108,7 +124,11 @@ def _take(answer: Answer, principal: Principal, session_id: UUID | None) -> Requ
         read_questions.answer(asker, number, answer.message, session=session_id, principal=principal)
         return None
     try:
-        return session_inputs.answer(asked, read_response(asker, asked.question, answer.message))
+        value = read_response(asker, asked.question, answer.message)
+        # The user has agreed to open the page; what is done there is the answer.
+        if value.get("action") == "accept" and visits.sends_to_page(asker, asked.key, asked.question):
+            return None
+        return session_inputs.answer(asked, value)
     except UnfitAnswer as problem:
         session_inputs.ask_again(asked, questions.again(asked.question, str(problem)))
         return None
@@ -136,9 +156,10 @@ def read_response(asker: UUID, question: Mapping[str, Any], message: Mapping[str
 def _to_tell(revision: Revision, observed: Observed, heard: int) -> Told:
     """What is asked that the client has not been told, and which of its pages are done with."""
     request_id, until = observed.request_id, observed.event_seq
+    asked_now = session_inputs.outstanding(request_id, after=heard, until=until) if observed.questions else []
     told = [
         (asked.seq, legacy_questions.as_request(revision, _name(asked), asked.question, asked.elicitation_id))
-        for asked in session_inputs.outstanding(request_id, after=heard, until=until)
+        for asked in asked_now
     ]
     told += [
         (seq, legacy_questions.completed(session_inputs.elicitation_id(request_id, key)))
