@@ -131,6 +131,24 @@ def test_it_answers_what_it_is_asked(client: Driver, tmp_path: Path) -> None:
     ]
 
 
+def test_it_answers_a_form_with_every_kind_of_choice(client: Driver) -> None:
+    chosen = {
+        "untitledSingle": "option1",
+        "titledSingle": "value1",
+        "legacyEnum": "opt1",
+        "untitledMulti": ["option1", "option2"],
+        "titledMulti": ["value1", "value3"],
+    }
+    client.ask("answer", answers=[{"action": "accept", "content": chosen}])
+    text = client.call("test_elicitation_sep1330_enums")["text"]
+    assert json.loads(text[text.index("{") :]) == chosen
+
+
+def test_it_answers_what_a_prompt_asks(client: Driver) -> None:
+    client.ask("answer", answers=[{"action": "accept", "content": {"context": "the sea"}}])
+    assert "the sea" in client.ask("prompt", name="test_input_required_result_prompt", arguments={})
+
+
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_it_refuses_to_answer(client: Driver, action: str, tmp_path: Path) -> None:
     client.ask("answer", answers=[{"action": action}])
