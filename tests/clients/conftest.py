@@ -9,10 +9,10 @@ import pytest
 from tests.acceptance import programs as processes
 from tests.acceptance import stack as stacks
 from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
+from tests.acceptance.front import front
 from tests.acceptance.services import ServicesMissingError, own_services
 from tests.acceptance.stack import Stack
 from tests.acceptance.waiting import eventually
-from tests.clients.balancer import balanced
 from tests.clients.driver import Driver
 from tests.clients.programs import WAYS, ClientMissingError, Way
 
@@ -65,8 +65,12 @@ def _running_stack(request: pytest.FixtureRequest, way: Way) -> Stack:
 
 @pytest.fixture(scope="session")
 def port(running_stack: Stack) -> Iterator[int]:
-    """Where the site's servers are: behind a balancer."""
-    with balanced([server.port for server in running_stack.servers]) as port:
+    """Where the site is: its one server, or a front of several without stickiness."""
+    ports = [server.port for server in running_stack.servers]
+    if len(ports) == 1:
+        yield ports[0]
+        return
+    with front(*ports) as port:
         yield port
 
 

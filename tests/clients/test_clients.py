@@ -1,7 +1,7 @@
 """Other people's clients, in processes of their own: each lists, calls, cancels, subscribes, answers.
 
 `mcp` 2.3, FastMCP's client 4.2, `@modelcontextprotocol/client` 2.4 and `@modelcontextprotocol/sdk` 1.32, in each era:
-over HTTP on the embedded parts; over HTTP on PostgreSQL and Redis, with a balancer before Daphne and uvicorn; over
+over HTTP on the embedded parts; over HTTP on PostgreSQL and Redis, where Daphne and uvicorn take requests in turn; over
 stdio. Not among them, as the clients have no such thing: the modern era of `@modelcontextprotocol/sdk`, and
 `subscriptions/listen` of FastMCP's.
 """
