@@ -109,7 +109,8 @@ class Way:
         if self.transport == "http":
             return {"url": f"http://127.0.0.1:{port}/mcp"}
         command, *arguments = (*COMMAND, CONCURRENCY)
-        return {"server": {"command": command, "args": arguments, "env": dict(environment), "cwd": str(ROOT)}}
+        noisily = {**environment, "MCP_TEST_NOISE": "1"}  # its site prints while it is loaded
+        return {"server": {"command": command, "args": arguments, "env": noisily, "cwd": str(ROOT)}}
 
 
 def _ways() -> list[Way]:
