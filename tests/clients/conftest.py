@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -40,7 +41,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         _missing(f"no PostgreSQL and Redis: {error}")
 
 
-def _missing(what: str) -> None:
+def _missing(what: str) -> NoReturn:
     why = f"NO CLIENT, it was not tested here: {what}"
     if os.environ.get("MCP_REQUIRE_CLIENTS") == "1":
         pytest.fail(why)
@@ -93,8 +94,10 @@ class Kept:
 
     def forget(self) -> None:
         """End what is left of the client; the next test gets another."""
-        self._driver = None
+        driver, self._driver = self._driver, None
         processes.end_all(self.processes())
+        if driver is not None:
+            driver.reap()
 
     def leave(self) -> None:
         """Have it leave; fails when it does not end well or any process is left."""

@@ -81,6 +81,10 @@ class Driver:
         """The end of what it, and a server that it started, said on standard error."""
         return self._process.errors()
 
+    def reap(self) -> None:
+        """Wait for the end of the process, which somebody else may have ended."""
+        self._process.wait()
+
     def leave(self) -> int:
         """Have the client leave as clients do, whatever it is doing; the driver's exit status."""
         self._process.close()

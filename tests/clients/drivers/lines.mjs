@@ -1,9 +1,10 @@
 // The driver's side of a conversation with a test: one line of JSON each way, on standard input and output.
 //
-// Its one argument is the connection to open (../driver.py, `Connection`). It says {"opened": …} once its client is
-// connected. From then on a line {"id", "do", "with"} is answered with {"id", "value"} or {"id", "error"}, in whatever
-// order they end; {"do": "cancel", "with": {"of", "reason"}} aborts another line. What happens meanwhile is told as it
-// comes: {"of": id, …} where a line caused it. The end of input ends the client.
+// Its one argument is what to connect to: {"era", "url"}, or {"era", "server": {"command", "args", "env", "cwd"}}. It
+// says {"opened": …} once its client is connected. From then on a line {"id", "do", "with"} is answered with
+// {"id", "value"} or {"id", "error"}, in whatever order they end; {"do": "cancel", "with": {"of", "reason"}} aborts
+// another line. What happens meanwhile is told as it comes: {"of": id, …} where a line caused it. The end of input ends
+// the client.
 
 import { createInterface } from 'node:readline';
 
