@@ -123,4 +123,6 @@ def client(kept: Kept, running_stack: Stack) -> Iterator[Driver]:
     yield driver
     if not driver.is_idle:
         kept.forget()
+        for request in running_stack.ask("open requests"):  # an older client may come back to them
+            running_stack.ask("cancel", request_id=request.split()[-1], reason="its test failed")
     running_stack.settle()
