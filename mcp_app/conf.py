@@ -62,6 +62,9 @@ class Defaults:
     come back for the result. False: as those revisions have it, the call goes on to its end or its time limit."""
     RETRY_MS: int = 1_000
     """When a client whose stream was cut is to come back for the rest."""
+    CUT_AFTER: float | None = None
+    """How long a session's call holds one connection before its client is to come back for the rest, from 2025-11-25
+    on: for fronts that end what lasts. None: to the end of the call."""
 
     READ_TIME_LIMIT: float = 30.0
     """How long a resource, a prompt or a completion may take; they run in the server process."""
@@ -97,7 +100,8 @@ class Defaults:
     TASK_AFTER: float = 5.0
     """How long a client waits for a tool that becomes a task when slow, unless the tool says otherwise."""
     TASK_TTL: float | None = 86_400.0
-    """How long a task can be asked for after it was made; None: always. Its row stays."""
+    """How long a task can be asked for after it was made; None: always. Work that goes on by then is cancelled, cause
+    deadline; the row stays."""
     TASK_POLL_INTERVAL: float = 1.0
     """How often a client is told to ask for a task."""
     MAX_OPEN_TASKS_PER_PRINCIPAL: int = 100
