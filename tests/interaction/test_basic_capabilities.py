@@ -1,7 +1,5 @@
 """2026-07-28 basic/index "_meta": what a request's client has not declared, found out while the request is served."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from mcp_app.models import Request
@@ -13,12 +11,6 @@ from tests.transport.worker import Worker, in_thread
 
 DATA = {"requiredCapabilities": {"elicitation": {"form": {}}}}
 LACKING = {"code": -32021, "message": "This call needs a client that declares it.", "data": DATA}
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """ext-tasks specification/draft/tasks "Task Update Requests": keys, and tasks that have ended."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from tests.transport.worker import Worker, in_thread, row
 KNOWS = {META + "clientCapabilities": {**CAPABILITY, "elicitation": {}}}
 THREE = {"action": "accept", "content": {"n": 3}}
 FOUR = {"action": "accept", "content": {"n": 4}}
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 @pytest.fixture(autouse=True)

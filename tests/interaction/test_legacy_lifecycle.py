@@ -4,7 +4,6 @@ Sessions themselves are tested in `tests/transport/test_legacy_sessions.py`.
 """
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -38,12 +37,6 @@ METHODS_OF_OTHER_REVISIONS = (
     *("server/discover", "subscriptions/listen"),
     *("tasks/get", "tasks/update", "tasks/cancel", "tasks/list", "tasks/result"),
 )
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ Calls, resuming, the GET stream and batches have tests of their own, `tests/tran
 """
 
 import json
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -24,12 +23,6 @@ from tests.transport.worker import Worker, in_thread, row
 
 UNREADABLE = {"jsonrpc": "2.0", "error": {"code": -32700, "message": "Parse error"}}
 LATEST = LEGACY_REVISIONS[-1]
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ Calls, subscriptions, limits and sessions over stdio: `tests/transport/test_stdi
 """
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,12 +19,6 @@ from tests.transport.worker import Worker, eventually, in_thread, row
 ABLE = {META + "clientCapabilities": {"elicitation": {}, "sampling": {}, "roots": {}}}
 TEXT = "one\ntwo\r\nthree\u2028four\u0085caf\u00e9 \U0001f600"
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}}
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
 
 
 @pytest.fixture(autouse=True)
