@@ -116,7 +116,7 @@ class AskingRead:
             principal=exchange.principal,
             server=exchange.server.identity.boot_id,
         )
-        await exchange.server.rows.run(note)
+        await exchange.server.rows.run_to_end(note)
         self._open |= put
         if not exchange.response.started:
             await exchange.response.start_events()

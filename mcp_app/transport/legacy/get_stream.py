@@ -48,7 +48,7 @@ class GetStream:
         """Serve it; `seen` is the last event that the client had of this stream."""
         server = self._peer.server
         try:
-            session = await server.rows.run(self._claim, seen)
+            session = await server.rows.run_to_end(self._claim, seen)
             if session is None:
                 await self._peer.response.reject(session_not_found())
                 return
