@@ -1,17 +1,18 @@
 """Prompts that ask an older client, and what becomes of their questions when something comes in between."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mcp_app.lifecycle import read_questions
 from mcp_app.models import ReadQuestion
-from mcp_app.prompts import Visit, prompt
+from mcp_app.prompts import Form, Visit, prompt
 from tests.transport.client import PATIENCE, run
 from tests.transport.legacy_client import request
-from tests.transport.legacy_questions import opened
-from tests.transport.worker import eventually, in_thread
+from tests.transport.legacy_questions import TEN, asked, opened
+from tests.transport.worker import NUMBER, eventually, in_thread
 
 GET = request("prompts/get", name="survey")
 
@@ -21,6 +22,11 @@ def _prompts(_tools: None) -> None:
     @prompt
     def survey(visit: Visit) -> str:
         return f"{len(visit.roots())} roots"
+
+    @prompt
+    def numbers(visit: Visit) -> str:
+        asked = {key: Form(f"{key}?", NUMBER) for key in ("a", "b")}
+        return ", ".join(answer.action for answer in visit.ask(**asked).values())
 
 
 def nothing_is_asked() -> bool:
@@ -50,6 +56,22 @@ def test_a_client_that_leaves_while_its_question_is_noted_leaves_nothing(monkeyp
         await in_thread(begun.wait, PATIENCE)
         await stream.leave()
         assert await in_thread(noted.wait, PATIENCE)
+        await eventually(nothing_is_asked)
+
+    run(scenario())
+
+
+def test_what_is_refused_while_it_asks_takes_back_what_it_still_asked(configure: Callable[..., None]) -> None:
+    async def scenario() -> None:
+        client = await opened()
+        stream = await client.post(request("prompts/get", name="numbers"))
+        first, second = await asked(stream), await asked(stream)
+        configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=1)
+        await client.reply(first.message["id"], TEN)
+        withdrawn, final = await stream.events()
+        assert withdrawn.message["method"] == "notifications/cancelled"
+        assert withdrawn.message["params"]["requestId"] == second.message["id"]
+        assert "answer that first" in final.message["error"]["message"]
         await eventually(nothing_is_asked)
 
     run(scenario())

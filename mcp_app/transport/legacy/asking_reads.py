@@ -84,18 +84,24 @@ class AskingRead:
                 while self._open and not self._stopping and time.monotonic() < deadline:
                     await self._wait(deadline)
                     await self._take()
+                refusal = self._unanswered()
             except TooManyQuestionsError:
-                return too_many(TOO_MANY, self._exchange.request_id)
+                refusal = too_many(TOO_MANY, self._exchange.request_id)
             except asyncio.CancelledError:
                 if self._exchange.cancelled:
                     await self._exchange.take_back(self._withdrawals())
                 raise
             finally:
                 await self._leave()
+        if refusal is not None:
+            for message in self._withdrawals():
+                await self._exchange.response.event(message)
+        return refusal
+
+    def _unanswered(self) -> Rejection | None:
+        """What is said where something is not answered, and nobody waits for it any more."""
         if not self._open:
             return None
-        for message in self._withdrawals():
-            await self._exchange.response.event(message)
         return shutting_down(self._exchange.request_id) if self._stopping else self._fail(UNANSWERED)
 
     async def _listen(self) -> None:
