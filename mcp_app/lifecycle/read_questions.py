@@ -26,7 +26,7 @@ class TooManyQuestionsError(Exception):
 
 
 class NobodyAsksError(Exception):
-    """What asked was cancelled, or its session has ended."""
+    """What asked was cancelled, its session has ended, or its server process was taken for dead."""
 
 
 def subject(read: UUID) -> str:

@@ -3,15 +3,17 @@
 import threading
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from mcp_app.lifecycle import read_questions
+from mcp_app.lifecycle import read_questions, supervision
 from mcp_app.models import ReadQuestion
 from mcp_app.prompts import Form, Visit, prompt
 from tests.transport.client import PATIENCE, run
 from tests.transport.legacy_client import request
 from tests.transport.legacy_questions import TEN, asked, opened
+from tests.transport.stdio_client import connected
 from tests.transport.worker import NUMBER, eventually, in_thread
 
 GET = request("prompts/get", name="survey")
@@ -73,5 +75,22 @@ def test_what_is_refused_while_it_asks_takes_back_what_it_still_asked(configure:
         assert withdrawn.message["params"]["requestId"] == second.message["id"]
         assert "answer that first" in final.message["error"]["message"]
         await eventually(nothing_is_asked)
+
+    run(scenario())
+
+
+def test_over_stdio_what_lost_its_questions_has_an_answer(configure: Callable[..., None]) -> None:
+    configure(KEEP_ALIVE=0.05)
+
+    async def scenario() -> None:
+        async with connected() as client:
+            await client.open_session(roots={})
+            await client.send(GET)
+            assert (await client.receive())["method"] == "roots/list"
+            # As when a computer slept: other processes take this one for dead.
+            await in_thread(ReadQuestion.objects.update, server=uuid4())
+            await in_thread(supervision.supervise)
+            answer = await client.receive()
+            assert (answer["id"], answer["error"]["code"]) == (GET["id"], -32603)
 
     run(scenario())

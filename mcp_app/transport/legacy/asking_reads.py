@@ -33,6 +33,7 @@ from mcp_app.transport.tail import Listener
 
 UNANSWERED: Final = "Nobody answered in time what this asks; ask for it again."
 TOO_MANY: Final = "This asks for input, and as much of yours as may already waits for it; answer that first."
+LOST: Final = "The server lost what this asked; ask for it again."
 TOO_LARGE: Final = "What was asked and answered so far is more than this server keeps."
 
 
@@ -56,7 +57,7 @@ class AskingRead:
             self._listener.end()
 
     async def run(self) -> None:
-        """Raises `NobodyAsksError` where its client has cancelled it, or ended the session."""
+        """Raises `NobodyAsksError` where its client cancelled it or ended the session, or its questions were lost."""
         kept: dict[str, Any] = {}
         while True:
             known = read_rounds.known(self._exchange, self._answers, kept)
@@ -187,4 +188,8 @@ async def _serve(exchange: LegacyExchange, read: Read | Rejection) -> None:
         try:
             await asking.run()
         except NobodyAsksError:
-            await exchange.end_without_response()
+            if exchange.session_id is None:
+                # No word of its client comes this way: other processes took this one for dead.
+                await exchange.reject(fail(INTERNAL_ERROR, LOST, exchange.route.request_id))
+            else:
+                await exchange.end_without_response()
