@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
@@ -101,6 +101,11 @@ def cancel(session: UUID, jsonrpc_id: str | int) -> None:
         if type(stored) is type(jsonrpc_id) and stored == jsonrpc_id:
             ReadQuestion.objects.filter(read=read).delete()
             _tell(read, server)
+
+
+def asked_of(column: str) -> QuerySet[ReadQuestion]:
+    """For `Exists`: what is asked in the session named by the outer row's `column`."""
+    return ReadQuestion.objects.filter(session=OuterRef(column))
 
 
 def forget_session(session_ids: Collection[UUID]) -> None:

@@ -2,16 +2,18 @@
 
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
-from mcp_app.lifecycle import read_questions, supervision
-from mcp_app.models import ReadQuestion
+from mcp_app.lifecycle import read_questions, sessions, supervision
+from mcp_app.models import ReadQuestion, Session
 from mcp_app.prompts import Form, Visit, prompt
 from tests.transport.client import PATIENCE, run
-from tests.transport.legacy_client import request
+from tests.transport.legacy_client import Client, request
 from tests.transport.legacy_questions import TEN, asked, opened
 from tests.transport.stdio_client import connected
 from tests.transport.worker import NUMBER, eventually, in_thread
@@ -92,5 +94,22 @@ def test_over_stdio_what_lost_its_questions_has_an_answer(configure: Callable[..
             await in_thread(supervision.supervise)
             answer = await client.receive()
             assert (answer["id"], answer["error"]["code"]) == (GET["id"], -32603)
+
+    run(scenario())
+
+
+def test_a_session_whose_user_thinks_is_neither_expired_nor_displaced(configure: Callable[..., None]) -> None:
+    configure(MAX_SESSIONS_PER_PRINCIPAL=1)
+
+    async def scenario() -> None:
+        client = await opened()
+        stream = await client.post(GET)
+        question = await asked(stream, "roots/list")
+        await in_thread(Session.objects.update, seen_at=timezone.now() - timedelta(days=30))
+        await in_thread(sessions.expire)
+        assert (await Client().initialize())["error"]["message"].startswith("Too many sessions")
+        assert (await client.reply(question.message["id"], {"roots": []})).status == 202
+        [final] = await stream.events()
+        assert "0 roots" in str(final.message["result"])
 
     run(scenario())
