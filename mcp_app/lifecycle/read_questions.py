@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.lifecycle import events, wakeups
+from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.processes import heard
 from mcp_app.models import ChangeVersion, ReadQuestion, Session
@@ -99,8 +100,7 @@ def cancel(session: UUID, jsonrpc_id: str | int) -> None:
     """Have the session's requests of this id end that ask; nothing where none does."""
     for read, stored, server in _asking(ReadQuestion.objects.filter(session=session)):
         if type(stored) is type(jsonrpc_id) and stored == jsonrpc_id:
-            ReadQuestion.objects.filter(read=read).delete()
-            _tell(read, server)
+            _end(read, server)
 
 
 def asked_of(column: str) -> QuerySet[ReadQuestion]:
@@ -111,14 +111,14 @@ def asked_of(column: str) -> QuerySet[ReadQuestion]:
 def forget_session(session_ids: Collection[UUID]) -> None:
     """A session ends with what it asks; in the transaction that ends it."""
     for read, _, server in _asking(ReadQuestion.objects.filter(session__in=session_ids)):
-        ReadQuestion.objects.filter(read=read).delete()
-        _tell(read, server)
+        _end(read, server)
 
 
-def forget_those_of_silent_servers() -> None:
-    """What a dead process served is not served any more. A step of supervision."""
+def forget_orphans() -> None:
+    """What a dead process served is not served any more, nor what it failed to forget. A step of supervision."""
     alive = heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)
-    orphans = ReadQuestion.objects.exclude(Exists(alive)).values_list("read", flat=True)
+    overdue = Q(asked_at__lt=from_now(-settings.MAX_INPUT_SECONDS - settings.LOST_AFTER))
+    orphans = ReadQuestion.objects.filter(~Q(Exists(alive)) | overdue).values_list("read", flat=True)
     if reads := list(orphans.distinct()):
         _forget_all(reads)
 
@@ -131,6 +131,13 @@ def _forget_all(reads: Collection[UUID]) -> None:
 def _forget(reads: Collection[UUID]) -> None:
     ReadQuestion.objects.filter(read__in=reads).delete()
     ChangeVersion.objects.filter(pk__in=[subject(read) for read in reads]).delete()
+
+
+def _end(read: UUID, server: UUID) -> None:
+    # What was forgotten meanwhile has nobody who would forget that it is told.
+    deleted, _ = ReadQuestion.objects.filter(read=read).delete()
+    if deleted:
+        _tell(read, server)
 
 
 def _asking(rows: QuerySet[ReadQuestion]) -> set[tuple[UUID, str | int, UUID]]:

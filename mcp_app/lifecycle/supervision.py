@@ -49,7 +49,7 @@ def supervise() -> None:
         cancel_overdue_requests,
         republish_unclaimed_requests,
         session_streams.release_those_of_silent_servers,
-        read_questions.forget_those_of_silent_servers,
+        read_questions.forget_orphans,
         sessions.expire,
         forget_old_processes,
     ):

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from mcp_app.lifecycle import read_questions, sessions, supervision
@@ -111,5 +112,25 @@ def test_a_session_whose_user_thinks_is_neither_expired_nor_displaced(configure:
         assert (await client.reply(question.message["id"], {"roots": []})).status == 202
         [final] = await stream.events()
         assert "0 roots" in str(final.message["result"])
+
+    run(scenario())
+
+
+def test_a_question_that_could_not_be_forgotten_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(read: object) -> None:
+        raise OperationalError("the database is away")
+
+    async def scenario() -> None:
+        client = await opened()
+        stream = await client.post(GET)
+        await asked(stream, "roots/list")
+        with monkeypatch.context() as patched:
+            patched.setattr(read_questions, "forget", away)
+            await stream.leave()
+        await in_thread(supervision.supervise)
+        assert not await in_thread(nothing_is_asked)
+        await in_thread(ReadQuestion.objects.update, asked_at=timezone.now() - timedelta(days=1))
+        await in_thread(supervision.supervise)
+        assert await in_thread(nothing_is_asked)
 
     run(scenario())
