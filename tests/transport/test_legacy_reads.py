@@ -13,6 +13,7 @@ from django.utils import timezone
 from mcp_app.lifecycle import read_questions, sessions, supervision
 from mcp_app.models import ReadQuestion, Session
 from mcp_app.prompts import Form, Visit, prompt
+from mcp_app.transport.stdio.connection import ANSWERS_AT_ONCE
 from tests.transport.client import PATIENCE, run
 from tests.transport.legacy_client import Client, request
 from tests.transport.legacy_questions import TEN, asked, opened
@@ -132,5 +133,36 @@ def test_a_question_that_could_not_be_forgotten_does_not_stay(monkeypatch: pytes
         await in_thread(ReadQuestion.objects.update, asked_at=timezone.now() - timedelta(days=1))
         await in_thread(supervision.supervise)
         assert await in_thread(nothing_is_asked)
+
+    run(scenario())
+
+
+def test_a_client_that_floods_with_answers_over_stdio_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once, most = [0], [0]
+    counting = threading.Lock()
+    answer = read_questions.answer
+
+    def counted(*args: Any, **options: Any) -> None:
+        with counting:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+        try:
+            answer(*args, **options)
+        finally:
+            with counting:
+                at_once[0] -= 1
+
+    monkeypatch.setattr(read_questions, "answer", counted)
+
+    async def scenario() -> None:
+        async with connected() as client:
+            await client.open_session(roots={})
+            await client.send(GET)
+            question = await client.receive()
+            reply = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
+            await client.send(*[reply] * 40)
+            assert "0 roots" in str((await client.receive())["result"])
+            assert (await client.ask_in_session("ping"))["result"] == {}
+        assert most[0] <= ANSWERS_AT_ONCE
 
     run(scenario())
