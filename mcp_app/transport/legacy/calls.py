@@ -15,7 +15,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import followers
 from mcp_app.lifecycle.observation import Observed
 from mcp_app.models import Request
-from mcp_app.protocol import legacy_sse, results
+from mcp_app.protocol import legacy_sse
 from mcp_app.protocol.accept import Accept
 from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
 from mcp_app.protocol.inbound import Route
@@ -26,7 +26,6 @@ from mcp_app.states import TERMINAL, Cause, EventKind, Status
 from mcp_app.transport import call_stream
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
-from mcp_app.transport.exchange import server_info
 from mcp_app.transport.handover import Handover
 from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
 from mcp_app.transport.legacy.questions import AskingCall
@@ -126,13 +125,8 @@ class SessionCall(AskingCall):
             self._carries_ids = True
             await response.frame(legacy_sse.prime(self._first, settings.RETRY_MS))
 
-    async def _answer(self, observed: Observed) -> None:
-        assert observed.result is not None, "an ended request has a result"
-        await self._withdraw(observed)
-        result = results.call_tool(observed.result, server_info())
+    async def _complete(self, result: dict[str, Any], observed: Observed) -> None:
         await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
-        self._ended = True
-        self._exchange.server.tail.delivered(observed.request_id)
 
     async def _cut(self) -> None:
         """End the connection, not the call, and say when to come back."""
