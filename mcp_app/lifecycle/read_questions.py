@@ -56,9 +56,7 @@ def ask(
             read=read,
             number=number,
             session=session,
-            issuer=principal.issuer,
-            subject=principal.subject,
-            client_id=principal.client_id,
+            **principal.columns,
             jsonrpc_id=jsonrpc_id,
             server=server,
         )
@@ -150,6 +148,4 @@ def _tell(read: UUID, server: UUID) -> None:
 
 
 def _of(principal: Principal) -> QuerySet[ReadQuestion]:
-    return ReadQuestion.objects.filter(
-        issuer=principal.issuer, subject=principal.subject, client_id=principal.client_id
-    )
+    return ReadQuestion.objects.filter(**principal.columns)

@@ -68,9 +68,7 @@ def begin(
         _forget([session.pk for session in idle])
     versions = observation.versions(subjects)
     session = Session.objects.create(
-        issuer=principal.issuer,
-        subject=principal.subject,
-        client_id=principal.client_id,
+        **principal.columns,
         principal_label=principal.label,
         protocol_version=protocol_version,
         client_info=dict(client_info),
@@ -181,7 +179,7 @@ def expire() -> None:
 
 
 def _of(principal: Principal) -> QuerySet[Session]:
-    return Session.objects.filter(issuer=principal.issuer, subject=principal.subject, client_id=principal.client_id)
+    return Session.objects.filter(**principal.columns)
 
 
 def _live() -> Q:
