@@ -1,5 +1,6 @@
 """Prompts that ask an older client, and what becomes of their questions when something comes in between."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,6 +14,8 @@ from django.utils import timezone
 from mcp_app.lifecycle import read_questions, sessions, supervision
 from mcp_app.models import ReadQuestion, Session
 from mcp_app.prompts import Form, Visit, prompt
+from mcp_app.transport import shutdown
+from mcp_app.transport.server import current
 from mcp_app.transport.stdio.connection import ANSWERS_AT_ONCE
 from tests.transport.client import PATIENCE, run
 from tests.transport.legacy_client import Client, request
@@ -164,5 +167,28 @@ def test_a_client_that_floods_with_answers_over_stdio_is_held_up(monkeypatch: py
             assert "0 roots" in str((await client.receive())["result"])
             assert (await client.ask_in_session("ping"))["result"] == {}
         assert most[0] <= ANSWERS_AT_ONCE
+
+    run(scenario())
+
+
+def test_a_server_that_stops_asks_nothing_more() -> None:
+    running, goes_on = threading.Event(), threading.Event()
+
+    @prompt
+    def slow(visit: Visit) -> str:
+        running.set()
+        goes_on.wait(PATIENCE)
+        return f"{len(visit.roots())} roots"
+
+    async def scenario() -> None:
+        client, admission = await opened(), current().admission
+        stream = await client.begin(request("prompts/get", name="slow"))
+        assert await in_thread(running.wait, PATIENCE)
+        draining = asyncio.create_task(shutdown.drain())
+        await eventually(lambda: admission.draining)
+        goes_on.set()
+        assert "shutting down" in (await stream.json())["error"]["message"]
+        assert stream.status == 503
+        await draining
 
     run(scenario())

@@ -75,6 +75,8 @@ class AskingRead:
 
     async def _ask(self, asked: Asked) -> Rejection | None:
         """Ask until everything is answered; or why not. Raises `NobodyAsksError`."""
+        if self._stopping:
+            return shutting_down(self._exchange.request_id)
         if len(json.dumps([asked.questions, asked.kept, self._answers])) > settings.MAX_REQUEST_STATE_BYTES:
             return self._fail(TOO_LARGE)
         deadline = time.monotonic() + settings.MAX_INPUT_SECONDS
