@@ -212,3 +212,19 @@ def test_a_client_that_leaves_while_its_stream_is_claimed_leaves_it_free(monkeyp
         await eventually(lambda: Session.objects.get().stream is None)
 
     run(scenario())
+
+
+def test_the_process_is_known_to_live_before_a_session_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim, known = session_streams.claim, []
+
+    def noted(*args: Any, **options: Any) -> Session | None:
+        known.append(Process.objects.exists())
+        return claim(*args, **options)
+
+    monkeypatch.setattr(session_streams, "claim", noted)
+
+    async def scenario() -> None:
+        await opened(await Client.opened())
+        assert known == [True]
+
+    run(scenario())

@@ -47,6 +47,7 @@ class GetStream:
     async def run(self, seen: int | None) -> None:
         """Serve it; `seen` is the last event that the client had of this stream."""
         server = self._peer.server
+        await server.upkeep.vouch()
         try:
             session = await server.rows.run_to_end(self._claim, seen)
             if session is None:
