@@ -85,12 +85,12 @@ def cancel_requests_of_silent_servers() -> None:
         )
 
 
-def cancel_overdue_requests() -> None:
+def cancel_overdue_requests(among: QuerySet[Request] | None = None) -> None:
     """Past the deadline: for its claim while queued, for its answers while it asks, for its end while running."""
-    overdue = Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=True, deadline_at__lt=from_now(0))
-    for request_id, status in _oldest(overdue).values_list("pk", "status"):
-        reason = "nobody answered in time" if status == Status.INPUT_REQUIRED else "the time limit has passed"
-        cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason=reason)
+    requests = Request.objects.all() if among is None else among
+    overdue = requests.filter(status__in=OPEN, cancel_requested_at__isnull=True, deadline_at__lt=from_now(0))
+    for request_id, status, limit in _oldest(overdue).values_list("pk", "status", "time_limit"):
+        cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason=_why_overdue(status, limit))
 
 
 def republish_unclaimed_requests() -> None:
@@ -123,6 +123,12 @@ def lose(request_id: UUID, why: str, *, worker: UUID | None = None) -> bool:
     if lost:
         logger.error("request %s is lost: %s", request_id, why)
     return lost
+
+
+def _why_overdue(status: str, limit: float) -> str:
+    if status == Status.INPUT_REQUIRED:
+        return "nobody answered in time"
+    return f"the time limit of {limit:g} s has passed" if status == Status.RUNNING else "no worker took it in time"
 
 
 def _republish(request_id: UUID, queue: str, published_at: datetime | None) -> None:
