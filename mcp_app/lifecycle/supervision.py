@@ -23,6 +23,7 @@ from mcp_app.lifecycle import (
     transitions,
 )
 from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.processes import heard
 from mcp_app.models import Process, Request
@@ -79,18 +80,19 @@ def cancel_requests_of_silent_servers() -> None:
     )
     if not settings.SESSIONLESS_DISCONNECT_CANCELS:
         orphans = orphans.exclude(LEGACY & ~OVER_STDIO)
-    for request_id in _oldest(orphans).values_list("pk", flat=True):
-        cancellation.cancel(
-            request_id, cause=Cause.LOST_SERVER, actor=SYSTEM, reason="the server process died or went silent"
-        )
+    reason = "the server process died or went silent"
+    ids = _oldest(orphans).values_list("pk", flat=True)
+    cancellation.cancel_each([Ask(request_id, Cause.LOST_SERVER, SYSTEM, reason) for request_id in ids])
 
 
 def cancel_overdue_requests(among: QuerySet[Request] | None = None) -> None:
     """Past the deadline: for its claim while queued, for its answers while it asks, for its end while running."""
     requests = Request.objects.all() if among is None else among
     overdue = requests.filter(status__in=OPEN, cancel_requested_at__isnull=True, deadline_at__lt=from_now(0))
-    for request_id, status, limit in _oldest(overdue).values_list("pk", "status", "time_limit"):
-        cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason=_why_overdue(status, limit))
+    found = _oldest(overdue).values_list("pk", "status", "time_limit")
+    cancellation.cancel_each(
+        [Ask(pk, Cause.DEADLINE, SYSTEM, _why_overdue(status, limit)) for pk, status, limit in found]
+    )
 
 
 def republish_unclaimed_requests() -> None:

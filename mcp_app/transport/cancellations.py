@@ -7,11 +7,15 @@ Insists: nobody else would stop the work of a client that left a living server p
 import asyncio
 import logging
 
+from django.db import InterfaceError, OperationalError
+
 from mcp_app.lifecycle import cancellation
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.transport.threads import Threads
 
 logger = logging.getLogger(__name__)
+
+_Batch = list[tuple[Ask, "asyncio.Future[None]"]]
 
 TOGETHER = 16
 """At most; other writers wait for the whole of such a transaction."""
@@ -24,11 +28,11 @@ class Cancellations:
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
-        self._waiting: list[tuple[Ask, asyncio.Future[None]]] = []
+        self._waiting: _Batch = []
         self._task: asyncio.Task[None] | None = None
 
-    async def cancel(self, ask: Ask) -> None:
-        """Have `ask` stored and its workers told; returns when that is so, or was tried for long enough."""
+    async def cancel(self, ask: Ask) -> bool:
+        """Have `ask` stored and its workers told; whether that is so. False: it was tried for long enough."""
         for delay in DELAYS:
             try:
                 await asyncio.shield(self._submit(ask))
@@ -38,8 +42,9 @@ class Cancellations:
                 )
                 await asyncio.sleep(delay)
             else:
-                return
+                return True
         logger.critical("request %s was not cancelled (%s): it runs to its end or deadline", ask.request_id, ask.cause)
+        return False
 
     def _submit(self, ask: Ask) -> "asyncio.Future[None]":
         loop = asyncio.get_running_loop()
@@ -53,12 +58,20 @@ class Cancellations:
     async def _run(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
-            try:
-                await self._threads.run(cancellation.cancel_all, [ask for ask, _ in batch])
-            except Exception as error:
+            await self._store(batch)
+
+    async def _store(self, batch: _Batch) -> None:
+        """Store all together; each alone where one may keep the others from it, which no database that is away does."""
+        try:
+            await self._threads.run(cancellation.cancel_all, [ask for ask, _ in batch])
+        except Exception as error:
+            if len(batch) == 1 or isinstance(error, OperationalError | InterfaceError):
                 _settle(batch, error)
-            else:
-                _settle(batch, None)
+                return
+            for one in batch:
+                await self._store([one])
+        else:
+            _settle(batch, None)
 
 
 def _retrieve(stored: "asyncio.Future[None]") -> None:
@@ -67,7 +80,7 @@ def _retrieve(stored: "asyncio.Future[None]") -> None:
         stored.exception()
 
 
-def _settle(batch: list[tuple[Ask, "asyncio.Future[None]"]], error: Exception | None) -> None:
+def _settle(batch: _Batch, error: Exception | None) -> None:
     for _, stored in batch:
         if stored.done():
             continue
