@@ -1,9 +1,7 @@
 """D: the database fails a cancellation. Nothing of it is stored then, and nobody who insists loses it."""
 
 import asyncio
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -18,16 +16,16 @@ from mcp_app.lifecycle import cancellation, followers, locks, processes, supervi
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.processes import Identity
-from mcp_app.models import Cancellation, Request
+from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, ProcessRole
 from mcp_app.transport import cancellations
 from mcp_app.transport.cancellations import Cancellations
 from mcp_app.transport.threads import Threads
+from tests.faults.failing_database import REFUSAL, audit_refused, locked
 from tests.lifecycle import rows
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
-REFUSAL = "the audit is full"
 BUSY = "1 not cancelled: the database is busy or away. Try again in a moment."
 
 
@@ -49,37 +47,6 @@ def operator() -> Client:
     client = Client()
     client.force_login(User.objects.create_superuser("grace"))
     return client
-
-
-@contextmanager
-def locked() -> Iterator[None]:
-    """Another connection writes for longer than anybody of this thread waits."""
-    if databases.connection().vendor != "sqlite":
-        pytest.skip("only SQLite locks all its rows")
-    other = sqlite3.connect(databases.connection().settings_dict["NAME"], isolation_level=None)
-    with databases.connection().cursor() as cursor, closing(other):
-        cursor.execute("PRAGMA busy_timeout=0")
-        other.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        finally:
-            cursor.execute("PRAGMA busy_timeout=10000")
-
-
-@contextmanager
-def audit_refused(*, of: Request) -> Iterator[None]:
-    """No audit row of this request can be inserted."""
-    if databases.connection().vendor != "sqlite":
-        pytest.skip("the trigger is SQLite's")
-    with databases.connection().cursor() as cursor:
-        cursor.execute(
-            f"CREATE TRIGGER refuse BEFORE INSERT ON {Cancellation._meta.db_table} "
-            f"WHEN NEW.request_id = '{of.pk.hex}' BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
-        )
-        try:
-            yield
-        finally:
-            cursor.execute("DROP TRIGGER IF EXISTS refuse")
 
 
 def assert_untouched(row: Request) -> None:
