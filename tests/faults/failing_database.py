@@ -1,10 +1,8 @@
-"""A database that fails: locked by another connection, or refusing an audit row. Skips where it is not SQLite."""
+"""A database that fails: locked by another connection, or refusing an audit row. SQLite alone."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-
-import pytest
 
 from mcp_app import databases
 from mcp_app.models import Cancellation, Request
@@ -15,8 +13,6 @@ REFUSAL = "the audit is full"
 @contextmanager
 def locked() -> Iterator[None]:
     """Another connection writes for longer than anybody of this thread waits."""
-    if databases.connection().vendor != "sqlite":
-        pytest.skip("only SQLite locks all its rows")
     other = sqlite3.connect(databases.connection().settings_dict["NAME"], isolation_level=None)
     with databases.connection().cursor() as cursor, closing(other):
         cursor.execute("PRAGMA busy_timeout=0")
@@ -30,8 +26,6 @@ def locked() -> Iterator[None]:
 @contextmanager
 def audit_refused(*, of: Request) -> Iterator[None]:
     """No audit row of this request can be inserted."""
-    if databases.connection().vendor != "sqlite":
-        pytest.skip("the trigger is SQLite's")
     with databases.connection().cursor() as cursor:
         cursor.execute(
             f"CREATE TRIGGER refuse BEFORE INSERT ON {Cancellation._meta.db_table} "
