@@ -3,6 +3,7 @@
 Refuses to cancel on anything but a POST of somebody with the permission; an attempt without it is audited.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
@@ -10,6 +11,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
+from django.db import Error as DatabaseError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
@@ -23,6 +25,8 @@ from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Request
 from mcp_app.states import OPEN, Cause, Outcome
 
+logger = logging.getLogger(__name__)
+
 MAX_AT_ONCE: Final = 1_000
 TOGETHER: Final = 50
 """Cancellations in one transaction: other writers wait for the whole of it."""
@@ -34,18 +38,27 @@ _WORDS: Final = {
     Outcome.UNKNOWN: ("is unknown", "are unknown"),
 }
 
+_NOT_STORED: Final = "{} not cancelled: the database is busy or away. Try again in a moment."
+
 
 def cancel(request: HttpRequest, request_ids: Sequence[UUID | str]) -> None:
     """Cancel these requests in the user's name, for the posted reason, and tell the user what came of it.
 
-    Raises BadRequest for more than any page of the admin posts.
+    Also that some could not be stored: nothing of those was. Raises BadRequest for more than any page of the admin
+    posts.
     """
     asks = _asks(request, request_ids)
     if len(asks) > MAX_AT_ONCE:
         raise BadRequest(f"At most {MAX_AT_ONCE} requests can be cancelled at once.")
     outcomes: Counter[Outcome] = Counter()
-    for some in _batches(asks):
-        outcomes.update(cancellation.cancel_all(some))
+    try:
+        for some in _batches(asks):
+            outcomes.update(cancellation.cancel_all(some))
+    except DatabaseError:
+        logger.exception("the cancellation of %d requests could not be stored", len(asks) - outcomes.total())
+        messages.error(request, _NOT_STORED.format(len(asks) - outcomes.total()))
+        if not outcomes:
+            return
     level = messages.SUCCESS if outcomes[Outcome.ACCEPTED] else messages.WARNING
     messages.add_message(request, level, describe(outcomes) or "Nothing was selected.")
 

@@ -96,6 +96,10 @@ class Ladder:
             wakeups.hint(child_address(self._identity.boot_id, pid))
         self._after(0, lambda: self._schedule_kill(request_id))
 
+    def overdue(self, request_id: UUID) -> None:
+        """The time limit of a running request has passed. From any thread."""
+        self._after(0, lambda: self._cancel_overdue(request_id))
+
     def child_lost(self, request_id: UUID) -> None:
         """Celery found that the child running this request is gone. From any thread."""
         self._after(0, lambda: self._close_lost(request_id))
@@ -133,6 +137,9 @@ class Ladder:
 
     def _mine(self) -> Any:
         return Request.objects.filter(status=Status.RUNNING, worker=self._identity.boot_id)
+
+    def _cancel_overdue(self, request_id: UUID) -> None:
+        supervision.cancel_overdue_requests(self._mine().filter(pk=request_id))
 
     def _schedule_kill(self, request_id: UUID) -> None:
         row = (

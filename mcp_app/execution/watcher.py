@@ -1,7 +1,7 @@
 """The watcher: a thread of the worker's child that looks whether the running tool is to stop, and makes it.
 
 Woken by a datagram from the worker's main process, else once a second, it re-reads the row: the row is the truth. It
-tells the tool, interrupts it when the cooperative grace is over, and asks for the cancellation when the deadline has
+tells the tool, interrupts it when the cooperative grace is over, and tells the main process when the deadline has
 passed. Refuses to kill: a tool that holds the interpreter stops this thread too, so that is the main process's.
 """
 
@@ -23,12 +23,11 @@ from mcp_app.execution import connections, processes
 from mcp_app.execution.context import ToolContext
 from mcp_app.execution.interrupt import Interrupter
 from mcp_app.execution.recorder import Recorder
-from mcp_app.lifecycle import cancellation, transitions
-from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle import publishing, transitions
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.lifecycle.wakeups import listening_socket
 from mcp_app.models import Request
-from mcp_app.states import CancelPolicy, Cause, Stage, Status
+from mcp_app.states import CancelPolicy, Stage, Status
 
 logger = logging.getLogger(__name__)
 
@@ -175,12 +174,8 @@ class Watcher:
         self._recorder.cast(lambda: transitions.reach_stage(request_id, stage))
 
     def _ask_for_the_end(self, running: Running) -> None:
-        limit = running.row.time_limit
-        cancellation.cancel(
-            running.row.pk, cause=Cause.DEADLINE, actor=SYSTEM, reason=f"the time limit of {limit:g} s has passed"
-        )
-        if not running.context.is_cancelled:
-            self._cooperate(running)
+        # Cancelled by the main process: in this one the tool could stop the transaction half-way, its locks held.
+        publishing.tell_workers_of_deadline(running.row.pk)
 
 
 def task_canceller(

@@ -23,7 +23,7 @@ from mcp_app.execution.child import UnsupportedPoolError
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.ladder import Ladder
 from mcp_app.execution.main_database import guard_forks, visit
-from mcp_app.lifecycle.publishing import CANCEL_COMMAND, REVOKE_COMMAND, RUN_TASK
+from mcp_app.lifecycle.publishing import CANCEL_COMMAND, OVERDUE_COMMAND, REVOKE_COMMAND, RUN_TASK
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +95,16 @@ def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[
     if ladder is not None:
         for request_id in request_ids:
             ladder.cancel_requested(UUID(request_id))
+    return {"ok": "looking"}
+
+
+@control_command(name=OVERDUE_COMMAND, variadic="request_ids", signature="[request id …]")
+def overdue(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
+    """The time limits of running requests have passed: look at their rows."""
+    ladder = _ladder()
+    if ladder is not None:
+        for request_id in request_ids:
+            ladder.overdue(UUID(request_id))
     return {"ok": "looking"}
 
 

@@ -6,12 +6,13 @@ because the compare-and-set proves that it never ran.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.db import DatabaseError, OperationalError
 from django.db.models.functions import Now
 
 from mcp_app import databases
@@ -65,6 +66,20 @@ def cancel_all(asks: Sequence[Ask], *, bursts: Bursts | None = None) -> list[Out
         shown = _as_uuid(ask.request_id) or audit.clean(str(ask.request_id), audit.NAME_CHARS)
         logger.info("cancel %s: %s, asked by %s (%s)", shown, outcome, attempt.actor.name, attempt.cause)
     return outcomes
+
+
+def cancel_each(asks: Iterable[Ask]) -> None:
+    """As `cancel` for each, in a transaction of its own: one that cannot be stored is logged, and keeps none from it.
+
+    Raises django.db.OperationalError at once: from a database that is away all would wait in turn.
+    """
+    for ask in asks:
+        try:
+            cancel_all([ask])
+        except OperationalError:
+            raise
+        except DatabaseError:
+            logger.exception("the cancellation of request %s (%s) could not be stored", ask.request_id, ask.cause)
 
 
 def deny(asks: Sequence[Ask]) -> None:

@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from mcp_app.conf import settings
 from mcp_app.lifecycle import cancellation, transitions
 from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
@@ -73,8 +74,9 @@ def leave_calls_of_silent_servers() -> None:
 def cancel_abandoned_calls() -> None:
     """Cancel what nobody came back for in time. A step of supervision."""
     abandoned = _session_calls().filter(left_at__lt=from_now(-settings.ABANDONED_AFTER), cancel_requested_at=None)
-    for request_id in abandoned.order_by("left_at").values_list("pk", flat=True)[:BATCH]:
-        cancellation.cancel(request_id, cause=Cause.ABANDONED, actor=SYSTEM, reason="nobody came back for its result")
+    ids = abandoned.order_by("left_at").values_list("pk", flat=True)[:BATCH]
+    reason = "nobody came back for its result"
+    cancellation.cancel_each([Ask(request_id, Cause.ABANDONED, SYSTEM, reason) for request_id in ids])
 
 
 def _session_calls() -> QuerySet[Request]:

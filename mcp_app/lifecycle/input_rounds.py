@@ -17,7 +17,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import endings, events, transitions
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.locks import insistent, transactional
 from mcp_app.models import Request
 from mcp_app.states import EventKind, Stage, Status
 
@@ -112,14 +112,17 @@ def take(
     return row
 
 
-@transactional
+@insistent
 def keep(request_id: UUID, key: str, value: Any, *, worker: UUID | None) -> bool:
-    """Keep what a tool has done once, under its key; False when the request is not `worker`'s run any more."""
-    row = Request.objects.select_for_update().filter(pk=request_id, status=Status.RUNNING, worker=worker).first()
-    if row is None:
+    """Keep what a tool has done once, under its key; False when the request is not `worker`'s run any more.
+
+    Without a transaction, for the reason of `appending`: nobody but its run writes what it keeps.
+    """
+    run = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker)
+    kept = run.values_list("kept", flat=True).first()
+    if kept is None:
         return False
-    kept = {**row.kept, key: events.storable(value)}
-    return bool(Request.objects.filter(pk=request_id, status=Status.RUNNING).update(kept=kept))
+    return bool(run.update(kept={**kept, key: events.storable(value)}))
 
 
 def _waiting(row: Request) -> int:

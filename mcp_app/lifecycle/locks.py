@@ -1,4 +1,4 @@
-"""Transactions that outlast a lock: "database is locked", deadlocks and serialisation failures are tried again."""
+"""Writes that outlast a lock: "database is locked", deadlocks and serialisation failures are tried again."""
 
 import logging
 import random
@@ -29,14 +29,24 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @wraps(function)
+    def in_transaction(*args: P.args, **kwargs: P.kwargs) -> R:
+        with databases.atomic():
+            return function(*args, **kwargs)
+
+    return insistent(in_transaction)
+
+
+def insistent(function: Callable[P, R]) -> Callable[P, R]:
+    """As `transactional`, without a transaction: for what writes with one statement."""
+
+    @wraps(function)
     def attempt(*args: P.args, **kwargs: P.kwargs) -> R:
         delay = FIRST_DELAY
         give_up_at = time.monotonic() + GIVE_UP_AFTER
         for remaining in reversed(range(ATTEMPTS)):
             outermost = not databases.connection().in_atomic_block
             try:
-                with databases.atomic():
-                    return function(*args, **kwargs)
+                return function(*args, **kwargs)
             except OperationalError as error:
                 if not remaining or not outermost or time.monotonic() > give_up_at:
                     raise

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 RUN_TASK = "mcp_app.run"
 CANCEL_COMMAND = "mcp_cancel"
 REVOKE_COMMAND = "mcp_revoke"
+OVERDUE_COMMAND = "mcp_overdue"
 
 _speechless_until = 0.0
 _words = threading.Lock()
@@ -52,6 +53,11 @@ def send(request_id: UUID, queue: str) -> None:
 def tell_workers_to_stop(request_id: UUID) -> None:
     """Tell the workers that a running request is to be cancelled. A lost word costs time only: they look, too."""
     _tell(CANCEL_COMMAND, request_id)
+
+
+def tell_workers_of_deadline(request_id: UUID) -> None:
+    """Tell the workers that a running request's time limit has passed. A lost word costs time only: they look, too."""
+    _tell(OVERDUE_COMMAND, request_id)
 
 
 def revoke(request_id: UUID) -> None:

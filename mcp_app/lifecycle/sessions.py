@@ -4,10 +4,12 @@ Everything is looked up through the principal; another's session is as unknown a
 without bound: a principal with too many loses the one that was silent for longest.
 """
 
+import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
+from django.db import OperationalError
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -22,6 +24,8 @@ from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.transitions import Submission
 from mcp_app.models import ChangeVersion, Request, Session
 from mcp_app.states import OPEN, Cause
+
+logger = logging.getLogger(__name__)
 
 BATCH = 500
 SUBJECT = "session/"
@@ -81,10 +85,13 @@ def begin(
 
 
 def find(session_id: UUID, principal: Principal) -> Session | None:
-    """The principal's live session, its sign of life noted; None is all that is said of any other."""
+    """The principal's live session, its sign of life noted if it can be; None is all that is said of any other."""
     session = _of(principal).filter(_live()).filter(pk=session_id).first()
     if session is not None:
-        touch(session_id)
+        try:
+            touch(session_id)
+        except OperationalError as error:  # what it brings may be the cancellation of whatever holds the lock
+            logger.warning("the sign of life of session %s was not noted: %s", session_id, error)
     return session
 
 

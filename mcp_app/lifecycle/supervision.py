@@ -24,6 +24,7 @@ from mcp_app.lifecycle import (
     transitions,
 )
 from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.processes import heard
 from mcp_app.models import Process, Request
@@ -82,25 +83,25 @@ def cancel_requests_of_silent_servers() -> None:
     )
     if not settings.SESSIONLESS_DISCONNECT_CANCELS:
         orphans = orphans.exclude(LEGACY & ~OVER_STDIO)
-    for request_id in _oldest(orphans).values_list("pk", flat=True):
-        cancellation.cancel(
-            request_id, cause=Cause.LOST_SERVER, actor=SYSTEM, reason="the server process died or went silent"
-        )
+    reason = "the server process died or went silent"
+    ids = _oldest(orphans).values_list("pk", flat=True)
+    cancellation.cancel_each([Ask(request_id, Cause.LOST_SERVER, SYSTEM, reason) for request_id in ids])
 
 
-def cancel_overdue_requests() -> None:
+def cancel_overdue_requests(among: QuerySet[Request] | None = None) -> None:
     """Past the deadline: for its claim while queued, for its answers while it asks, for its end while running."""
-    overdue = _unasked_to_stop().filter(deadline_at__lt=from_now(0))
-    for request_id, status in _oldest(overdue).values_list("pk", "status"):
-        reason = "nobody answered in time" if status == Status.INPUT_REQUIRED else "the time limit has passed"
-        cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason=reason)
+    overdue = _unasked_to_stop(among).filter(deadline_at__lt=from_now(0))
+    found = _oldest(overdue).values_list("pk", "status", "time_limit")
+    cancellation.cancel_each(
+        [Ask(pk, Cause.DEADLINE, SYSTEM, _why_overdue(status, limit)) for pk, status, limit in found]
+    )
 
 
 def cancel_expired_tasks() -> None:
     """Past its task's expiry nobody can ask for the result of a request, or cancel it (ext-tasks, `ttlMs`)."""
     expired = _unasked_to_stop().filter(task_expires_at__lt=from_now(0))
-    for request_id in _oldest(expired).values_list("pk", flat=True):
-        cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason="its task has expired")
+    ids = _oldest(expired).values_list("pk", flat=True)
+    cancellation.cancel_each([Ask(request_id, Cause.DEADLINE, SYSTEM, "its task has expired") for request_id in ids])
 
 
 def republish_unclaimed_requests() -> None:
@@ -135,6 +136,12 @@ def lose(request_id: UUID, why: str, *, worker: UUID | None = None) -> bool:
     return lost
 
 
+def _why_overdue(status: str, limit: float) -> str:
+    if status == Status.INPUT_REQUIRED:
+        return "nobody answered in time"
+    return f"the time limit of {limit:g} s has passed" if status == Status.RUNNING else "no worker took it in time"
+
+
 def _republish(request_id: UUID, queue: str, published_at: datetime | None) -> None:
     try:
         publishing.send(request_id, queue)
@@ -145,8 +152,9 @@ def _republish(request_id: UUID, queue: str, published_at: datetime | None) -> N
     logger.warning("request %s was claimed by nobody and is published again", request_id)
 
 
-def _unasked_to_stop() -> QuerySet[Request]:
-    return Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=True)
+def _unasked_to_stop(among: QuerySet[Request] | None = None) -> QuerySet[Request]:
+    requests = Request.objects.all() if among is None else among
+    return requests.filter(status__in=OPEN, cancel_requested_at__isnull=True)
 
 
 def _oldest(requests: QuerySet[Request]) -> QuerySet[Request]:

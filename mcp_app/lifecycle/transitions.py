@@ -12,13 +12,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError
-from django.db.models import F
 from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.lifecycle import audit, events, wakeups
+from mcp_app.lifecycle.appending import append
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
@@ -207,23 +207,18 @@ def move(row: Request, status: Status, told: Sequence[Event], **columns: Any) ->
     return True
 
 
-@transactional
 def record(request_id: UUID, pending: Sequence[Event], **columns: Any) -> bool:
     """Append progress and log events to a running request; False when it is running no more."""
-    open_row = Request.objects.filter(pk=request_id, status=Status.RUNNING)
-    columns = {name: events.storable(value) for name, value in columns.items()}
-    if not open_row.update(event_seq=F("event_seq") + len(pending), **columns):
+    if not append(request_id, pending, **columns):
         return False
-    row = Request.objects.only("event_seq", "server").get(pk=request_id)
-    events.insert(request_id, pending, row.event_seq)
-    databases.on_commit(lambda: wakeups.wake_server(row.server))
+    server = Request.objects.values_list("server", flat=True).filter(pk=request_id).first()
+    databases.on_commit(lambda: wakeups.wake_server(server))
     return True
 
 
-@transactional
 def reach_stage(request_id: UUID, stage: Stage) -> bool:
     """Note that the ladder reached `stage` for a running request; False when it was there already."""
-    return _raise_stage(request_id, stage)
+    return append(request_id, [Event(EventKind.STAGE, {"stage": stage.name.lower()})], stage=stage)
 
 
 @transactional
@@ -232,14 +227,5 @@ def begin_kill(request_id: UUID, *, worker: UUID) -> bool:
     running = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker, killing=False)
     if not running.filter(cancel_requested_at__isnull=False).update(killing=True):
         return False
-    _raise_stage(request_id, Stage.KILL)
-    return True
-
-
-def _raise_stage(request_id: UUID, stage: Stage) -> bool:
-    below = Request.objects.filter(pk=request_id, status=Status.RUNNING, stage__lt=stage)
-    if not below.update(stage=stage, event_seq=F("event_seq") + 1):
-        return False
-    newest = Request.objects.values_list("event_seq", flat=True).get(pk=request_id)
-    events.insert(request_id, [Event(EventKind.STAGE, {"stage": stage.name.lower()})], newest)
+    reach_stage(request_id, Stage.KILL)
     return True

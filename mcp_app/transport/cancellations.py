@@ -9,12 +9,16 @@ import asyncio
 import logging
 from functools import partial
 
+from django.db import InterfaceError, OperationalError
+
 from mcp_app.lifecycle import cancellation
 from mcp_app.lifecycle.bursts import Bursts
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.transport.threads import Threads
 
 logger = logging.getLogger(__name__)
+
+_Batch = list[tuple[Ask, "asyncio.Future[None]"]]
 
 TOGETHER = 16
 """At most; other writers wait for the whole of such a transaction."""
@@ -27,7 +31,7 @@ class Cancellations:
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
-        self._waiting: list[tuple[Ask, asyncio.Future[None]]] = []
+        self._waiting: _Batch = []
         self._task: asyncio.Task[None] | None = None
         self._bursts = Bursts()
         self._summing: asyncio.Task[None] | None = None
@@ -42,8 +46,8 @@ class Cancellations:
             except Exception as error:
                 logger.error("attempts to cancel that were counted are not audited: %s", error)
 
-    async def cancel(self, ask: Ask) -> None:
-        """Have `ask` stored and its workers told; returns when that is so, or was tried for long enough."""
+    async def cancel(self, ask: Ask) -> bool:
+        """Have `ask` stored and its workers told; whether that is so. False: it was tried for long enough."""
         for delay in DELAYS:
             try:
                 await asyncio.shield(self._submit(ask))
@@ -53,8 +57,9 @@ class Cancellations:
                 )
                 await asyncio.sleep(delay)
             else:
-                return
+                return True
         logger.critical("request %s was not cancelled (%s): it runs to its end or deadline", ask.request_id, ask.cause)
+        return False
 
     def _submit(self, ask: Ask) -> "asyncio.Future[None]":
         loop = asyncio.get_running_loop()
@@ -68,14 +73,22 @@ class Cancellations:
     async def _run(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
-            try:
-                asks = [ask for ask, _ in batch]
-                await self._threads.run(partial(cancellation.cancel_all, asks, bursts=self._bursts))
-            except Exception as error:
+            await self._store(batch)
+
+    async def _store(self, batch: _Batch) -> None:
+        """Store all together; each alone where one may keep the others from it, which no database that is away does."""
+        try:
+            asks = [ask for ask, _ in batch]
+            await self._threads.run(partial(cancellation.cancel_all, asks, bursts=self._bursts))
+        except Exception as error:
+            if len(batch) == 1 or isinstance(error, OperationalError | InterfaceError):
                 _settle(batch, error)
-            else:
-                _settle(batch, None)
-                self._sum_up_later()
+                return
+            for one in batch:
+                await self._store([one])
+        else:
+            _settle(batch, None)
+            self._sum_up_later()
 
     def _sum_up_later(self) -> None:
         if self._bursts.wait is not None and (self._summing is None or self._summing.done()):
@@ -97,7 +110,7 @@ def _retrieve(stored: "asyncio.Future[None]") -> None:
         stored.exception()
 
 
-def _settle(batch: list[tuple[Ask, "asyncio.Future[None]"]], error: Exception | None) -> None:
+def _settle(batch: _Batch, error: Exception | None) -> None:
     for _, stored in batch:
         if stored.done():
             continue

@@ -20,6 +20,11 @@ def explain(error: Exception, request_id: RequestId | None) -> Rejection:
     """Log the failure of a request, and word it for its client."""
     if isinstance(error, DatabaseError):
         logger.error("the database failed a request", exc_info=error)
-        return Rejection(INTERNAL_ERROR, DATABASE_AWAY, 503, request_id, None, RETRY_AFTER)
+        return database_away(request_id)
     logger.error("a request failed inside the server", exc_info=error)
     return refuse(INTERNAL_ERROR, INTERNAL, request_id)
+
+
+def database_away(request_id: RequestId | None) -> Rejection:
+    """What asks for what could not be stored."""
+    return Rejection(INTERNAL_ERROR, DATABASE_AWAY, 503, request_id, None, RETRY_AFTER)

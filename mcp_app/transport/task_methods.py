@@ -20,6 +20,7 @@ from mcp_app.protocol.tasks import Task, UpdateTask
 from mcp_app.states import TERMINAL, Cause, Status
 from mcp_app.transport.answered import publish_answered
 from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.failures import database_away
 
 UNKNOWN: Final = "There is no such task, or it has expired."
 
@@ -64,8 +65,10 @@ async def cancel(exchange: Exchange) -> None:
     actor = Actor(exchange.principal.label, exchange.remote_address)
     # An attempt on a task that is not the caller's is audited as on an unknown request: it tells of no row.
     target = f"task {clip(task_id)}" if row is None else row.pk
-    await exchange.server.cancellations.cancel(Ask(target, Cause.CLIENT, actor, "", exchange.principal))
-    if row is None:
+    stored = await exchange.server.cancellations.cancel(Ask(target, Cause.CLIENT, actor, "", exchange.principal))
+    if not stored:
+        await exchange.reject(database_away(exchange.route.request_id))
+    elif row is None:
         await exchange.reject(_unknown(exchange))
     else:
         await _acknowledge(exchange)

@@ -15,6 +15,7 @@ from mcp_app.states import EventKind, ProcessRole, Status
 from tests.lifecycle import rows
 
 FRAME = ("BEGIN", "COMMIT")
+ONE_STATEMENT = {"sqlite": "INSERT", "postgresql": "WITH"}
 
 
 @contextmanager
@@ -64,9 +65,10 @@ def test_finishing_what_was_cancelled_costs_the_audit_more(worker):
         transitions.finish(row.pk, Status.CANCELLED, worker=worker)
 
 
-def test_recording_costs_three_however_many_events(worker):
+def test_recording_writes_with_one_statement_however_many_events(worker):
     row = rows.running(worker)
-    with statements("UPDATE", "SELECT", "INSERT"):
+    transitions.record(row.pk, [Event(EventKind.LOG, {})])
+    with statements(ONE_STATEMENT[databases.connection().vendor], "SELECT"):
         transitions.record(row.pk, [Event(EventKind.LOG, {})] * 50)
 
 

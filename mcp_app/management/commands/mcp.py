@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error as DatabaseError
 
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.management import cancel, preparation, worker
@@ -93,7 +94,10 @@ class Command(BaseCommand):
 
     def _cancel(self, **options: Any) -> None:
         _require_tables()
-        outcome = cancel.cancel(options["id"], options["reason"])
+        try:
+            outcome = cancel.cancel(options["id"], options["reason"])
+        except DatabaseError as error:
+            raise CommandError(f"{options['id']}: not cancelled, try again: {error}") from error
         if outcome not in cancel.IN_FORCE:
             raise CommandError(f"{options['id']}: {cancel.describe(outcome)}")
         self._say(f"{options['id']}: {cancel.describe(outcome)}")

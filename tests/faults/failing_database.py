@@ -1,0 +1,37 @@
+"""A database that fails: locked by another connection, or refusing an audit row. SQLite alone."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from mcp_app import databases
+from mcp_app.models import Cancellation, Request
+
+REFUSAL = "the audit is full"
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Another connection writes for longer than anybody of this thread waits."""
+    other = sqlite3.connect(databases.connection().settings_dict["NAME"], isolation_level=None)
+    with databases.connection().cursor() as cursor, closing(other):
+        cursor.execute("PRAGMA busy_timeout=0")
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            cursor.execute("PRAGMA busy_timeout=10000")
+
+
+@contextmanager
+def audit_refused(*, of: Request) -> Iterator[None]:
+    """No audit row of this request can be inserted."""
+    with databases.connection().cursor() as cursor:
+        cursor.execute(
+            f"CREATE TRIGGER refuse BEFORE INSERT ON {Cancellation._meta.db_table} "
+            f"WHEN NEW.request_id = '{of.pk.hex}' BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
+        )
+        try:
+            yield
+        finally:
+            cursor.execute("DROP TRIGGER IF EXISTS refuse")
