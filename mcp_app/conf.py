@@ -97,7 +97,8 @@ class Defaults:
     TASK_AFTER: float = 5.0
     """How long a client waits for a tool that becomes a task when slow, unless the tool says otherwise."""
     TASK_TTL: float | None = 86_400.0
-    """How long a task can be asked for after it was made; None: always. Its row stays."""
+    """How long a task can be asked for after it was made; None: always. Work that goes on by then is cancelled, cause
+    deadline; the row stays."""
     TASK_POLL_INTERVAL: float = 1.0
     """How often a client is told to ask for a task."""
     MAX_OPEN_TASKS_PER_PRINCIPAL: int = 100

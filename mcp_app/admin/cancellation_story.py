@@ -40,6 +40,9 @@ def _asked(attempt: Cancellation) -> str:
 
 
 def _came_of_it(attempt: Cancellation) -> Iterator[str]:
+    if attempt.request_id is None and not attempt.requested_id:
+        yield "They changed nothing; of a burst only the first are told one by one."
+        return
     match Outcome(attempt.outcome):
         case Outcome.ACCEPTED:
             yield from _accepted(attempt)

@@ -18,6 +18,7 @@ from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import audit, publishing, transitions, wakeups
 from mcp_app.lifecycle.audit import Actor, Attempt
+from mcp_app.lifecycle.bursts import Bursts, Kind
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Request
@@ -53,10 +54,13 @@ def cancel(
     return cancel_all([Ask(request_id, cause, actor, reason, principal)])[0]
 
 
-def cancel_all(asks: Sequence[Ask]) -> list[Outcome]:
-    """As `cancel` for each, in order and in one transaction: all are stored, or none is."""
+def cancel_all(asks: Sequence[Ask], *, bursts: Bursts | None = None) -> list[Outcome]:
+    """As `cancel` for each, in order and in one transaction: all are stored, or none is.
+
+    `bursts` bounds the rows of what clients ask in vain.
+    """
     attempts = [audit.attempt(ask.cause, ask.actor, ask.reason) for ask in asks]
-    outcomes = _record_all(asks, attempts)
+    outcomes = _record_all(asks, attempts, bursts)
     for ask, attempt, outcome in zip(asks, attempts, outcomes, strict=True):
         shown = _as_uuid(ask.request_id) or audit.clean(str(ask.request_id), audit.NAME_CHARS)
         logger.info("cancel %s: %s, asked by %s (%s)", shown, outcome, attempt.actor.name, attempt.cause)
@@ -80,16 +84,16 @@ def _record_denials(asks: Sequence[Ask], attempts: Sequence[Attempt]) -> None:
 
 
 @transactional
-def _record_all(asks: Sequence[Ask], attempts: Sequence[Attempt]) -> list[Outcome]:
-    return [_record(ask, attempt) for ask, attempt in zip(asks, attempts, strict=True)]
+def _record_all(asks: Sequence[Ask], attempts: Sequence[Attempt], bursts: Bursts | None) -> list[Outcome]:
+    return [_record(ask, attempt, bursts) for ask, attempt in zip(asks, attempts, strict=True)]
 
 
-def _record(ask: Ask, attempt: Attempt) -> Outcome:
+def _record(ask: Ask, attempt: Attempt, bursts: Bursts | None) -> Outcome:
     request_id = _as_uuid(ask.request_id)
     row = Request.objects.select_for_update().filter(pk=request_id).first() if request_id else None
     outcome = _decide(row, ask.principal)
     if outcome != Outcome.ACCEPTED or row is None:
-        audit.record(attempt, outcome, row=row, requested_id=ask.request_id)
+        _record_in_vain(ask, attempt, outcome, row, bursts)
     elif row.status == Status.RUNNING:
         audit.record_accepted(attempt, row)
         transitions.request_stop(row, _story(attempt), **_columns(attempt))
@@ -99,6 +103,16 @@ def _record(ask: Ask, attempt: Attempt) -> Outcome:
         transitions.close(row, Status.CANCELLED, after=[_story(attempt)], **_columns(attempt))
         databases.on_commit(partial(_pass_on, row, publishing.revoke))
     return outcome
+
+
+def _record_in_vain(ask: Ask, attempt: Attempt, outcome: Outcome, row: Request | None, bursts: Bursts | None) -> None:
+    if bursts is None or ask.principal is None:
+        audit.record(attempt, outcome, row=row, requested_id=ask.request_id)
+        return
+    kind = Kind(attempt.cause, attempt.actor, outcome)
+    if admitted := bursts.admits(kind):
+        audit.record(attempt, outcome, row=row, requested_id=ask.request_id)
+    databases.on_commit(partial(bursts.add, kind, recorded=admitted))
 
 
 def _decide(row: Request | None, principal: Principal | None) -> Outcome:

@@ -73,7 +73,7 @@ def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
 
 
 def versions(subjects: Iterable[Subject]) -> dict[Subject, int]:
-    """The current versions; a subject never changed has none."""
+    """The current versions; a subject never changed, or not for long, may have none."""
     found: dict[Subject, int] = {}
     waiting = iter(subjects)
     while batch := list(islice(waiting, MAX_SUBJECTS)):

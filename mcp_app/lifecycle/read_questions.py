@@ -95,12 +95,15 @@ def forget(read: UUID) -> None:
 
 
 @transactional
-def cancel(session: UUID, jsonrpc_id: str | int) -> None:
-    """Have the session's requests of this id end that ask; nothing where none does."""
+def cancel(session: UUID, jsonrpc_id: str | int) -> bool:
+    """Have the session's requests of this id end that ask; whether any did."""
+    ended = False
     for read, stored, server in _asking(ReadQuestion.objects.filter(session=session)):
         if type(stored) is type(jsonrpc_id) and stored == jsonrpc_id:
             ReadQuestion.objects.filter(read=read).delete()
             _tell(read, server)
+            ended = True
+    return ended
 
 
 def forget_session(session_ids: Collection[UUID]) -> None:

@@ -24,6 +24,7 @@ from mcp_app.models import ChangeVersion, Request, Session
 from mcp_app.states import OPEN, Cause
 
 BATCH = 500
+SUBJECT = "session/"
 SEEN_SECONDS = 60.0
 """A session's last sign of life is noted at most this often."""
 
@@ -46,7 +47,7 @@ class TooManyCallsError(Exception):
 
 def subject(session_id: UUID) -> str:
     """The `ChangeVersion` of a session: changed when it is ended or set otherwise."""
-    return f"session/{session_id.hex}"
+    return f"{SUBJECT}{session_id.hex}"
 
 
 @transactional
@@ -153,10 +154,11 @@ def submit(submission: Submission) -> Request:
     return transitions.submit(submission)
 
 
-def in_flight(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
-    """The session's call in flight that has this id, its JSON type included."""
-    calls = Request.objects.filter(session=session_id, status__in=OPEN).values_list("pk", "jsonrpc_id")
-    return next((pk for pk, stored in calls if _same(stored, jsonrpc_id)), None)
+def call_named(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
+    """The session's call that has this id, its JSON type included: the one in flight, else the last that ended."""
+    calls = Request.objects.filter(session=session_id, jsonrpc_id=jsonrpc_id).order_by("-submitted_at")
+    found = calls.values_list("pk", "jsonrpc_id")
+    return next((pk for pk, stored in found if _same(stored, jsonrpc_id)), None)
 
 
 @transactional
@@ -195,8 +197,8 @@ def _open_calls() -> QuerySet[Request]:
 def _forget(session_ids: list[UUID]) -> None:
     Session.objects.filter(pk__in=session_ids).delete()
     read_questions.forget_session(session_ids)
-    # Gone is a change as well, for whoever listens.
-    ChangeVersion.objects.filter(pk__in=[subject(session_id) for session_id in session_ids]).delete()
+    # Gone is a change as well, for whoever listens; the versions are forgotten later.
+    ChangeVersion.bump_known(map(subject, session_ids))
     databases.on_commit(wakeups.wake_servers)
 
 

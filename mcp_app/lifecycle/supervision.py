@@ -16,6 +16,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import (
     cancellation,
     followers,
+    forgetting,
     publishing,
     read_questions,
     session_streams,
@@ -47,11 +48,13 @@ def supervise() -> None:
         followers.leave_calls_of_silent_servers,
         followers.cancel_abandoned_calls,
         cancel_overdue_requests,
+        cancel_expired_tasks,
         republish_unclaimed_requests,
         session_streams.release_those_of_silent_servers,
         read_questions.forget_those_of_silent_servers,
         sessions.expire,
         forget_old_processes,
+        forgetting.forget_old_versions,
     ):
         _guarded(step)
 
@@ -87,10 +90,17 @@ def cancel_requests_of_silent_servers() -> None:
 
 def cancel_overdue_requests() -> None:
     """Past the deadline: for its claim while queued, for its answers while it asks, for its end while running."""
-    overdue = Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=True, deadline_at__lt=from_now(0))
+    overdue = _unasked_to_stop().filter(deadline_at__lt=from_now(0))
     for request_id, status in _oldest(overdue).values_list("pk", "status"):
         reason = "nobody answered in time" if status == Status.INPUT_REQUIRED else "the time limit has passed"
         cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason=reason)
+
+
+def cancel_expired_tasks() -> None:
+    """Past its task's expiry nobody can ask for the result of a request, or cancel it (ext-tasks, `ttlMs`)."""
+    expired = _unasked_to_stop().filter(task_expires_at__lt=from_now(0))
+    for request_id in _oldest(expired).values_list("pk", flat=True):
+        cancellation.cancel(request_id, cause=Cause.DEADLINE, actor=SYSTEM, reason="its task has expired")
 
 
 def republish_unclaimed_requests() -> None:
@@ -133,6 +143,10 @@ def _republish(request_id: UUID, queue: str, published_at: datetime | None) -> N
         Request.objects.filter(pk=request_id, status=Status.QUEUED).update(published_at=published_at)
         raise
     logger.warning("request %s was claimed by nobody and is published again", request_id)
+
+
+def _unasked_to_stop() -> QuerySet[Request]:
+    return Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=True)
 
 
 def _oldest(requests: QuerySet[Request]) -> QuerySet[Request]:

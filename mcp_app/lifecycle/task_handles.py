@@ -1,8 +1,9 @@
 """Tasks: handles on requests whose clients have stopped waiting. The request stays what it was; the handle is a column.
 
-From its hand-over on no server process answers for the request: only its own end, a deadline or a cancellation by word
-ends it. A handle is random, known to its client alone, good for its principal and for `TASK_TTL`; an unknown one,
-another's and an expired one are the same to whoever asks. Source: ext-tasks specification/draft/tasks.
+From its hand-over on, right before its handle is sent, no server process answers for the request: only its own end, a
+deadline or a cancellation by word ends it. A handle is random, known to its client alone, good for its principal and
+for `TASK_TTL`; an unknown one, another's and an expired one are the same to whoever asks.
+Source: ext-tasks specification/draft/tasks.
 """
 
 import uuid
@@ -23,7 +24,7 @@ from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.transitions import Submission
 from mcp_app.models import Request, RequestEvent
 from mcp_app.protocol.tasks import Task, TaskStatus
-from mcp_app.states import OPEN, EventKind, Status
+from mcp_app.states import OPEN, TERMINAL, EventKind, Status
 
 _NOTE = Event(EventKind.NOTE, {"message": "Handed over to its client as a task."})
 _STOPPING = "Its cancellation was asked for; it has not stopped yet."
@@ -31,21 +32,35 @@ _STOPPING = "Its cancellation was asked for; it has not stopped yet."
 
 @transactional
 def submit(submission: Submission) -> Request | None:
-    """Store a QUEUED row that is a task from its start; None where its caller has as many open tasks as may be."""
-    row = transitions.submit(submission) if _has_room(submission.principal) else None
-    return None if row is None else _hand_over(row)
+    """Store a QUEUED row that has a handle from its start; None where its caller has as many open tasks as may be.
+
+    Its server process answers for it until it is handed over.
+    """
+    if not _has_room(submission.principal):
+        return None
+    row = transitions.submit(submission)
+    Request.objects.filter(pk=row.pk, task_handle=None).update(**_handle())
+    row.refresh_from_db()
+    return row
 
 
 @transactional
 def hand_over(request_id: UUID) -> Request | None:
-    """Make a task of a request that is queued or runs; None where it cannot be one.
+    """The request, a task from now on; None where it cannot be one.
 
-    It has ended, asks its client for input, is to stop, or its caller has as many open tasks as may be.
+    One that has a handle is one, whatever became of it. Of the others those that have ended, ask their client for
+    input or are to stop cannot, nor those whose caller has as many open tasks as may be.
     """
-    row = Request.objects.select_for_update().filter(pk=request_id, status__in=(Status.QUEUED, Status.RUNNING)).first()
-    if row is None or row.cancel_requested_at is not None or not _has_room(row):
+    row = Request.objects.select_for_update().filter(pk=request_id).first()
+    if row is None or (row.task_handle is None and not _may_become_task(row)):
         return None
-    return _hand_over(row)
+    if row.status in TERMINAL:
+        return row
+    columns = _handle() if row.task_handle is None else {}
+    if not transitions.move(row, Status(row.status), [_NOTE], server=None, **columns):
+        return None
+    row.refresh_from_db()
+    return row
 
 
 def find(task_id: str, principal: Principal) -> Request | None:
@@ -94,13 +109,13 @@ def _state(row: Request) -> tuple[TaskStatus, dict[str, Any]]:
     return "completed", {"result": endings.final_result(row)}
 
 
-def _hand_over(row: Request) -> Request | None:
+def _may_become_task(row: Request) -> bool:
+    return row.status in (Status.QUEUED, Status.RUNNING) and row.cancel_requested_at is None and _has_room(row)
+
+
+def _handle() -> dict[str, Any]:
     expires_at = None if settings.TASK_TTL is None else from_now(settings.TASK_TTL)
-    columns = {"task_handle": uuid.uuid4(), "task_created_at": Now(), "task_expires_at": expires_at, "server": None}
-    if not transitions.move(row, Status(row.status), [_NOTE], **columns):
-        return None
-    row.refresh_from_db()
-    return row
+    return {"task_handle": uuid.uuid4(), "task_created_at": Now(), "task_expires_at": expires_at}
 
 
 def _has_room(caller: Principal | Request) -> bool:

@@ -1,13 +1,16 @@
 """The cancellations that a server process asks for: those that come together are stored together.
 
 A crowd that leaves at once costs a few transactions, and whoever comes meanwhile does not wait behind each of them.
-Insists: nobody else would stop the work of a client that left a living server process.
+Insists: nobody else would stop the work of a client that left a living server process. What clients ask in vain is
+audited within bounds (`lifecycle.bursts`).
 """
 
 import asyncio
 import logging
+from functools import partial
 
 from mcp_app.lifecycle import cancellation
+from mcp_app.lifecycle.bursts import Bursts
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.transport.threads import Threads
 
@@ -26,6 +29,18 @@ class Cancellations:
         self._threads = threads
         self._waiting: list[tuple[Ask, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
+        self._bursts = Bursts()
+        self._summing: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Audit what was only counted so far."""
+        if self._summing is not None:
+            self._summing.cancel()
+            await asyncio.wait([self._summing])
+            try:
+                await self._threads.run(partial(self._bursts.append_summaries, all_windows=True))
+            except Exception as error:
+                logger.error("attempts to cancel that were counted are not audited: %s", error)
 
     async def cancel(self, ask: Ask) -> None:
         """Have `ask` stored and its workers told; returns when that is so, or was tried for long enough."""
@@ -54,11 +69,26 @@ class Cancellations:
         while self._waiting:
             batch, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
             try:
-                await self._threads.run(cancellation.cancel_all, [ask for ask, _ in batch])
+                asks = [ask for ask, _ in batch]
+                await self._threads.run(partial(cancellation.cancel_all, asks, bursts=self._bursts))
             except Exception as error:
                 _settle(batch, error)
             else:
                 _settle(batch, None)
+                self._sum_up_later()
+
+    def _sum_up_later(self) -> None:
+        if self._bursts.wait is not None and (self._summing is None or self._summing.done()):
+            self._summing = asyncio.get_running_loop().create_task(self._sum_up(), name="mcp-bursts")
+
+    async def _sum_up(self) -> None:
+        while (wait := self._bursts.wait) is not None:
+            await asyncio.sleep(wait)
+            try:
+                await self._threads.run(self._bursts.append_summaries)
+            except Exception as error:
+                logger.error("attempts to cancel that were counted could not be audited, trying again: %s", error)
+                await asyncio.sleep(DELAYS[-1])
 
 
 def _retrieve(stored: "asyncio.Future[None]") -> None:

@@ -63,7 +63,7 @@ def _may_become_task(tool: RegisteredTool, route: Route) -> bool:
 
 
 def _task_of(request: Request) -> Task | None:
-    row = request if request.task_handle is not None else task_handles.hand_over(request.pk)
+    row = task_handles.hand_over(request.pk)
     return None if row is None else task_handles.shown(row)
 
 

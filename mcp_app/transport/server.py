@@ -64,6 +64,7 @@ class Server:
         self.stopped = True
         await self.tail.close()
         await self.hints.close()
+        await self.cancellations.close()
         try:
             await self.rows.run(processes.stop, self.identity)
         except Exception as error:

@@ -85,9 +85,10 @@ class Listener:
         self._moved = asyncio.Event()
 
     def compare(self, current: Mapping[Subject, int]) -> None:
-        changed = {subject for subject, version in self.known.items() if current.get(subject, 0) != version}
+        # One that is missing was forgotten, long after its last change.
+        changed = {subject for subject, version in self.known.items() if current.get(subject, version) != version}
         if changed:
-            self.known.update({subject: current.get(subject, 0) for subject in changed})
+            self.known.update({subject: current[subject] for subject in changed})
             self._changed |= changed
             self._moved.set()
 

@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 from mcp_app.lifecycle import input_rounds, supervision, task_handles, task_inputs, transitions, wakeups
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Process, Request
-from mcp_app.states import OPEN, EventKind, ProcessRole, Status
+from mcp_app.states import OPEN, Cause, EventKind, Outcome, ProcessRole, Status
 from tests.lifecycle import rows
 from tests.lifecycle.racing import race
 
@@ -41,10 +41,12 @@ def test_a_task_is_stored_with_a_handle_that_is_not_its_id(server):
     assert row.status == Status.QUEUED
     assert row.task_handle is not None
     assert row.task_handle != row.pk
-    assert row.server is None
+    assert find(row) == row
+    assert rows.numbers(row) == [1]
+    handed = task_handles.hand_over(row.pk)
+    assert (handed.task_handle, handed.server) == (row.task_handle, None)
     assert rows.story(row)[-1][0] == EventKind.NOTE
     assert rows.numbers(row) == [1, 2]
-    assert find(row) == row
 
 
 def test_handles_are_found_by_their_owner_alone_and_until_they_expire():
@@ -69,6 +71,41 @@ def test_a_request_that_is_handed_over_outlives_its_server(worker, claimed):
     supervision.cancel_requests_of_silent_servers()
     assert rows.fresh(row).cancel_requested_at is None
     assert rows.fresh(other).status == Status.CANCELLED
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_task_whose_server_dies_before_its_handle_is_sent_is_ended_as_any_call(worker, claimed):
+    dead = Identity(ProcessRole.SERVER).boot_id
+    unsent, sent = (running_task(worker, server=dead) if claimed else task(server=dead) for _ in range(2))
+    task_handles.hand_over(sent.pk)
+    Request.objects.update(queued_at="2020-01-01T00:00:00Z")
+    supervision.cancel_requests_of_silent_servers()
+    assert rows.fresh(unsent).cancel_cause == Cause.LOST_SERVER
+    assert rows.fresh(sent).cancel_requested_at is None
+
+
+def test_a_task_that_has_ended_before_its_handle_is_sent_is_shown_as_it_is(worker):
+    row = running_task(worker)
+    transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    assert task_handles.shown(task_handles.hand_over(row.pk)).status == "completed"
+
+
+def test_the_work_of_a_task_that_has_expired_is_stopped(worker):
+    running, asking, queued = running_task(worker), asking_task(worker), task()
+    lasting, call, ended = running_task(worker), rows.running(worker), running_task(worker)
+    transitions.finish(ended.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    expired = [row.pk for row in (running, asking, queued, ended)]
+    Request.objects.filter(pk__in=expired).update(task_expires_at="2020-01-01T00:00:00Z")
+    Request.objects.filter(pk=lasting.pk).update(task_expires_at=None)
+    for _ in range(2):
+        supervision.cancel_expired_tasks()
+    assert rows.fresh(running).status == Status.RUNNING
+    assert [rows.fresh(row).status for row in (asking, queued)] == [Status.CANCELLED] * 2
+    for row in (running, asking, queued):
+        assert rows.fresh(row).cancel_cause == Cause.DEADLINE
+        assert rows.outcomes(row) == [Outcome.ACCEPTED]
+    for row in (lasting, call, ended):
+        assert rows.outcomes(row) == []
 
 
 def test_what_has_ended_asks_or_is_to_stop_is_not_handed_over(worker):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from django.db import OperationalError
@@ -149,10 +150,10 @@ def test_cancellation_is_insisted_on_while_the_database_is_away(worker: Worker, 
     failures = iter(range(2))
     cancel_all = cancellation.cancel_all
 
-    def failing(asks: Sequence[Ask]) -> list[Outcome]:
+    def failing(asks: Sequence[Ask], **options: Any) -> list[Outcome]:
         if next(failures, None) is not None:
             raise OperationalError("the database is away")
-        return cancel_all(asks)
+        return cancel_all(asks, **options)
 
     monkeypatch.setattr(cancellation, "cancel_all", failing)
 

@@ -4,6 +4,7 @@ A session that is named must be its principal's and live, whatever else is asked
 itself. Source: 2025-11-25 basic/transports "Session Management", "Sending Messages to the Server".
 """
 
+import json
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -12,7 +13,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import read_questions, sessions
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Session
-from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse, session_not_found
+from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, clip, refuse, session_not_found
 from mcp_app.protocol.headers import HeaderFault, Headers, read_field
 from mcp_app.protocol.jsonrpc import Answer, Limits, Notification, Request
 from mcp_app.protocol.legacy_inbound import LAST_EVENT, SESSION, LegacyPost, check_batch
@@ -133,15 +134,18 @@ def _handshake(session: Session | None) -> Handshake:
 
 
 async def _notified(peer: Peer, session: Session | None, notification: Notification) -> None:
-    """Only a cancellation has an effect, and only in a session: without one its id says nothing."""
+    """Only a cancellation has an effect, and only in a session: without one its id says nothing.
+
+    One of a call that has ended, or of none, is audited as an attempt, and nothing is said of it.
+    """
     if session is None or notification.method != "notifications/cancelled":
         return
     cancelled = read_cancelled(notification)
     if cancelled is None:
         return
-    request_id = await peer.server.rows.run(sessions.in_flight, session.pk, cancelled.request_id)
-    if request_id is None:
-        await peer.server.rows.run(read_questions.cancel, session.pk, cancelled.request_id)
+    request_id = await peer.server.rows.run(sessions.call_named, session.pk, cancelled.request_id)
+    if request_id is None and await peer.server.rows.run(read_questions.cancel, session.pk, cancelled.request_id):
         return
-    ask = Ask(request_id, Cause.CLIENT, peer.actor, cancelled.reason, peer.principal)
+    target = request_id or f"id {clip(json.dumps(cancelled.request_id))}"
+    ask = Ask(target, Cause.CLIENT, peer.actor, cancelled.reason, peer.principal)
     await peer.server.cancellations.cancel(ask)
