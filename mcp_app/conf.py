@@ -62,6 +62,9 @@ class Defaults:
     come back for the result. False: as those revisions have it, the call goes on to its end or its time limit."""
     RETRY_MS: int = 1_000
     """When a client whose stream was cut is to come back for the rest."""
+    CUT_AFTER: float | None = None
+    """How long a session's call holds one connection before its client is to come back for the rest, from 2025-11-25
+    on: for fronts that end what lasts. None: to the end of the call."""
 
     READ_TIME_LIMIT: float = 30.0
     """How long a resource, a prompt or a completion may take; they run in the server process."""

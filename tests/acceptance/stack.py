@@ -224,11 +224,11 @@ def embedded(data: Path, settings: str = SETTINGS) -> Iterator[Stack]:
 
 
 @contextmanager
-def engines(data: Path, environment: Mapping[str, str]) -> Iterator[Stack]:
+def engines(data: Path, environment: Mapping[str, str], settings: str = SETTINGS) -> Iterator[Stack]:
     """Daphne, uvicorn and two workers on the engines that the environment names."""
     with ExitStack() as exits:
-        stack = exits.enter_context(closing(Stack(data, environment, workers=2)))
-        migrated = stack.start(*MANAGE, "migrate", "--settings", SETTINGS, "--verbosity=0")
+        stack = exits.enter_context(closing(Stack(data, environment, workers=2, settings=settings)))
+        migrated = stack.start(*MANAGE, "migrate", "--settings", settings, "--verbosity=0")
         assert migrated.wait(STARTING) == 0, migrated.output()
         stack.serve_from(stack.start_embedded("--no-worker"), stack.start_uvicorn())
         for _ in range(stack.expected_workers):

@@ -1,6 +1,6 @@
-"""The tools that the official conformance suite (0.2.0-alpha.12, revision 2026-07-28) expects a server to offer.
+"""The tools that the official conformance suite (0.2.0-alpha.12) expects a server to offer.
 
-Names and texts are the suite's. Tools that ask the client for input are not among them: they are not served yet.
+Names and texts are the suite's. Those that ask the client for input, or become tasks, have modules of their own.
 """
 
 import time
@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import mcp_types
 from pydantic import Field
 
+from mcp_app.models import Request
 from mcp_app.prompts import notify_prompts_list_changed
 from mcp_app.tools import Audio, Image, ToolContext, ToolError, tool
 from tests.everything import samples
@@ -147,6 +148,14 @@ def test_trigger_prompt_change() -> str:
     """Change the list of prompts."""
     notify_prompts_list_changed()
     return f"Changed at {time.time()!r}."
+
+
+@tool(time_limit=10.0)
+def test_reconnection(ctx: ToolContext) -> str:
+    """Work until the client, once its connection was cut, has come back for the result (`MCP["CUT_AFTER"]`)."""
+    while not Request.objects.filter(pk=ctx.request.id, follower__isnull=False).exists():
+        ctx.sleep(BETWEEN_REPORTS)
+    return "The client came back."
 
 
 def _resource(uri: str, mime_type: str, text: str) -> mcp_types.EmbeddedResource:

@@ -7,6 +7,8 @@ Source: 2025-11-25 basic/transports "Resumability and Redelivery", basic/utiliti
 """
 
 import asyncio
+import math
+import time
 import uuid
 from typing import Any
 from uuid import UUID
@@ -17,7 +19,7 @@ from mcp_app.lifecycle.observation import Observed
 from mcp_app.models import Request
 from mcp_app.protocol import legacy_sse, results
 from mcp_app.protocol.accept import Accept
-from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
+from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, fail, refuse
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.metadata import RequestMetadata
@@ -31,7 +33,7 @@ from mcp_app.transport.handover import Handover
 from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
 from mcp_app.transport.legacy.questions import AskingCall
 from mcp_app.transport.responder import PeerGoneError
-from mcp_app.transport.tail import TakenOverError
+from mcp_app.transport.tail import TakenOverError, Watcher
 
 
 class SessionlessCall(CallStream):
@@ -63,6 +65,7 @@ class SessionCall(AskingCall):
         self._follower: UUID | None = None
         self._leaving: asyncio.Timeout | None = None
         self._carries_ids = False
+        self._cut_at = math.inf
 
     async def cancel_for_shutdown(self) -> None:
         """Cut the connection where the client can come back to another process; else as in the modern era."""
@@ -81,6 +84,9 @@ class SessionCall(AskingCall):
         await super()._wait_for(request)
 
     async def _follow(self, *args: Any) -> None:
+        # Older clients are not primed: one that has had no event could not come back.
+        if settings.CUT_AFTER is not None and self._is_resumable and self._exchange.revision.primes_streams:
+            self._cut_at = time.monotonic() + settings.CUT_AFTER
         try:
             async with asyncio.timeout(None) as self._leaving:
                 await super()._follow(*args)
@@ -91,6 +97,13 @@ class SessionCall(AskingCall):
             await self._exchange.end_without_response()
         finally:
             self._leaving = None
+
+    async def _next(self, watcher: Watcher, wait: float) -> Observed | None:
+        """As in the modern era. Raises TimeoutError when the connection has been held for long enough."""
+        observed = await super()._next(watcher, min(wait, max(0.0, self._cut_at - time.monotonic())))
+        if observed is None and time.monotonic() >= self._cut_at:
+            raise TimeoutError
+        return observed
 
     async def _tell(self, observed: Observed, told: CallNotifications) -> bool:
         if observed.follower != self._follower:
@@ -129,8 +142,11 @@ class SessionCall(AskingCall):
     async def _answer(self, observed: Observed) -> None:
         assert observed.result is not None, "an ended request has a result"
         await self._withdraw(observed)
-        result = results.call_tool(observed.result, server_info())
-        await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
+        if observed.error is not None:
+            await self._exchange.reject(fail(**observed.error, request_id=self._exchange.route.request_id))
+        else:
+            result = results.call_tool(observed.result, server_info())
+            await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
 

@@ -1,0 +1,109 @@
+"""The official conformance suite on the real server: `python -m tests.conformance [embedded] [engines]`.
+
+Both unless named. `embedded` is one `mcp serve`; `engines` is Daphne, uvicorn and two workers on PostgreSQL and Redis,
+behind a front that sends every request to the next server. Refuses to be content with less: without their services the
+engines fail.
+"""
+
+import signal
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.acceptance import stack as stacks
+from tests.acceptance import wire
+from tests.acceptance.front import front
+from tests.acceptance.services import ServicesMissingError, own_services
+from tests.acceptance.stack import Stack
+from tests.conformance import suite
+
+SETTINGS: Final = "tests.conformance.settings"
+
+
+@contextmanager
+def embedded(data: Path) -> Iterator[tuple[Stack, int]]:
+    """The site and the port to reach it at."""
+    with stacks.embedded(data, SETTINGS) as stack:
+        yield stack, stack.servers[0].port
+
+
+@contextmanager
+def engines(data: Path) -> Iterator[tuple[Stack, int]]:
+    """The same. Raises ServicesMissingError."""
+    with ExitStack() as exits:
+        environment = exits.enter_context(own_services())
+        stack = exits.enter_context(stacks.engines(data, environment, SETTINGS))
+        port = exits.enter_context(front(*(server.port for server in stack.servers)))
+        yield stack, port
+
+
+STACKS: Final = {"embedded": embedded, "engines": engines}
+
+
+def run(kind: str) -> list[str]:
+    """Everything on a stack of this kind; a line for each thing that is wrong."""
+    with TemporaryDirectory(prefix="mcp-conformance-") as work:
+        data = Path(work, "data")
+        data.mkdir()
+        problems = ["it did not come to its end"]
+        with STACKS[kind](data) as (stack, port):
+            try:
+                await_workers(stack)
+                problems = [
+                    f"{kind}, {revision}: {problem}"
+                    for revision in suite.UNSCORED
+                    for problem in suite.run(revision, f"http://127.0.0.1:{port}/mcp", Path(work, revision))
+                ]
+            finally:
+                if problems:
+                    tell_logs(stack)
+    return problems
+
+
+def await_workers(stack: Stack) -> None:
+    """Until a call came back from a worker, by each server."""
+    for server in stack.servers:
+        assert "simple text" in wire.text(stack.call("test_simple_text", server=server).result())
+
+
+def tell_logs(stack: Stack) -> None:
+    for command, output in stack.logs():
+        say(f"--- the end of the output of {command}\n{output}")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """The exit status."""
+    parser = ArgumentParser(prog=".ci/conformance", description="Run the official conformance suite.")
+    parser.add_argument("stacks", nargs="*", metavar="STACK", help=f"{' or '.join(STACKS)}; both unless named")
+    kinds = parser.parse_args().stacks or list(STACKS)
+    if not set(kinds) <= STACKS.keys():
+        parser.error(f"a stack is {' or '.join(STACKS)}")
+    # Leave in an orderly way: else the site's processes would be left behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    suite.install()
+    problems: list[str] = []
+    for kind in kinds:
+        began = time.monotonic()
+        say(f"--- conformance, {kind}")
+        try:
+            problems += run(kind)
+        except ServicesMissingError as missing:
+            problems.append(f"NO PostgreSQL AND Redis: {missing}; `.ci/conformance embedded` does without")
+        say(f"--- conformance, {kind}: {time.monotonic() - began:.0f} s")
+    for problem in problems:
+        say(f"✗ {problem}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
