@@ -131,6 +131,10 @@ class Defaults:
     """From which level on the standard `logging` in a tool reaches its client and its row."""
     MAX_REASON_CHARS: int = 1024
 
+    AUDIT_KEY: str | None = None
+    """What the audit is signed and sealed with: the same in every process, and nowhere in the database. None: Django's
+    SECRET_KEY, and SECRET_KEY_FALLBACKS to verify what is older."""
+
 
 class Settings:
     """`settings.NAME`: the site's value, or the default."""
