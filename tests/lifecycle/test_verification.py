@@ -200,7 +200,7 @@ def test_all_of_this_holds_on_postgresql():
         with own_services() as services:
             environment = os.environ | {"MCPSITE_DATABASE": services["MCPSITE_DATABASE"]}
             environment.pop("MCPSITE_DATA", None)
-            files = [str(here), str(here.with_name("test_sealing.py"))]
+            files = [str(here.with_name(f"test_{name}.py")) for name in ("verification", "sealing", "purging")]
             done = subprocess.run(
                 [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
                 cwd=here.parents[2],
