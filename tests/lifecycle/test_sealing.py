@@ -4,7 +4,7 @@ import pytest
 from django.db import DatabaseError, IntegrityError
 
 from mcp_app import databases
-from mcp_app.lifecycle import sealing, supervision, transitions
+from mcp_app.lifecycle import purging, sealing, supervision, transitions
 from mcp_app.models import AuditDay, Cancellation
 from mcp_app.states import Status
 from tests.lifecycle import rows
@@ -103,4 +103,14 @@ def test_the_database_takes_the_end_of_an_attempt_that_was_accepted(worker):
     row = rows.stopping(worker)
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
     assert rows.audited(row)[0].outcome == "too_late"
+    assert findings() == []
+
+
+def test_verifying_while_it_is_written_sealed_and_purged_raises_no_alarm(configure):
+    configure(REQUEST_RETENTION_DAYS=1, AUDIT_RETENTION_DAYS=1)
+
+    def verify():
+        return [finding for _ in range(5) for finding in findings()]
+
+    assert race(lambda: attempts(20), *[sealing.seal_final_attempts] * 2, verify, purging.purge_audit)[3] == []
     assert findings() == []
