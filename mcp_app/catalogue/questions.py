@@ -143,7 +143,7 @@ class Sampling:
     """Ask the client's model. Deprecated by the specification: for clients that have nothing else.
 
     `messages`: a text, or SamplingMessages. `max_tokens`: at most so many in the answer. Offers no tools and includes
-    no context.
+    no context. Raises ValueError for messages of tools: a client may only be sent them together with tools.
     """
 
     capability: ClassVar[Mapping[str, Any]] = {"sampling": {}}
@@ -161,6 +161,9 @@ class Sampling:
         if isinstance(messages, str):
             text = mcp_types.TextContent(type="text", text=messages)
             messages = [mcp_types.SamplingMessage(role="user", content=text)]
+        of_tools = mcp_types.ToolUseContent | mcp_types.ToolResultContent
+        if any(isinstance(block, of_tools) for message in messages for block in message.content_as_list):
+            raise ValueError("Sampling offers no tools, so its messages hold neither tool uses nor tool results.")
         self._params = mcp_types.CreateMessageRequestParams(
             messages=list(messages),
             max_tokens=max_tokens,

@@ -96,14 +96,13 @@ def forget(read: UUID) -> None:
 
 @transactional
 def cancel(session: UUID, jsonrpc_id: str | int) -> bool:
-    """Have the session's requests of this id end that ask; whether any did."""
-    ended = False
-    for read, stored, server in _asking(ReadQuestion.objects.filter(session=session)):
-        if type(stored) is type(jsonrpc_id) and stored == jsonrpc_id:
-            ReadQuestion.objects.filter(read=read).delete()
-            _tell(read, server)
-            ended = True
-    return ended
+    """Have the session's requests of this id end that ask; whether any does."""
+    asking = _asking(ReadQuestion.objects.filter(session=session))
+    meant = [each for each in asking if type(each[1]) is type(jsonrpc_id) and each[1] == jsonrpc_id]
+    for read, _, server in meant:
+        ReadQuestion.objects.filter(read=read).delete()
+        _tell(read, server)
+    return bool(meant)
 
 
 def forget_session(session_ids: Collection[UUID]) -> None:

@@ -107,7 +107,8 @@ def _store(submission: Submission) -> Request:
 @transactional
 def claim(request_id: UUID, *, worker: UUID, pid: int) -> Request | None:
     """QUEUED → RUNNING for the one worker that may call the tool; None when it is not to be run (again)."""
-    row = Request.objects.filter(pk=request_id).first()
+    # Locked: its message comes once, and is not to be spent on a row that another step moves meanwhile.
+    row = Request.objects.select_for_update().filter(pk=request_id).first()
     if row is None or row.status != Status.QUEUED:
         return None
     claimed = Request.objects.filter(pk=request_id, status=Status.QUEUED, event_seq=row.event_seq).update(

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.models.ordered_json import OrderedJSONField
 from mcp_app.states import CancelPolicy, Cause, Stage, Status
 
 
@@ -19,7 +20,7 @@ class Request(models.Model):
     method = models.CharField(max_length=64)
     tool = models.CharField(max_length=128)
     protocol_version = models.CharField(max_length=16)
-    arguments = models.JSONField(default=dict)
+    arguments = OrderedJSONField(default=dict)
     progress_token = models.JSONField(null=True)
     log_level = models.CharField(max_length=16, blank=True, default="")
     client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))
@@ -43,15 +44,15 @@ class Request(models.Model):
     deadline_at = models.DateTimeField(
         null=True, help_text=_("queued: for the claim; asking: for the answers; running: for the end")
     )
-    result = models.JSONField(null=True, help_text=_("a CallToolResult"))
-    partial_result = models.JSONField(null=True, help_text=_("what a cancelled tool handed back"))
+    result = OrderedJSONField(null=True, help_text=_("a CallToolResult"))
+    partial_result = OrderedJSONField(null=True, help_text=_("what a cancelled tool handed back"))
     error = models.JSONField(null=True, help_text=_("code and message, for the log and the admin"))
 
     input_round = models.PositiveIntegerField(default=0, help_text=_("how often its client was asked for input"))
-    questions = models.JSONField(default=dict, help_text=_("what is asked now: an InputRequests object"))
-    answers = models.JSONField(default=dict, help_text=_("what was answered so far: an InputResponses object"))
+    questions = OrderedJSONField(default=dict, help_text=_("what is asked now: an InputRequests object"))
+    answers = OrderedJSONField(default=dict, help_text=_("what was answered so far: an InputResponses object"))
     visited = models.JSONField(default=dict, help_text=_("what its user did on the pages it sent them to, by key"))
-    kept = models.JSONField(default=dict, help_text=_("what the tool wanted done once, by its key"))
+    kept = OrderedJSONField(default=dict, help_text=_("what the tool wanted done once, by its key"))
 
     task_handle = models.UUIDField(
         null=True, unique=True, editable=False, help_text=_("what its client knows it by, as a task; shown to no other")

@@ -69,10 +69,11 @@ def test_a_session_idle_for_six_seconds_gets_beats_from_two_seconds_on_which_end
 def test_each_beat_is_on_one_of_a_sessions_streams_whatever_process_has_them(stack: Stack, client: Client) -> None:
     assert client.request("logging/setLevel", stack.servers[0], level="debug").result() == {}
     with two_servers(stack) as (first, other):
-        streams = [client.get(first), client.get(other)]
-        for stream in streams:
+        streams = []
+        for server in (first, other):
+            streams.append(client.get(server))
             # One after another: the last to come has the stream.
-            assert next(event for event in events(stream) if event).message is None
+            assert next(event for event in events(streams[-1]) if event).message is None
         assert len(beats_of_session(streams[1], IDLE)) >= 2
         assert beats_of_session(streams[0], 0) == []
         streams[1].close()

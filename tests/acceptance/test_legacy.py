@@ -1,13 +1,11 @@
 """Clients of 2025-11-25 and before, with real processes and no sticky routing: any server is as good as another."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mcp.client.client import Client as OfficialClient
 
-from tests.acceptance.legacy_wire import VERSION, Client, events, progress_until
+from tests.acceptance.legacy_wire import Client, events, progress_until
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
 from tests.acceptance.stack import Stack, closing, two_servers
 from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
@@ -126,20 +124,3 @@ def test_a_change_is_told_once_however_many_streams_and_processes_there_are(stac
         client.delete(servers[0])
         for stream in streams:
             assert [event for event in stream if event] == []
-
-
-def test_the_official_client_lists_calls_follows_progress_and_leaves(stack: Stack) -> None:
-    async def scenario(port: int) -> None:
-        seen: list[float] = []
-
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            seen.append(progress)
-
-        async with OfficialClient(f"http://127.0.0.1:{port}/mcp", mode="legacy") as client:
-            assert client.protocol_version == VERSION
-            assert "echo" in {tool.name for tool in (await client.list_tools()).tools}
-            await client.call_tool("progress", {"steps": 3, "delay": 0.05}, progress_callback=on_progress)
-        assert seen == [1, 2, 3]
-
-    for server in stack.servers:
-        asyncio.run(scenario(server.port))

@@ -1,12 +1,9 @@
 """Clients of 2025-11-25 that are asked, with real processes: any takes the answer, and asks again if need be."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mcp.client.client import Client as OfficialClient
-from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
 from tests.acceptance.legacy_wire import Client, Event, asked, events
 from tests.acceptance.stack import Stack, two_servers
@@ -98,24 +95,3 @@ def test_a_call_that_asks_is_cancelled_at_once(stack: Stack, client: Client, tmp
     asked(stream, "notifications/cancelled")
     assert result_of(stream) == "The call was cancelled by an administrator. Reason: closing time"
     assert stack.ended(call).status == "cancelled"
-
-
-def test_the_official_client_answers_what_it_is_asked(stack: Stack, tmp_path: Path) -> None:
-    questions: list[str] = []
-
-    async def answer(context: object, params: ElicitRequestParams) -> ElicitResult:
-        questions.append(params.message)
-        return ElicitResult(action="accept", content={"quantity": 2} if "How many" in params.message else {"yes": True})
-
-    async def run(port: int) -> None:
-        url = f"http://127.0.0.1:{port}/mcp"
-        async with OfficialClient(url, mode="legacy", elicitation_callback=answer) as client:
-            result = await client.call_tool("order", {"path": str(tmp_path / f"lines{port}")})
-            assert isinstance(result, CallToolResult)
-            [block] = result.content
-            assert isinstance(block, TextContent)
-            assert block.text == "17: 2 small, accept"
-
-    for server in stack.servers:
-        asyncio.run(run(server.port))
-    assert questions == ["How many, and how large?", "2, really?"] * len(stack.servers)

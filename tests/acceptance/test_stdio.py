@@ -1,21 +1,17 @@
 """`mcp stdio` as real processes: a pure channel, a worker of its own, and nothing left however it ends."""
 
-import asyncio
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mcp import StdioServerParameters
-from mcp.client.client import Client
 
 from tests.acceptance import wire
-from tests.acceptance.inspector import ROOT, Row
+from tests.acceptance.inspector import Row
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import CONCURRENCY, Stack, closing
-from tests.acceptance.stdio import COMMAND, ERAS, PATIENCE, StdioClient
-from tests.acceptance.test_official_client import newest, words
+from tests.acceptance.stack import Stack, closing
+from tests.acceptance.stdio import ERAS, PATIENCE, StdioClient
 from tests.acceptance.waiting import eventually
 from tests.everything.noise import NOISE
 
@@ -156,39 +152,3 @@ def test_a_living_worker_is_used_and_its_end_made_up_for(site: Stack, client: St
     assert words_of(other, "echo", text="own") == "own"
     other.close()
     assert other.wait() == 0
-
-
-def test_the_official_client_discovers_lists_calls_follows_progress_and_cancels(site: Stack) -> None:
-    server = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], CONCURRENCY], env=noisily(site), cwd=ROOT)
-    steps = site.data / "steps"
-
-    async def scenario() -> None:
-        async with Client(server) as client:
-            assert client.protocol_version == wire.VERSION
-            assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
-            assert words(await client.call_tool("echo", {"text": "hello"})) == "hello"
-            seen = []
-
-            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-                seen.append((progress, total))
-
-            await client.call_tool("progress", {"steps": 3, "delay": 0.05}, progress_callback=on_progress)
-            assert seen == [(1, 3), (2, 3), (3, 3)]
-            arguments = {"seconds": LONG, "path": str(steps), "step": STEP}
-            call = asyncio.create_task(client.call_tool("sleep_sync", arguments))
-            await asyncio.to_thread(eventually, steps.exists, "it takes a step", PATIENCE)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            row = await asyncio.to_thread(stopped)
-            assert (row.status, row.cancel_cause) == ("cancelled", "client")
-            assert words(await client.call_tool("echo", {"text": "next"})) == "next"
-
-    def stopped() -> Row:
-        row = eventually(
-            lambda: row if (row := newest(site, "sleep_sync")) is not None and row.ended else None, "it ends", PATIENCE
-        )
-        assert row is not None
-        return row
-
-    asyncio.run(scenario())

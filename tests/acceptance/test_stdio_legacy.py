@@ -10,10 +10,12 @@ from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.session import IncomingMessage
 from mcp_types import (
+    CallToolResult,
     ElicitRequestParams,
     ElicitResult,
     LoggingMessageNotificationParams,
     ResourceUpdatedNotification,
+    TextContent,
     TextResourceContents,
     ToolListChangedNotification,
 )
@@ -25,7 +27,6 @@ from tests.acceptance.situations import LONG, STEP
 from tests.acceptance.stack import CONCURRENCY, Stack
 from tests.acceptance.stdio import COMMAND, PATIENCE, LegacyStdioClient
 from tests.acceptance.test_heartbeats import EARLY, IDLE, INTERVAL
-from tests.acceptance.test_official_client import newest, words
 from tests.acceptance.test_stdio import client, ended, noisily, site
 from tests.acceptance.test_subscriptions import COUNTER
 from tests.acceptance.waiting import eventually
@@ -34,6 +35,13 @@ __all__ = ["client", "site"]
 
 UPDATED = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": COUNTER}}
 legacy = pytest.mark.parametrize("client", ["legacy"], indirect=True)
+
+
+def words(result: object) -> str:
+    assert isinstance(result, CallToolResult)
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
 
 
 def until(client: LegacyStdioClient, request_id: str) -> list[dict[str, Any]]:
@@ -145,7 +153,7 @@ def test_the_official_client_lists_calls_cancels_subscribes_and_answers(site: St
         await asyncio.to_thread(eventually, stopped, "it ends", PATIENCE)
 
     def stopped() -> bool:
-        row = newest(site, "sleep_sync")
+        row = site.inspector.row(tool="sleep_sync")
         return row is not None and row.ended and (row.status, row.cancel_cause) == ("cancelled", "client")
 
     asyncio.run(scenario())

@@ -1,12 +1,13 @@
 """One request, one answer: a server process for each."""
 
+import json
 from typing import Any
 
 from mcp_types.methods import validate_server_result
 
 from mcp_app.protocol.metadata import SERVER_INFO
 from mcp_app.protocol.revisions import MODERN
-from tests.transport.client import ask, run
+from tests.transport.client import Connection, ask, post, run
 
 
 def answer(method: str, **params: Any) -> dict[str, Any]:
@@ -31,3 +32,21 @@ def result_of(method: str, **params: Any) -> Any:
 
 def error_of(method: str, **params: Any) -> Any:
     return answer(method, **params)["error"]
+
+
+async def exchange(body: Any, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    """The status and, as JSON, the body of a response; None for an empty one. `headers` as for `post`."""
+    return await whole(await post(body, headers=headers))
+
+
+async def whole(connection: Connection) -> tuple[int, Any]:
+    await connection.head()
+    body = await connection.body()
+    return connection.status, json.loads(body) if body else None
+
+
+async def refused(body: Any, headers: dict[str, str] | None = None) -> tuple[int, int]:
+    """The status and the code of an error, which names its request."""
+    status, answer = await exchange(body, headers)
+    assert answer["id"] == body["id"], answer
+    return status, answer["error"]["code"]

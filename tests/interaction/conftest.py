@@ -10,7 +10,9 @@ import pytest
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.prompts import Image, PromptError, assistant, prompt
 from mcp_app.resources import ResourceError, Visit, resource
+from mcp_app.states import TaskMode
 from mcp_app.tools import tool
+from tests.transport.worker import Worker
 
 DAYS = ("monday", "tuesday", "thursday")
 
@@ -30,6 +32,39 @@ def _settings(settings: Any) -> None:
 def _empty() -> Iterator[None]:
     with isolated_registries():
         yield
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    """The worker's part, to be played by the test."""
+    with Worker.at_work() as worker:
+        yield worker
+
+
+@pytest.fixture
+def task_tools(_empty: None, configure) -> None:
+    """Tools that become tasks always, when slow, seldom and never."""
+    configure(SSE_AFTER=10.0, KEEP_ALIVE=10.0, LOST_AFTER=60.0)
+
+    @tool(task=TaskMode.ALWAYS)
+    def job() -> str:
+        """Work as a task."""
+        return ""
+
+    @tool(task=TaskMode.WHEN_SLOW, task_after=0.0)
+    def slow() -> str:
+        """Work as a task where the client knows tasks."""
+        return ""
+
+    @tool(task=TaskMode.WHEN_SLOW, task_after=60.0)
+    def brisk() -> str:
+        """Work, seldom for a minute."""
+        return ""
+
+    @tool
+    def work() -> str:
+        """Never work as a task."""
+        return ""
 
 
 @pytest.fixture

@@ -48,12 +48,6 @@ def _tools() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker.at_work() as worker:
-        yield worker
-
-
 def retry(state: Any, request_id: Any = "retry", name: str = "work", answers: Any = None, **arguments: Any) -> Any:
     body = call(name, request_id, meta=CLIENT, **arguments)
     body["params"] |= {"inputResponses": {"n": THREE} if answers is None else answers, "requestState": state}

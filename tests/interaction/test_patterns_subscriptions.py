@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from mcp_types.methods import validate_server_result
 
 from mcp_app.conf import settings
 from mcp_app.prompts import notify_prompts_list_changed
+from mcp_app.protocol.revisions import MODERN
 from mcp_app.resources import notify_resource_updated, notify_resources_list_changed, resource
 from mcp_app.transport import shutdown
-from tests.transport.client import META, Connection, ask, message, post, run
-from tests.transport.worker import in_thread
+from tests.transport.client import META, Connection, ask, call, message, post, run
+from tests.transport.worker import Worker, in_thread
 
 pytestmark = pytest.mark.usefixtures("offered")
 
@@ -125,6 +127,55 @@ def test_a_change_that_is_rolled_back_is_told_to_nobody(alias: str) -> None:
         await in_thread(change, fail=False, notify=notify_prompts_list_changed)
         assert (await client.next_message())["method"] == "notifications/prompts/list_changed"
         assert await told_until_the_end(client) == []
+
+    run(scenario())
+
+
+def test_a_client_has_several_at_once_and_each_is_told_on_its_own_by_its_id() -> None:
+    async def scenario() -> None:
+        clients = [(await listen(number, promptsListChanged=True))[0] for number in (1, 1, "1")]
+        await in_thread(notify_prompts_list_changed)
+        told = [(await client.next_message())["params"]["_meta"][META + "subscriptionId"] for client in clients]
+        assert told == [1, 1, "1"]
+        await clients[0].leave()
+        await in_thread(notify_prompts_list_changed)
+        await clients[1].next_message()
+        for client in clients[1:]:
+            await client.leave()
+
+    run(scenario())
+
+
+def test_the_first_and_the_last_message_are_the_subscription_s_and_the_schema_s() -> None:
+    async def scenario() -> None:
+        client = await post(message("subscriptions/listen", "s", notifications={"toolsListChanged": True}))
+        await client.head()
+        first = await client.next_message()
+        assert first["params"]["_meta"] == {META + "subscriptionId": "s"}
+        await shutdown.drain()
+        [last] = await client.rest()
+        validate_server_result("subscriptions/listen", MODERN, last["result"])
+        assert last["result"]["_meta"][META + "subscriptionId"] == last["id"] == "s"
+
+    run(scenario())
+
+
+def test_no_message_of_a_call_is_sent_on_a_subscription(worker: Worker) -> None:
+    everything = {"progressToken": "t", META + "logLevel": "debug"}
+    wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+
+    async def scenario() -> None:
+        listener = await post(message("subscriptions/listen", "s", meta=everything, notifications=wanted))
+        await listener.head()
+        await listener.next_message()
+        client = await post(call(meta=everything))
+        request_id = await worker.claim()
+        await worker.report(request_id, 1)
+        await worker.log(request_id, "error")
+        await worker.finish(request_id)
+        await client.head()
+        assert len(await client.rest()) == 3
+        assert await told_until_the_end(listener) == []
 
     run(scenario())
 

@@ -1,4 +1,4 @@
-"""server/discover: capabilities say only what is delivered."""
+"""2026-07-28 server/discover: needs nothing before it, and capabilities say only what is delivered."""
 
 import pytest
 
@@ -31,3 +31,12 @@ def test_each_capability_is_advertised_where_something_of_its_kind_is_offered() 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_behind_a_capability_that_is_not_advertised_is_not_found(method: str) -> None:
     assert error_of(method, **METHODS[method])["code"] == -32601
+
+
+def test_it_is_answered_first_and_carries_its_hints(configure) -> None:
+    configure(INSTRUCTIONS="Ask for work.")
+    result = result_of("server/discover")
+    assert result["supportedVersions"] == ["2026-07-28"]
+    assert (result["ttlMs"], result["cacheScope"]) == (5_000, "public")
+    assert result["instructions"] == "Ask for work."
+    assert "tasks" not in result["capabilities"]

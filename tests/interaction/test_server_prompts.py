@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mcp_app.prompts import prompt
 from tests.interaction.answers import error_of, result_of
 
 pytestmark = pytest.mark.usefixtures("offered")
@@ -50,3 +51,16 @@ def test_a_prompts_own_words_reach_the_client_and_nothing_else_does() -> None:
     error = error_of("prompts/get", name="broken_prompt")
     assert error["code"] == -32603
     assert "secret" not in error["message"]
+
+
+def test_a_prompt_that_the_caller_may_not_have_is_as_unknown_as_one_that_is_not_there() -> None:
+    prompt(name="secret", description="Tell.", available=lambda visit: False)(lambda: "")
+    assert "secret" not in [each["name"] for each in result_of("prompts/list")["prompts"]]
+    refusals = [error_of("prompts/get", name=name) for name in ("secret", "none")]
+    assert refusals[0]["message"].replace("secret", "none") == refusals[1]["message"]
+    assert {each["code"] for each in refusals} == {-32602}
+
+
+def test_arguments_are_strings() -> None:
+    for arguments in ({"code": 1}, {"code": None}, ["code"], "code"):
+        assert error_of("prompts/get", name="review", arguments=arguments)["code"] == -32602

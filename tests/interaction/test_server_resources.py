@@ -4,6 +4,7 @@ import base64
 
 import pytest
 
+from mcp_app.resources import resource
 from tests.interaction.answers import error_of, result_of
 
 pytestmark = pytest.mark.usefixtures("offered")
@@ -67,3 +68,14 @@ def test_internal_errors_are_32603_without_details() -> None:
     error = error_of("resources/read", uri="broken://unsaid")
     assert error["code"] == -32603
     assert "secret" not in error["message"]
+
+
+def test_a_resource_that_the_caller_may_not_have_is_as_unknown_as_one_that_is_not_there() -> None:
+    resource("secret://a", available=lambda visit: False)(lambda: "")
+    resource("secret://{b}/c", available=lambda visit: False)(lambda b: b)
+    assert not [each for each in result_of("resources/list")["resources"] if each["uri"].startswith("secret")]
+    templates = result_of("resources/templates/list")["resourceTemplates"]
+    assert not [each for each in templates if each["uriTemplate"].startswith("secret")]
+    unknown = error_of("resources/read", uri="none://a")
+    for uri in ("secret://a", "secret://b/c"):
+        assert error_of("resources/read", uri=uri) == {**unknown, "data": {"uri": uri}}

@@ -1,12 +1,14 @@
-"""server/utilities/pagination, for the lists of resources, templates and prompts."""
+"""2026-07-28 server/utilities/pagination, of all four lists."""
 
 import pytest
 
 from mcp_app.prompts import prompt
 from mcp_app.resources import resource
+from mcp_app.tools import tool
 from tests.interaction.answers import error_of, result_of
 
 LISTS = [
+    ("tools/list", "tools"),
     ("resources/list", "resources"),
     ("resources/templates/list", "resourceTemplates"),
     ("prompts/list", "prompts"),
@@ -19,6 +21,7 @@ def _three_of_each() -> None:
         resource(f"x://{number}", name=str(number))(lambda: "")
         resource(f"x://{number}/{{a}}", name=str(number))(lambda a: "")
         prompt(name=str(number))(lambda: "")
+        tool(name=str(number), description="Work.")(lambda: "")
 
 
 @pytest.mark.parametrize(("method", "member"), LISTS)

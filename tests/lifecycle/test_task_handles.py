@@ -8,7 +8,7 @@ from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Process, Request
 from mcp_app.states import OPEN, Cause, EventKind, Outcome, ProcessRole, Status
 from tests.lifecycle import rows
-from tests.lifecycle.racing import race
+from tests.lifecycle.racing import race, races
 
 AGE = {"age": {"method": "elicitation/create", "params": {"message": "Your age?"}}}
 FORTY = {"action": "accept", "content": {"age": 40}}
@@ -126,6 +126,21 @@ def test_a_hand_over_and_an_end_that_race_leave_one_story(worker):
     assert finished == Status.COMPLETED
     assert (rows.fresh(row).task_handle is not None) == (handed is not None)
     assert rows.numbers(row) == list(range(1, rows.fresh(row).event_seq + 1))
+
+
+@pytest.mark.parametrize("submit", [task, rows.queued])
+def test_a_claim_that_races_with_a_hand_over_takes_and_so_does_the_hand_over(worker, submit):
+    with races(2) as race:
+        for _ in range(20):
+            row = submit()
+            claimed, handed = race.run(
+                lambda row=row: transitions.claim(row.pk, worker=worker, pid=1),
+                lambda row=row: task_handles.hand_over(row.pk),
+            )
+            assert claimed is not None
+            assert handed is not None
+            assert rows.fresh(row).status == Status.RUNNING
+            assert rows.numbers(row) == [1, 2, 3]
 
 
 def test_a_caller_has_only_so_many_open_tasks(worker, configure):

@@ -3,7 +3,6 @@
 Source: 2025-11-25 basic/transports "Sending Messages to the Server", basic/utilities/cancellation.
 """
 
-import json
 from typing import Any
 
 import pytest
@@ -118,22 +117,6 @@ def test_an_administrators_cancellation_is_told(worker: Worker) -> None:
         await in_thread(cancellation.cancel, request_id, cause=Cause.ADMIN, actor=Actor("root"))
         await worker.finish(request_id, Status.CANCELLED)
         assert (await answer.json())["result"]["isError"]
-
-    run(scenario())
-
-
-@pytest.mark.parametrize("token", [None, "t"])
-def test_a_tools_protocol_error_is_the_response(worker: Worker, token: Any) -> None:
-    async def scenario() -> None:
-        client = await Client.opened()
-        answer = await client.post(call(request_id=7, token=token))
-        request_id = await worker.claim()
-        if token is not None:
-            await worker.report(request_id, 1)
-        await worker.fail(request_id, {"cause": "protocol", "code": -32603, "message": "No."})
-        await answer.head()
-        failed = json.loads(await answer.body()) if token is None else (await answer.events())[-1].message
-        assert failed == {"jsonrpc": "2.0", "id": 7, "error": {"code": -32603, "message": "No."}}
 
     run(scenario())
 

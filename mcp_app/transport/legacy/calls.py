@@ -142,11 +142,12 @@ class SessionCall(AskingCall):
     async def _answer(self, observed: Observed) -> None:
         assert observed.result is not None, "an ended request has a result"
         await self._withdraw(observed)
+        event_id = EventId(observed.request_id, observed.event_seq)
         if observed.error is not None:
-            await self._exchange.reject(fail(**observed.error, request_id=self._exchange.route.request_id))
+            error = fail(**observed.error, request_id=self._exchange.route.request_id)
+            await self._exchange.reject(error, event_id)
         else:
-            result = results.call_tool(observed.result, server_info())
-            await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
+            await self._exchange.complete(results.call_tool(observed.result, server_info()), event_id)
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
 

@@ -143,9 +143,9 @@ async def _notified(peer: Peer, session: Session | None, notification: Notificat
     cancelled = read_cancelled(notification)
     if cancelled is None:
         return
-    request_id = await peer.server.rows.run(sessions.call_named, session.pk, cancelled.request_id)
-    if request_id is None and await peer.server.rows.run(read_questions.cancel, session.pk, cancelled.request_id):
+    if await peer.server.rows.run(read_questions.cancel, session.pk, cancelled.request_id):
         return
+    request_id = await peer.server.rows.run(sessions.call_named, session.pk, cancelled.request_id)
     target = request_id or f"id {clip(json.dumps(cancelled.request_id))}"
     ask = Ask(target, Cause.CLIENT, peer.actor, cancelled.reason, peer.principal)
     await peer.server.cancellations.cancel(ask)

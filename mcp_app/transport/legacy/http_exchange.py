@@ -18,6 +18,7 @@ from mcp_app.protocol import legacy_results, legacy_sse
 from mcp_app.protocol.errors import TOO_MANY_REQUESTS, Rejection, RequestId, refuse
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.jsonrpc import error_response
 from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.protocol.legacy_inbound import SESSION
 from mcp_app.protocol.legacy_requests import Handshake
@@ -133,6 +134,15 @@ class HTTPExchange(LegacyExchange):
         if not self.http.started:
             await self.http.start_events()
         await self.http.end()
+
+    async def reject(self, rejection: Rejection, event_id: EventId | None = None) -> None:
+        """As other exchanges do; `event_id` as for `complete`."""
+        if event_id is None or not self.resumable or not self.response.started:
+            await super().reject(rejection)
+            return
+        error = error_response(legacy_results.rejection_as_of(self.route.method, rejection))
+        self.span.fail(str(rejection.code), rejection.message, code=rejection.code)
+        await self.http.frame(legacy_sse.event(error, event_id), last=True)
 
     async def complete(self, result: Mapping[str, Any], event_id: EventId | None = None) -> None:
         """As other exchanges do; `event_id` is that of the response where it ends a resumable stream."""

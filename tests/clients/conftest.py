@@ -1,0 +1,128 @@
+"""Each way of connecting is connected once, for all tests of it, and left at its end with no process behind it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.acceptance import programs as processes
+from tests.acceptance import stack as stacks
+from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
+from tests.acceptance.front import front
+from tests.acceptance.services import ServicesMissingError, own_services
+from tests.acceptance.stack import Stack
+from tests.acceptance.waiting import eventually
+from tests.clients.driver import Driver
+from tests.clients.programs import WAYS, ClientMissingError, Way
+
+MARK = "MCP_TEST_CLIENT"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.clients)
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with stacks.embedded(tmp_path_factory.mktemp("embedded")) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    try:
+        with own_services() as environment, stacks.engines(tmp_path_factory.mktemp("engines"), environment) as stack:
+            yield stack
+    except ServicesMissingError as error:
+        _missing(f"no PostgreSQL and Redis: {error}")
+
+
+def _missing(what: str) -> NoReturn:
+    why = f"NO CLIENT, it was not tested here: {what}"
+    if os.environ.get("MCP_REQUIRE_CLIENTS") == "1":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+@pytest.fixture(scope="session", params=WAYS, ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    try:
+        found.program.require()
+    except ClientMissingError as error:
+        _missing(str(error))
+    return found
+
+
+@pytest.fixture(scope="session", name="running_stack")
+def _running_stack(request: pytest.FixtureRequest, way: Way) -> Stack:
+    stack: Stack = request.getfixturevalue(way.site)
+    return stack
+
+
+@pytest.fixture(scope="session")
+def port(running_stack: Stack) -> Iterator[int]:
+    """Where the site is: its one server, or a front of several without stickiness."""
+    ports = [server.port for server in running_stack.servers]
+    if len(ports) == 1:
+        yield ports[0]
+        return
+    with front(*ports) as port:
+        yield port
+
+
+class Kept:
+    """The client of one way, started where there is none; it and all it starts are known by its folder."""
+
+    def __init__(self, way: Way, stack: Stack, port: int, folder: Path) -> None:
+        self._way, self._stack, self._port, self._folder = way, stack, port, folder
+        self._driver: Driver | None = None
+
+    @property
+    def driver(self) -> Driver:
+        if self._driver is None:
+            marks = {MARK: str(self._folder)}
+            self._driver = self._way.connect(self._stack, self._port, marks, self._folder / "driver.log")
+        return self._driver
+
+    def processes(self) -> set[int]:
+        return processes.marked(f"{MARK}={self._folder}")
+
+    def forget(self) -> None:
+        """End what is left of the client; the next test gets another."""
+        driver, self._driver = self._driver, None
+        processes.end_all(self.processes())
+        if driver is not None:
+            driver.reap()
+
+    def leave(self) -> None:
+        """Have it leave; fails when it does not end well or any process is left."""
+        try:
+            if self._driver is not None:
+                assert self._driver.leave() == 0, self._driver.errors()
+                eventually(lambda: not self.processes(), "the client and its server are gone")
+        finally:
+            self.forget()
+
+
+@pytest.fixture(scope="session")
+def kept(way: Way, running_stack: Stack, port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    kept = Kept(way, running_stack, port, tmp_path_factory.mktemp(str(way)))
+    yield kept
+    kept.leave()
+
+
+@pytest.fixture
+def client(kept: Kept, running_stack: Stack) -> Iterator[Driver]:
+    """The client of this way, connected."""
+    driver = kept.driver
+    yield driver
+    if not driver.is_idle:
+        kept.forget()
+        for request in running_stack.ask("open requests"):  # an older client may come back to them
+            running_stack.ask("cancel", request_id=request.split()[-1], reason="its test failed")
+    running_stack.settle()
