@@ -164,8 +164,9 @@ class Asking(ABC):
     def _find(self, key: str, question: Question[Any]) -> Any:
         """The answer; without one, None, and the question is among what is asked."""
         request = question.request()
-        if not 1 <= len(key) <= MAX_KEY_CHARS:
-            raise ValueError(f"A question's key has 1 to {MAX_KEY_CHARS} characters.")
+        # A task shows a key that is used again with a tilde and the round's number behind it.
+        if not 1 <= len(key) <= MAX_KEY_CHARS or "~" in key:
+            raise ValueError(f"A question's key has 1 to {MAX_KEY_CHARS} characters, and no tilde.")
         if self._seen.setdefault(key, request) != request:
             raise ValueError(f"The key {key!r} is used for two questions; give each its own.")
         if key in self._known.answers:

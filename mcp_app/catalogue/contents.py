@@ -1,11 +1,13 @@
 """What the functions of resources and prompts return, as the wire has it: resource contents, prompt messages.
 
-Refuses nothing at all (None, an empty list), a role or a block that the protocol has not, and Base64 that is none.
+Refuses nothing at all (None, an empty list), a role or a block that the protocol has not, Base64 that is none, and in a
+prompt media without a MIME type.
 Source: 2026-07-28 server/resources "Resource Contents", server/prompts "PromptMessage".
 """
 
 import base64
 import binascii
+import re
 from typing import Any, Final
 
 import mcp_types
@@ -16,6 +18,7 @@ from mcp_app.catalogue.errors import InvalidResult
 from mcp_app.catalogue.sendable import encode, jsonable
 from mcp_app.protocol.uris import is_uri
 
+_MIME_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;.*)?", re.ASCII)
 _CONTENTS: Final = (mcp_types.TextResourceContents, mcp_types.BlobResourceContents)
 
 
@@ -80,11 +83,16 @@ def _message(value: object) -> dict[str, Any]:
     block = value.content
     if isinstance(block, mcp_types.ImageContent | mcp_types.AudioContent):
         _check_base64(block.data)
+        _check_mime_type(block.mime_type)
     elif isinstance(block, mcp_types.EmbeddedResource):
         _ready_made(block.resource)
-        if block.resource.mime_type is None:
-            raise InvalidResult("a resource inside a prompt names its MIME type")
+        _check_mime_type(block.resource.mime_type)
     return {"role": value.role, "content": as_block(block)}
+
+
+def _check_mime_type(text: str | None) -> None:
+    if text is None or not _MIME_TYPE.fullmatch(text):
+        raise InvalidResult(f"what is inside a prompt names its MIME type, as image/png; {text!r} is none")
 
 
 def _check_base64(text: str) -> None:

@@ -71,7 +71,8 @@ class ProtocolError(CatalogueError):
 
 
 class CannotAsk(ToolError):  # noqa: N818 - named for what is wrong
-    """The client cannot be asked this. Uncaught, a tool's call ends with these words; a prompt or resource with -32021.
+    """The client cannot be asked this. Uncaught it ends the request with -32021 where the client could declare what is
+    missing, and else, or if it is an older one, a tool's call with these words.
 
     `required`: the client capabilities that are missing, a ClientCapabilities object; empty where none would help.
     """

@@ -20,7 +20,7 @@ from celery.exceptions import Ignore
 
 from mcp_app.catalogue import results
 from mcp_app.catalogue.asking import ends_the_run
-from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ProtocolError, ToolError
+from mcp_app.catalogue.errors import CannotAsk, InvalidArguments, InvalidResult, ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
 from mcp_app.execution import child, connections, coroutines, processes, spans
@@ -31,6 +31,8 @@ from mcp_app.execution.interrupt import Raised, Returned, ToolCancelled
 from mcp_app.execution.watcher import Running
 from mcp_app.lifecycle import input_rounds, transitions
 from mcp_app.models import Request
+from mcp_app.protocol.errors import MISSING_CLIENT_CAPABILITY
+from mcp_app.protocol.revisions import MODERN
 from mcp_app.states import Stage, Status
 
 logger = logging.getLogger(__name__)
@@ -217,6 +219,9 @@ def _failed(row: Request, error: BaseException) -> Ending:
         return Ending(Status.FAILED, result=results.error_result(str(error)), error=details)
     if isinstance(error, ProtocolError):
         return Ending(Status.FAILED, error={"cause": "protocol", "code": error.code, "message": str(error)})
+    if isinstance(error, CannotAsk) and error.required and row.protocol_version == MODERN:
+        lacking = {"code": MISSING_CLIENT_CAPABILITY, "data": {"requiredCapabilities": dict(error.required)}}
+        return Ending(Status.FAILED, error={"cause": "protocol", "message": str(error), **lacking})
     result = results.failure_result(error)
     if isinstance(error, ToolError):
         return Ending(Status.FAILED, result=result, error=details)

@@ -40,10 +40,10 @@ def final_result(row: Request) -> dict[str, Any]:
 
 
 def protocol_error(row: Request) -> dict[str, Any] | None:
-    """The JSON-RPC error, code and message, of a call that was ended by one; else None."""
+    """The JSON-RPC error (code, message, maybe data) of a call that was ended by one; else None."""
     if row.status != Status.FAILED or row.result is not None or not row.error or row.error.get("cause") != "protocol":
         return None
-    return {"code": row.error["code"], "message": row.error["message"]}
+    return {name: row.error[name] for name in ("code", "message", "data") if name in row.error}
 
 
 def words(row: Request) -> str:

@@ -36,8 +36,8 @@ class Watch:
 class Observed:
     """One request that moved. `events` are (kind, data) in order; `result` is a CallToolResult once it ended.
 
-    `error` is a JSON-RPC error, code and message, that stands for the result. `questions` is an InputRequests object
-    while it asks its client, for the `input_round`th time.
+    `error` is a JSON-RPC error (code, message, maybe data) that stands for the result. `questions` is an InputRequests
+    object while it asks its client, for the `input_round`th time.
     """
 
     request_id: UUID

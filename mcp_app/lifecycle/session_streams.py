@@ -22,6 +22,8 @@ from mcp_app.states import ProcessRole
 def claim(session_id: UUID, stream: UUID, server: UUID, *, seen: int | None = None) -> Session | None:
     """Give the session's stream to this connection; its row, None when the session has ended.
 
+    A number of an event is spent on the connection itself: `stream_seq` of the row, used nowhere else.
+
     `seen` is the last event that its client had of the stream, None where it does not say: what was told after it is
     to be told again.
     """
@@ -29,9 +31,10 @@ def claim(session_id: UUID, stream: UUID, server: UUID, *, seen: int | None = No
     if session is None:
         return None
     session.stream, session.stream_server = stream, server
+    session.stream_seq += 1
     if seen is not None:
         session.told = {subject: [version, seq] for subject, (version, seq) in session.told.items() if seq <= seen}
-    session.save(update_fields=["stream", "stream_server", "told"])
+    session.save(update_fields=["stream", "stream_server", "stream_seq", "told"])
     sessions.changed(session_id)
     return session
 

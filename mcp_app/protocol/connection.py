@@ -12,7 +12,7 @@ from typing import Final
 from mcp_app.protocol.accept import check_content_type
 from mcp_app.protocol.errors import FORBIDDEN, METHOD_NOT_ALLOWED, Rejection, body_too_large, refuse
 from mcp_app.protocol.headers import Headers
-from mcp_app.protocol.legacy_inbound import check_listens, is_legacy_connection
+from mcp_app.protocol.legacy_inbound import check_listens, check_session_version, is_legacy_connection
 
 _HOST: Final = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f.:]+\])(?::[0-9]*)?")
 _LOOPBACK_ORIGIN: Final = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
@@ -37,8 +37,11 @@ def check_connection(
         return refuse(FORBIDDEN, "The Host header names no host that this server serves.")
     if not _origin_allowed(headers, allowed_origins, allow_loopback_origins):
         return refuse(FORBIDDEN, "The Origin header names no origin that this server allows.")
-    if http_method in ("GET", "DELETE") and is_legacy_connection(headers):
-        return check_listens(headers) if http_method == "GET" else None
+    if http_method in ("GET", "DELETE"):
+        if (refusal := check_session_version(headers)) is not None:
+            return refusal
+        if is_legacy_connection(headers):
+            return check_listens(headers) if http_method == "GET" else None
     if http_method != "POST":
         return refuse(
             METHOD_NOT_ALLOWED,

@@ -26,7 +26,7 @@ from mcp_app.protocol.headers import (
     read_field,
 )
 from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Limits, Notification, Request, decode, read_message
-from mcp_app.protocol.legacy_inbound import LegacyPost, read_post
+from mcp_app.protocol.legacy_inbound import LegacyPost, check_session_version, read_post
 from mcp_app.protocol.metadata import PROTOCOL_VERSION as PROTOCOL_VERSION_KEY
 from mcp_app.protocol.metadata import RequestMetadata, raw_metadata, read_metadata
 from mcp_app.protocol.revisions import SUPPORTED_VERSIONS, Era, decide_era
@@ -71,7 +71,7 @@ def classify(
     if isinstance(message, Rejection):
         return message
     if isinstance(message, Notification):
-        return Notified(message.method, message.params)
+        return check_session_version(headers) or Notified(message.method, message.params)
     if (refusal := _check_version(headers, message)) is not None:
         return refusal
     metadata = read_metadata(message, limits)

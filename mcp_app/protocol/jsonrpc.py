@@ -52,7 +52,8 @@ class Notification:
 class Answer:
     """A response to a request of the server's; posted in legacy revisions only."""
 
-    request_id: RequestId
+    request_id: RequestId | None
+    """None: an error that says of no request what was wrong."""
     message: dict[str, Any]
     """As sent: it has a `result` or an `error`."""
 
@@ -101,7 +102,8 @@ def read_answer(decoded: Decoded, limits: Limits) -> Answer | Rejection | None:
     if not isinstance(message, dict) or "method" in message or not ("result" in message or "error" in message):
         return None
     request_id = message.get("id")
-    if message.get("jsonrpc") != "2.0" or not is_identifier(request_id, limits):
+    is_known = is_identifier(request_id, limits) or (request_id is None and "error" in message)
+    if message.get("jsonrpc") != "2.0" or not is_known:
         return refuse(INVALID_REQUEST, 'A response needs the id of its request and the member jsonrpc, "2.0".')
     return Answer(request_id, message)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from mcp_app.protocol.accept import Accept, negotiate
 from mcp_app.protocol.errors import INVALID_REQUEST, NOT_ACCEPTABLE, Rejection, refuse
-from mcp_app.protocol.headers import PROTOCOL_VERSION, Headers
+from mcp_app.protocol.headers import PROTOCOL_VERSION, HeaderFault, Headers, read_field
 from mcp_app.protocol.jsonrpc import (
     Answer,
     Decoded,
@@ -20,7 +20,7 @@ from mcp_app.protocol.jsonrpc import (
     read_answer,
     read_message,
 )
-from mcp_app.protocol.revisions import ASSUMED_LEGACY, LEGACY, Revision
+from mcp_app.protocol.revisions import ASSUMED_LEGACY, LEGACY, SUPPORTED_VERSIONS, Revision
 
 SESSION: Final = "Mcp-Session-Id"
 LAST_EVENT: Final = "Last-Event-ID"
@@ -90,6 +90,18 @@ def is_legacy_connection(headers: Headers) -> bool:
     """Whether a GET or DELETE is one of a session: the modern era has neither."""
     version = headers.value(PROTOCOL_VERSION)
     return bool(headers.values(SESSION)) and (version is None or version in LEGACY)
+
+
+def check_session_version(headers: Headers) -> Rejection | None:
+    """What names a session names a version that is served, or none: 400 ("Protocol Version Header")."""
+    version = read_field(headers, PROTOCOL_VERSION)
+    if not headers.values(SESSION) or version is None:
+        return None
+    if isinstance(version, HeaderFault):
+        return refuse(INVALID_REQUEST, version.reason)
+    if version in LEGACY or version in SUPPORTED_VERSIONS:
+        return None
+    return refuse(INVALID_REQUEST, f"The header {PROTOCOL_VERSION} names no version that this server serves.")
 
 
 def check_listens(headers: Headers) -> Rejection | None:

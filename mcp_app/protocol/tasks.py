@@ -40,7 +40,7 @@ class Task:
     result: Mapping[str, Any] | None = None
     """A CallToolResult."""
     error: Mapping[str, Any] | None = None
-    """A JSON-RPC error: code and message."""
+    """A JSON-RPC error: code, message, maybe data."""
 
 
 @dataclass(frozen=True)

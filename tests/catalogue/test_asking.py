@@ -118,7 +118,7 @@ def test_a_key_names_one_question() -> None:
 
     with pytest.raises(ValueError, match="'count' is used for two questions"):
         play(twice, {"count": DECLINED})
-    for key in ("", "k" * (MAX_KEY_CHARS + 1)):
+    for key in ("", "k" * (MAX_KEY_CHARS + 1), "count~2"):
         with pytest.raises(ValueError, match="has 1 to"):
             play(lambda visit, key=key: visit.roots(key))
 

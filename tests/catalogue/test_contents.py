@@ -82,6 +82,8 @@ def test_messages_are_the_users_unless_said_otherwise() -> None:
         {"role": "user"},
         [["hi"]],
         mcp_types.ImageContent(data="no base64!", mime_type="image/png"),
+        mcp_types.ImageContent(data=BLOB, mime_type="png"),
+        Audio(b"\x00\x01", mime_type=""),
         mcp_types.EmbeddedResource(resource=mcp_types.TextResourceContents(uri=URI, text="no type")),
     ],
 )

@@ -104,10 +104,15 @@ def test_a_page_is_asked_for_until_it_is_completed(one_slot):
     assert text(nobody).startswith("This call needs a caller with an account")
 
 
-def test_a_client_that_cannot_be_asked_ends_the_call_in_words_that_a_tool_may_catch(one_slot):
+def test_a_client_that_cannot_be_asked_ends_the_call_unless_its_tool_catches_that(one_slot):
     ended = one_slot.ended(submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}))
-    assert (ended["status"], ended["result"]["isError"]) == ("failed", True)
-    assert text(ended) == "This call needs a client that declares the capability elicitation form."
+    assert (ended["status"], ended["result"]) == ("failed", None)
+    assert ended["error"] == {
+        "cause": "protocol",
+        "code": -32021,
+        "message": "This call needs a client that declares the capability elicitation form.",
+        "data": {"requiredCapabilities": {"elicitation": {"form": {}}}},
+    }
     older = one_slot.ended(
         submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}, protocol_version="2025-11-25")
     )

@@ -1,4 +1,7 @@
-"""2026-07-28 client/elicitation, "Phishing": the page of a URL elicitation lets in whoever called, and nobody else."""
+"""2026-07-28 client/elicitation, "Phishing": the page of a URL elicitation lets in whoever called, and nobody else.
+
+"Form Mode Security", "Safe URL Handling": what no form asks for.
+"""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,11 +14,13 @@ from django.test import Client
 from django.urls import path
 
 from mcp_app.auth.principal import ANONYMOUS, Principal
-from mcp_app.catalogue.questions import Page
+from mcp_app.catalogue.errors import InvalidForm, InvalidTool
+from mcp_app.catalogue.questions import Form, Page
 from mcp_app.lifecycle import input_rounds, processes, visits
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Request
 from mcp_app.states import ProcessRole, Status
+from mcp_app.tools import tool
 from mcp_app.visits import Visit, visit
 from tests.lifecycle import rows
 
@@ -113,6 +118,27 @@ def test_the_page_of_a_call_that_is_over_or_answered_is_closed(ada: User, worker
 def test_a_call_without_a_user_lets_nobody_in(ada: User, worker: UUID) -> None:
     _, page = sent_to(None, worker)
     assert browser(ada).get(page).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"title": "Your password"},
+        {"title": "API key"},
+        {"format": "password"},
+        {"description": "Follow https://example.com"},
+    ],
+)
+def test_form_mode_security_no_form_for_secrets_or_links_is_offered_or_sent(field: dict[str, Any]) -> None:
+    form = {"type": "object", "properties": {"value": {"type": "string", **field}}}
+    with pytest.raises(InvalidTool, match="elicit_url"):
+        tool(asks=[form])(_form)
+    with pytest.raises(InvalidForm, match="elicit_url"):
+        Form("Please fill this in.", form)
+
+
+def _form() -> None:
+    """Ask."""
 
 
 def test_the_address_holds_nothing_of_its_user(ada: User, worker: UUID) -> None:

@@ -1,6 +1,6 @@
 """2025-03-26, 2025-06-18 and 2025-11-25 over stdio, each by its sections, and versioning "Backward Compatibility"."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,10 +9,10 @@ from mcp_types.methods import validate_server_result
 
 from mcp_app.catalogue import changes, rows
 from mcp_app.models import Request
-from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import Cause, Status
 from mcp_app.transport import shutdown
 from mcp_app.transport.listen_stream import QUIET_SECONDS
+from tests.interaction.revisions import run_each
 from tests.transport.client import run
 from tests.transport.legacy_client import call, notification, request
 from tests.transport.stdio_client import Client, connected
@@ -28,20 +28,6 @@ FORMS = {"elicitation": {"form": {}}}
 def worker() -> Iterator[Worker]:
     with Worker.at_work() as worker:
         yield worker
-
-
-def run_each(scenario: Callable[[str], Coroutine[Any, Any, None]], versions: Iterable[str] = LEGACY_REVISIONS) -> None:
-    """Play a scenario in each of these revisions, in one server process: a database for each would take longer."""
-
-    async def play() -> None:
-        for version in versions:
-            try:
-                await scenario(version)
-            except BaseException as error:
-                error.add_note(f"in revision {version}")
-                raise
-
-    run(play())
 
 
 @asynccontextmanager

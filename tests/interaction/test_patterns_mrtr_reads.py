@@ -237,6 +237,20 @@ def test_an_older_client_that_cannot_be_asked_is_told_so_and_its_state_means_not
     run(scenario())
 
 
+def test_supported_requests_are_three_and_whatever_else_asks_has_failed(runs: list[str]) -> None:
+    def ask(visit: Visit, value: str = "") -> Any:
+        runs.append(visit.elicit("first", "How many?", Count).action)
+
+    prompt(name="completed", completions={"about": lambda value, visit: ask(visit)})(lambda about="": about)
+    resource("mine://{name}", members=ask)(lambda name: name)
+    reference = {"ref": {"type": "ref/prompt", "name": "completed"}, "argument": {"name": "about", "value": ""}}
+    for method, params in (("completion/complete", reference), ("resources/list", {})):
+        assert answer(method, meta=ABLE, **params)["error"]["code"] == -32603
+    prompt(name="chosen", available=ask)(lambda: "")
+    assert answer("prompts/list", meta=ABLE)["error"]["code"] == -32603
+    assert not runs
+
+
 def test_a_prompt_asks_over_stdio() -> None:
     async def scenario() -> None:
         async with connected() as client:

@@ -86,6 +86,9 @@ class AskingRead:
                     await self._take()
             except TooManyQuestionsError:
                 return too_many(TOO_MANY, self._exchange.request_id)
+            except NobodyAsksError:
+                await self._take_back()
+                raise
             except asyncio.CancelledError:
                 if self._exchange.cancelled:
                     await self._exchange.take_back(self._withdrawals())
@@ -94,8 +97,7 @@ class AskingRead:
                 await self._leave()
         if not self._open:
             return None
-        for message in self._withdrawals():
-            await self._exchange.response.event(message)
+        await self._take_back()
         return shutting_down(self._exchange.request_id) if self._stopping else self._fail(UNANSWERED)
 
     async def _listen(self) -> None:
@@ -147,6 +149,10 @@ class AskingRead:
                 again[key] = questions.again(question, str(problem))
         if again:
             await self._put(again)
+
+    async def _take_back(self) -> None:
+        for message in self._withdrawals():
+            await self._exchange.response.event(message)
 
     def _withdrawals(self) -> list[dict[str, Any]]:
         """What takes back the questions that nobody has answered."""

@@ -110,6 +110,8 @@ class SessionCall(AskingCall):
             raise TakenOverError
         if observed.cancel_cause == Cause.CLIENT and observed.status != Status.COMPLETED:
             self._ended = True
+            if self._heard:
+                await self._withdraw(observed)
             await self._exchange.end_without_response()
             return True
         numbered = zip(observed.seqs, observed.events, strict=True)

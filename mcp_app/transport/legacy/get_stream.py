@@ -52,7 +52,7 @@ class GetStream:
             if session is None:
                 await self._peer.response.reject(session_not_found())
                 return
-            await self._open(seen)
+            await self._open(session.stream_seq)
             with server.heartbeats.of_connection() as heartbeat:
                 while session is not None and not self._ended:
                     await self._serve(session, heartbeat)
@@ -81,10 +81,9 @@ class GetStream:
         finally:
             listener.close()
 
-    async def _open(self, seen: int | None) -> None:
+    async def _open(self, first: int) -> None:
         await self._peer.response.start_events()
         if self._primes:
-            first = self._session.stream_seq if seen is None else seen
             await self._peer.response.frame(legacy_sse.prime(EventId(None, first), settings.RETRY_MS))
 
     async def _tell(self, listener: Listener, told: dict[str, dict[str, Any]]) -> None:

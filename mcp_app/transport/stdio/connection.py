@@ -167,7 +167,9 @@ class Connection:
     async def _answered(self, answer: Answer, response: Response) -> None:
         """What answers nothing that was asked here is passed over; a modern client is never asked in this way."""
         session = self._peer.session
-        if session is None:
+        if answer.request_id is None:
+            logger.info("the client says that something was wrong: %r", answer.message["error"])
+        elif session is None:
             await response.reject(refuse(INVALID_REQUEST, NOTHING_ASKED, answer.request_id))
         elif questions.asked_by(answer) in session.asking and not self._requests.full:
             self._requests.keep(self._take_answer(answer), name="mcp-answer")
