@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -13,7 +15,7 @@ from mcp_app.lifecycle import audit_export, cancellation, sealing, verification
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import Cancellation
 from mcp_app.states import Cause
-from tests.management.conftest import manage, write
+from tests.management.conftest import Served, manage, read, wait_until, write
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 FORGED = "UPDATE mcp_app_cancellation SET actor = 'nobody'"
@@ -61,6 +63,29 @@ def test_verify_on_the_command_line_fails_where_somebody_wrote_past_the_app(data
     assert done.returncode == 1
     assert done.stdout == "inserted  cancellation 1, or changed before it was sealed\n"
     assert done.stderr == "CommandError: The audit is not as it was written: findings: 1\n"
+
+
+@pytest.mark.acceptance
+def test_what_a_served_site_audits_is_sealed_within_seconds_and_kept(data: Path, serve: Callable[..., Served]) -> None:
+    served = serve(data)
+    served.begin_call("countdown", seconds=600)
+    request_id = str(UUID(read(data, "SELECT id FROM ?request")[0][0]))
+    assert manage(data, "mcp", "cancel", request_id, "--wait").returncode == 0
+    assert manage(data, "mcp", "cancel", request_id).returncode == 1
+    wait_until(lambda: read(data, "SELECT count(*) FROM ?cancellation WHERE seal_number IS NOT NULL") == [(2,)])
+
+    with pytest.raises(sqlite3.IntegrityError, match="what is sealed in the audit cannot be changed"):
+        write(data, FORGED)
+    done = manage(data, "mcp", "audit", "verify")
+    assert (done.returncode, done.stdout.split(":")[1].split(".")[0]) == (
+        0,
+        " 2 attempts sealed, 0 not yet, 0 days purged",
+    )
+    write(data, "DROP TRIGGER mcp_audit_update")
+    write(data, f"{FORGED} WHERE seal_number = 1")
+    done = manage(data, "mcp", "audit", "verify")
+    assert done.returncode == 1
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["changed", "changed"]
 
 
 @pytest.mark.parametrize("head", ["nonsense", "2026-13-01:1:" + "0" * 64, "2026-11-01:x:" + "0" * 64])
