@@ -8,12 +8,16 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from django.db import transaction
+from django.db.models.functions import Now
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_app import databases
-from mcp_app.lifecycle import seals, verification
+from mcp_app.lifecycle import audit, sealing, seals, verification
+from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import AuditDay, Cancellation
+from mcp_app.states import Cause, Outcome
 from tests.acceptance.services import ServicesMissingError, own_services
 from tests.lifecycle import rows
 from tests.lifecycle.tampering import (
@@ -51,6 +55,17 @@ def test_what_was_written_by_this_app_alone_is_well(chain, worker):
     attempts(2)
     assert findings() == []
     assert verification.head().startswith(f"{TODAY}:5:")
+
+
+@settings(parent=IN_FULL, max_examples=25)
+@given(words=st.text(), floats=st.floats(0, 1e9))
+def test_whatever_anybody_says_is_no_finding(chain, words, floats):
+    attempt = audit.attempt(Cause.CLIENT, Actor(words, words), words)
+    with databases.atomic():
+        audit._add(attempt, Outcome.UNKNOWN, requested_id=audit.clean(words, 255), latency_ms=floats, settled_at=Now())
+        sealing.seal_final_attempts()
+        assert findings() == []
+        transaction.set_rollback(True, using=databases.connection().alias)
 
 
 def test_every_column_is_proved():
