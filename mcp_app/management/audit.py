@@ -1,7 +1,9 @@
 """`mcp audit`: whether the audit is as it was written, and the audit as a file."""
 
 import argparse
+import os
 import re
+import sys
 from collections.abc import Callable
 from datetime import date
 
@@ -23,9 +25,17 @@ def verify(noted: str, say: Callable[[str], None]) -> int:
 
 
 def export(form: str, say: Callable[[str], None]) -> None:
-    """Write the whole audit, newest first; `form` names one of `audit_export.FORMATS`."""
-    for part in audit_export.FORMATS[form](Cancellation.objects.all()):
-        say(part)
+    """Write the whole audit, newest first; `form` names one of `audit_export.FORMATS`.
+
+    Raises SystemExit where nobody reads on.
+    """
+    try:
+        for part in audit_export.FORMATS[form](Cancellation.objects.all()):
+            say(part)
+    except BrokenPipeError:
+        # Else the interpreter tries to write the rest when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
 
 
 def head(text: str) -> str:

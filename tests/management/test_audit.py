@@ -3,7 +3,10 @@
 import csv
 import io
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
@@ -15,7 +18,7 @@ from mcp_app.lifecycle import audit_export, cancellation, sealing, verification
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import Cancellation
 from mcp_app.states import Cause
-from tests.management.conftest import Served, manage, read, wait_until, write
+from tests.management.conftest import ROOT, WAIT_SECONDS, Served, environment, manage, read, wait_until, write
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 FORGED = "UPDATE mcp_app_cancellation SET actor = 'nobody'"
@@ -117,6 +120,23 @@ def test_export_as_json_has_every_row(
 def test_export_of_nothing_is_empty() -> None:
     assert json.loads(say("export", "--format", "json")) == []
     assert say("export").count("\n") == 1
+
+
+@pytest.mark.acceptance
+def test_an_export_that_nobody_reads_to_its_end_ends(data: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "manage.py", "mcp", "audit", "export"],
+        cwd=ROOT,
+        env=environment(data),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 @pytest.mark.acceptance
