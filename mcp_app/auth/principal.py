@@ -18,5 +18,10 @@ class Principal:
         """Whether `row` (anything with the three columns) belongs to this principal."""
         return (row.issuer, row.subject, row.client_id) == (self.issuer, self.subject, self.client_id)
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The three columns of a row that belongs to this principal: to find it, or to make it."""
+        return {"issuer": self.issuer, "subject": self.subject, "client_id": self.client_id}
+
 
 ANONYMOUS = Principal(issuer="", subject="", client_id="", label="anonymous")

@@ -75,10 +75,9 @@ class Asking(ABC):
         """Whether the run depends on answers, there or not."""
         return bool(self._seen)
 
-    @property
-    def asked(self) -> Asked:
-        """What a run that ends now asks, and has done."""
-        return Asked(dict(self._asked), dict(self._kept))
+    def ended_by(self, error: BaseException) -> Asked | None:
+        """What the run asks that raised `error`; None where it did not end to ask."""
+        return Asked(dict(self._asked), dict(self._kept)) if self._asked and _asks(error) else None
 
     @abstractmethod
     def _check_goes_on(self) -> None:
@@ -197,10 +196,10 @@ class Asking(ABC):
             )
 
 
-def ends_the_run(error: BaseException) -> bool:
-    """Whether a body's exception means that it asks: alone, or with others of its tasks that do."""
+def _asks(error: BaseException) -> bool:
+    """Whether a question raised it: alone, or with others of a body's tasks that ask."""
     if isinstance(error, BaseExceptionGroup):
-        return all(ends_the_run(each) for each in error.exceptions)
+        return all(_asks(each) for each in error.exceptions)
     return isinstance(error, InputRequired)
 
 

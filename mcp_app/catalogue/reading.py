@@ -17,7 +17,7 @@ from django.http import Http404
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import offers, paging
-from mcp_app.catalogue.asking import Asked, Known, ends_the_run
+from mcp_app.catalogue.asking import Asked, Known
 from mcp_app.catalogue.contents import to_contents, to_messages
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound
 from mcp_app.catalogue.paging import Page
@@ -120,8 +120,8 @@ def _run(visit: Visit, function: Callable[[], dict[str, Any]]) -> dict[str, Any]
     try:
         return function()
     except BaseException as error:
-        if ends_the_run(error) and visit.asked.questions:
-            return visit.asked
+        if (asked := visit.ended_by(error)) is not None:
+            return asked
         raise
 
 

@@ -19,7 +19,6 @@ from celery import Task
 from celery.exceptions import Ignore
 
 from mcp_app.catalogue import results
-from mcp_app.catalogue.asking import ends_the_run
 from mcp_app.catalogue.errors import CannotAsk, InvalidArguments, InvalidResult, ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
@@ -130,8 +129,8 @@ def _conclude(row: Request, running: Running, outcome: Returned | Raised) -> End
     if isinstance(outcome, Raised):
         if context.is_cancelled:
             return _stopped(tool, context, outcome.error)
-        if ends_the_run(outcome.error):
-            return Ending(Status.INPUT_REQUIRED, questions=context.asked.questions)
+        if (asked := context.ended_by(outcome.error)) is not None:
+            return Ending(Status.INPUT_REQUIRED, questions=asked.questions)
         return _failed(row, outcome.error)
     value, result = outcome.value
     if context.observed:

@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.lifecycle import events, wakeups
+from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.processes import heard
 from mcp_app.models import ChangeVersion, ReadQuestion, Session
@@ -26,7 +27,7 @@ class TooManyQuestionsError(Exception):
 
 
 class NobodyAsksError(Exception):
-    """What asked was cancelled, or its session has ended."""
+    """What asked was cancelled, its session has ended, or its server process was taken for dead."""
 
 
 def subject(read: UUID) -> str:
@@ -55,9 +56,7 @@ def ask(
             read=read,
             number=number,
             session=session,
-            issuer=principal.issuer,
-            subject=principal.subject,
-            client_id=principal.client_id,
+            **principal.columns,
             jsonrpc_id=jsonrpc_id,
             server=server,
         )
@@ -100,22 +99,26 @@ def cancel(session: UUID, jsonrpc_id: str | int) -> bool:
     asking = _asking(ReadQuestion.objects.filter(session=session))
     meant = [each for each in asking if type(each[1]) is type(jsonrpc_id) and each[1] == jsonrpc_id]
     for read, _, server in meant:
-        ReadQuestion.objects.filter(read=read).delete()
-        _tell(read, server)
+        _end(read, server)
     return bool(meant)
+
+
+def asked_of(column: str) -> QuerySet[ReadQuestion]:
+    """For `Exists`: what is asked in the session named by the outer row's `column`."""
+    return ReadQuestion.objects.filter(session=OuterRef(column))
 
 
 def forget_session(session_ids: Collection[UUID]) -> None:
     """A session ends with what it asks; in the transaction that ends it."""
     for read, _, server in _asking(ReadQuestion.objects.filter(session__in=session_ids)):
-        ReadQuestion.objects.filter(read=read).delete()
-        _tell(read, server)
+        _end(read, server)
 
 
-def forget_those_of_silent_servers() -> None:
-    """What a dead process served is not served any more. A step of supervision."""
+def forget_orphans() -> None:
+    """What a dead process served is not served any more, nor what it failed to forget. A step of supervision."""
     alive = heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)
-    orphans = ReadQuestion.objects.exclude(Exists(alive)).values_list("read", flat=True)
+    overdue = Q(asked_at__lt=from_now(-settings.MAX_INPUT_SECONDS - settings.LOST_AFTER))
+    orphans = ReadQuestion.objects.filter(~Q(Exists(alive)) | overdue).values_list("read", flat=True)
     if reads := list(orphans.distinct()):
         _forget_all(reads)
 
@@ -130,6 +133,13 @@ def _forget(reads: Collection[UUID]) -> None:
     ChangeVersion.objects.filter(pk__in=[subject(read) for read in reads]).delete()
 
 
+def _end(read: UUID, server: UUID) -> None:
+    # What was forgotten meanwhile has nobody who would forget that it is told.
+    deleted, _ = ReadQuestion.objects.filter(read=read).delete()
+    if deleted:
+        _tell(read, server)
+
+
 def _asking(rows: QuerySet[ReadQuestion]) -> set[tuple[UUID, str | int, UUID]]:
     return set(rows.values_list("read", "jsonrpc_id", "server"))
 
@@ -140,6 +150,4 @@ def _tell(read: UUID, server: UUID) -> None:
 
 
 def _of(principal: Principal) -> QuerySet[ReadQuestion]:
-    return ReadQuestion.objects.filter(
-        issuer=principal.issuer, subject=principal.subject, client_id=principal.client_id
-    )
+    return ReadQuestion.objects.filter(**principal.columns)

@@ -63,15 +63,13 @@ def begin(
     own = _of(principal)
     excess = own.count() - settings.MAX_SESSIONS_PER_PRINCIPAL + 1
     if excess > 0:
-        idle = list(own.exclude(Exists(_open_calls())).order_by("seen_at")[:excess])
+        idle = list(own.exclude(_busy()).order_by("seen_at")[:excess])
         if len(idle) < excess:
             raise TooManySessionsError
         _forget([session.pk for session in idle])
     versions = observation.versions(subjects)
     session = Session.objects.create(
-        issuer=principal.issuer,
-        subject=principal.subject,
-        client_id=principal.client_id,
+        **principal.columns,
         principal_label=principal.label,
         protocol_version=protocol_version,
         client_info=dict(client_info),
@@ -176,22 +174,24 @@ def forget(session_ids: list[UUID]) -> None:
 
 
 def expire() -> None:
-    """Forget sessions that were silent for too long; those with calls in flight stay. A step of supervision."""
+    """Forget sessions that were silent for too long; those that are busy stay. A step of supervision."""
     idle = Session.objects.exclude(_live()).order_by("seen_at").values_list("pk", flat=True)[:BATCH]
     if session_ids := list(idle):
         forget(session_ids)
 
 
 def _of(principal: Principal) -> QuerySet[Session]:
-    return Session.objects.filter(issuer=principal.issuer, subject=principal.subject, client_id=principal.client_id)
+    return Session.objects.filter(**principal.columns)
 
 
 def _live() -> Q:
-    return Q(seen_at__gte=from_now(-settings.SESSION_IDLE_SECONDS)) | Q(Exists(_open_calls()))
+    return Q(seen_at__gte=from_now(-settings.SESSION_IDLE_SECONDS)) | _busy()
 
 
-def _open_calls() -> QuerySet[Request]:
-    return Request.objects.filter(session=OuterRef("pk"), status__in=OPEN)
+def _busy() -> Q:
+    """A call is in flight, or a read waits for its user."""
+    open_calls = Request.objects.filter(session=OuterRef("pk"), status__in=OPEN)
+    return Q(Exists(open_calls)) | Q(Exists(read_questions.asked_of("pk")))
 
 
 def _forget(session_ids: list[UUID]) -> None:

@@ -52,7 +52,7 @@ def supervise() -> None:
         cancel_expired_tasks,
         republish_unclaimed_requests,
         session_streams.release_those_of_silent_servers,
-        read_questions.forget_those_of_silent_servers,
+        read_questions.forget_orphans,
         sessions.expire,
         forget_old_processes,
         forgetting.forget_old_versions,

@@ -8,7 +8,10 @@ from typing import Any
 
 
 def declared(required: Mapping[str, Any], capabilities: Mapping[str, Any]) -> bool:
-    """Whether `capabilities`, a ClientCapabilities object, holds everything that `required`, another, names."""
+    """Whether `capabilities`, a ClientCapabilities object, holds everything that `required`, another, names.
+
+    Null is absent: libraries write it for what a client has not.
+    """
     elicitation = capabilities.get("elicitation")
     if elicitation is not None and not elicitation:
         capabilities = {**capabilities, "elicitation": {"form": {}}}
@@ -17,7 +20,8 @@ def declared(required: Mapping[str, Any], capabilities: Mapping[str, Any]) -> bo
 
 def _holds(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
     return all(
-        name in capabilities and (not isinstance(wanted, Mapping) or _holds(_as_mapping(capabilities[name]), wanted))
+        capabilities.get(name) is not None
+        and (not isinstance(wanted, Mapping) or _holds(_as_mapping(capabilities[name]), wanted))
         for name, wanted in required.items()
     )
 

@@ -30,7 +30,7 @@ def askable(revision: Revision, capabilities: Mapping[str, Any], accept: Accept)
     known = {name: value for name, value in capabilities.items() if name not in _ASKED}
     if not accept.event_stream:
         return known
-    known |= {name: capabilities[name] for name in _ASKED & capabilities.keys()}
+    known |= {name: capabilities[name] for name in _ASKED if capabilities.get(name) is not None}
     if not revision.elicitation:
         known.pop("elicitation", None)
     if not revision.modes:

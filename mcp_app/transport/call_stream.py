@@ -173,11 +173,19 @@ class CallStream:
     async def _answer(self, observed: Observed) -> None:
         assert observed.result is not None, "an ended request has a result"
         if observed.error is not None:
-            await self._exchange.reject(fail(**observed.error, request_id=self._exchange.route.request_id))
+            await self._reject(fail(**observed.error, request_id=self._exchange.route.request_id), observed)
         else:
-            await self._exchange.complete(results.call_tool(observed.result, server_info()))
+            await self._complete(results.call_tool(observed.result, server_info()), observed)
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
+
+    async def _complete(self, result: dict[str, Any], observed: Observed) -> None:
+        """Send the result of a call that was observed to have ended."""
+        await self._exchange.complete(result)
+
+    async def _reject(self, rejection: Rejection, observed: Observed) -> None:
+        """Send the error that a call was observed to have ended with."""
+        await self._exchange.reject(rejection)
 
     async def _ask(self, observed: Observed, questions: Mapping[str, Any]) -> bool:
         """Tell the client what it is asked; whether that was the end.

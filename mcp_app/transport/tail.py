@@ -142,12 +142,13 @@ class Tail:
 
     async def listen(self, subjects: tuple[Subject, ...]) -> Listener:
         """Wait for changes that are committed from now on. Raises django.db.Error."""
+        # Another process finds this one by its liveness row when it spreads the word of a change.
+        await self._upkeep.vouch()
         known = await self._rows.run(observation.versions, subjects)
+        # From here on nothing is waited for: who is cancelled, or fails, is not left among the listeners.
         listener = Listener(self, {subject: known.get(subject, 0) for subject in subjects})
         self._listeners.add(listener)
         self._begin()
-        # Another process finds this one by its liveness row when it spreads the word of a change.
-        await self._upkeep.vouch()
         self.look()
         return listener
 

@@ -31,6 +31,14 @@ class Threads:
         """As `start`, and wait. Cancelled meanwhile, the job still runs to its end."""
         return await asyncio.shield(self.start(function, *args))
 
+    async def run_to_end(self, function: Callable[..., R], *args: Any) -> R:
+        """As `run`; cancelled meanwhile, it is over only when the job is, so that what was done can be undone."""
+        job = self.start(function, *args)
+        try:
+            return await asyncio.shield(job)
+        finally:
+            await asyncio.wait([job])
+
     async def close(self) -> None:
         """Close the threads' database connections and end the threads, once what is queued has run."""
         barrier = threading.Barrier(self._size)

@@ -40,8 +40,8 @@ def play(function: Callable[[Visit], Any], answers: Any = None, capabilities: An
     visit = Visit(ANONYMOUS).to_run(known(answers, capabilities))
     try:
         return function(visit)
-    except InputRequired:
-        return visit.asked
+    except InputRequired as error:
+        return visit.ended_by(error)
 
 
 def test_a_question_without_an_answer_ends_the_run_with_it() -> None:

@@ -34,6 +34,12 @@ def test_a_tool_runs_again_with_each_answer_and_does_once_what_it_asked_for(one_
     assert lines.read_text().split() == ["run", "reserved", "run", "run"]
 
 
+def test_a_tool_that_raises_what_a_question_does_without_asking_fails(one_slot):
+    ended = one_slot.ended(submit(one_slot, "from mcp_app.tools import InputRequired\nraise InputRequired"))
+    assert ended["status"] == "failed"
+    assert (ended["error"]["cause"], ended["error"]["type"]) == ("tool", "InputRequired")
+
+
 def test_the_worker_is_free_while_a_person_thinks(one_slot):
     waiting = submit(one_slot, "answer = ctx.elicit('n', 'How many?', NUMBER).content['n']")
     one_slot.ask(driver.asking, waiting)

@@ -21,6 +21,9 @@ URL = {"elicitation": {"url": {}}}
         ({"elicitation": {}}, URL, True),
         ({"sampling": {"tools": {}}}, {"sampling": {}}, False),
         ({"roots": {}}, {"roots": {}, "sampling": {}}, True),
+        ({"roots": {}}, {"roots": None}, False),
+        ({"sampling": {"tools": {}}}, {"sampling": {"tools": None}}, False),
+        (FORM, {"elicitation": None}, False),
     ],
 )
 def test_an_empty_elicitation_means_forms_and_everything_else_what_it_says(required, capabilities, holds):

@@ -130,5 +130,6 @@ def test_a_client_can_be_asked_what_its_revision_knows_on_a_stream() -> None:
     assert legacy_questions.askable(OLD, declared, STREAM) == {**others, "sampling": {}}
     assert legacy_questions.askable(LATEST, declared, JSON_ONLY) == {"experimental": {}}
     assert legacy_questions.askable(MIDDLE, {}, STREAM) == {}
+    assert legacy_questions.askable(MIDDLE, dict.fromkeys(("elicitation", "sampling", "roots")), STREAM) == {}
     for revision in LEGACY.values():
         ClientCapabilities.model_validate(legacy_questions.askable(revision, declared, STREAM), by_name=False)

@@ -149,5 +149,7 @@ def _ask(row: Request) -> None:
     asking = Asks(Known(row.protocol_version, row.client_capabilities, row.answers, row.kept))
     try:
         asking.ask(**(able or {"n": every["n"]}))
-    except InputRequired:
-        raise InputRequired(asking.asked.questions) from None
+    except InputRequired as question:
+        asked = asking.ended_by(question)
+        assert asked is not None, "it asked"
+        raise InputRequired(asked.questions) from None

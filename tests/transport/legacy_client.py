@@ -95,11 +95,16 @@ class Client:
 
     async def post(self, body: Any, headers: dict[str, str] | None = None, *, accept: str = BOTH) -> Stream:
         """Send a body and wait for the response to begin, unless it is a call: that ends when the test says so."""
-        stream = Stream(headers=self._fields({"Accept": accept, **(headers or {})}))
-        await stream.send(json.dumps(body).encode())
+        stream = await self.begin(body, headers, accept=accept)
         messages = body if isinstance(body, list) else [body]
         if not any(isinstance(message, dict) and message.get("method") == "tools/call" for message in messages):
             await stream.head()
+        return stream
+
+    async def begin(self, body: Any, headers: dict[str, str] | None = None, *, accept: str = BOTH) -> Stream:
+        """Send a body, and wait for nothing."""
+        stream = Stream(headers=self._fields({"Accept": accept, **(headers or {})}))
+        await stream.send(json.dumps(body).encode())
         return stream
 
     async def ask(self, method: str, **params: Any) -> Any:

@@ -170,3 +170,28 @@ def test_what_the_modern_era_checks_in_headers_is_not_asked_for(worker: Worker) 
         assert (await needing.json())["error"]["code"] == -32600
 
     run(scenario())
+
+
+@pytest.mark.parametrize("how", ["at once", "on a stream", "after coming back"])
+def test_a_protocol_error_is_no_result(worker: Worker, how: str) -> None:
+    error = {"code": -32603, "message": "No more of this."}
+
+    async def scenario() -> None:
+        client = await Client.opened()
+        stream = await client.post(call(token="t"))
+        request_id = await worker.claim()
+        if how != "at once":
+            await worker.report(request_id, 1)
+            await stream.head()
+            prime = await stream.next_event()
+        if how == "after coming back":
+            await stream.leave()
+            stream = await client.get(prime.id)
+        await worker.fail(request_id, {"cause": "protocol", **error})
+        if how == "at once":
+            answer = await stream.json()
+        else:
+            answer = (await stream.events())[-1].message
+        assert (answer["id"], answer["error"]) == (1, error)
+
+    run(scenario())

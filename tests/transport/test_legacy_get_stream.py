@@ -1,6 +1,8 @@
 """The GET stream of a session: each message on exactly one connection (transports, "Multiple Connections")."""
 
 import json
+import threading
+from typing import Any
 
 import pytest
 
@@ -9,9 +11,9 @@ from mcp_app.lifecycle import session_streams, sessions, supervision
 from mcp_app.models import Process, Session
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.transport import shutdown
-from tests.transport.client import run
+from tests.transport.client import PATIENCE, run
 from tests.transport.legacy_client import Client, Event, Stream
-from tests.transport.worker import in_thread
+from tests.transport.worker import eventually, in_thread
 
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}}
 
@@ -178,5 +180,51 @@ def test_streams_are_bounded_per_principal(configure) -> None:
         client = await Client.opened()
         await opened(client)
         assert (await client.get()).status == 429
+
+    run(scenario())
+
+
+def test_a_client_that_leaves_while_its_stream_is_claimed_leaves_it_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, released, claimed = threading.Event(), threading.Event(), threading.Event()
+    claim, release = session_streams.claim, session_streams.release
+
+    def late(*args: Any, **options: Any) -> Session | None:
+        begun.set()
+        released.wait(0.2)  # as when a thread is slow, or a lock is taken
+        session = claim(*args, **options)
+        claimed.set()
+        return session
+
+    def told(*args: Any) -> None:
+        release(*args)
+        released.set()
+
+    monkeypatch.setattr(session_streams, "claim", late)
+    monkeypatch.setattr(session_streams, "release", told)
+
+    async def scenario() -> None:
+        client = await Client.opened()
+        stream = Stream("GET", headers=client._fields({"Accept": "text/event-stream"}))
+        await stream.send(b"")
+        await in_thread(begun.wait, PATIENCE)
+        await stream.leave()
+        assert await in_thread(claimed.wait, PATIENCE)
+        await eventually(lambda: Session.objects.get().stream is None)
+
+    run(scenario())
+
+
+def test_the_process_is_known_to_live_before_a_session_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim, known = session_streams.claim, []
+
+    def noted(*args: Any, **options: Any) -> Session | None:
+        known.append(Process.objects.exists())
+        return claim(*args, **options)
+
+    monkeypatch.setattr(session_streams, "claim", noted)
+
+    async def scenario() -> None:
+        await opened(await Client.opened())
+        assert known == [True]
 
     run(scenario())

@@ -197,3 +197,17 @@ def test_whoever_watches_a_request_next_takes_it_over(worker: Worker) -> None:
         second.close()
 
     run(scenario())
+
+
+def test_who_cannot_begin_to_listen_is_not_waited_for(monkeypatch) -> None:
+    async def away() -> None:
+        raise OperationalError("the database is away")
+
+    async def scenario() -> None:
+        here = server.current()
+        monkeypatch.setattr(here.upkeep, "vouch", away)
+        with pytest.raises(OperationalError):
+            await here.tail.listen(("tools",))
+        assert "mcp-tail" not in {task.get_name() for task in asyncio.all_tasks()}
+
+    run(scenario())

@@ -33,6 +33,7 @@ from mcp_app.transport.tail import Listener
 
 UNANSWERED: Final = "Nobody answered in time what this asks; ask for it again."
 TOO_MANY: Final = "This asks for input, and as much of yours as may already waits for it; answer that first."
+LOST: Final = "The server lost what this asked; ask for it again."
 TOO_LARGE: Final = "What was asked and answered so far is more than this server keeps."
 
 
@@ -56,7 +57,7 @@ class AskingRead:
             self._listener.end()
 
     async def run(self) -> None:
-        """Raises `NobodyAsksError` where its client has cancelled it, or ended the session."""
+        """Raises `NobodyAsksError` where its client cancelled it or ended the session, or its questions were lost."""
         kept: dict[str, Any] = {}
         while True:
             known = read_rounds.known(self._exchange, self._answers, kept)
@@ -74,6 +75,8 @@ class AskingRead:
 
     async def _ask(self, asked: Asked) -> Rejection | None:
         """Ask until everything is answered; or why not. Raises `NobodyAsksError`."""
+        if self._stopping:
+            return shutting_down(self._exchange.request_id)
         if len(json.dumps([asked.questions, asked.kept, self._answers])) > settings.MAX_REQUEST_STATE_BYTES:
             return self._fail(TOO_LARGE)
         deadline = time.monotonic() + settings.MAX_INPUT_SECONDS
@@ -84,8 +87,9 @@ class AskingRead:
                 while self._open and not self._stopping and time.monotonic() < deadline:
                     await self._wait(deadline)
                     await self._take()
+                refusal = self._unanswered()
             except TooManyQuestionsError:
-                return too_many(TOO_MANY, self._exchange.request_id)
+                refusal = too_many(TOO_MANY, self._exchange.request_id)
             except NobodyAsksError:
                 await self._take_back()
                 raise
@@ -95,9 +99,14 @@ class AskingRead:
                 raise
             finally:
                 await self._leave()
+        if refusal is not None:
+            await self._take_back()
+        return refusal
+
+    def _unanswered(self) -> Rejection | None:
+        """What is said where something is not answered, and nobody waits for it any more."""
         if not self._open:
             return None
-        await self._take_back()
         return shutting_down(self._exchange.request_id) if self._stopping else self._fail(UNANSWERED)
 
     async def _listen(self) -> None:
@@ -118,7 +127,7 @@ class AskingRead:
             principal=exchange.principal,
             server=exchange.server.identity.boot_id,
         )
-        await exchange.server.rows.run(note)
+        await exchange.server.rows.run_to_end(note)
         self._open |= put
         if not exchange.response.started:
             await exchange.response.start_events()
@@ -187,4 +196,8 @@ async def _serve(exchange: LegacyExchange, read: Read | Rejection) -> None:
         try:
             await asking.run()
         except NobodyAsksError:
-            await exchange.end_without_response()
+            if exchange.session_id is None:
+                # No word of its client comes this way: other processes took this one for dead.
+                await exchange.reject(fail(INTERNAL_ERROR, LOST, exchange.route.request_id))
+            else:
+                await exchange.end_without_response()

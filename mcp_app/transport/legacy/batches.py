@@ -76,7 +76,7 @@ async def serve(peer: Peer, requests: Sequence[Request | Rejection], serve_one: 
     try:
         async with asyncio.TaskGroup() as group:
             for request, member in zip(requests, members, strict=True):
-                group.create_task(_serve_member(request, member, serve_one))
+                group.create_task(_serve_member(peer, request, member, serve_one))
     except* PeerGoneError as gone:
         raise PeerGoneError(str(gone.exceptions[0])) from gone
     if as_stream:
@@ -89,13 +89,14 @@ async def serve(peer: Peer, requests: Sequence[Request | Rejection], serve_one: 
         await peer.response.accepted()
 
 
-async def _serve_member(request: Request | Rejection, member: Member, serve_one: Serve) -> None:
+async def _serve_member(peer: Peer, request: Request | Rejection, member: Member, serve_one: Serve) -> None:
     if isinstance(request, Rejection):
         await member.reject(request)
         return
     try:
         await serve_one(request, member)
     except PeerGoneError:
+        peer.disconnected = True  # so that the others, which end with it, know why
         raise
     except Exception:
         logger.exception("a request of a batch failed inside the server")

@@ -17,9 +17,9 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import followers
 from mcp_app.lifecycle.observation import Observed
 from mcp_app.models import Request
-from mcp_app.protocol import legacy_sse, results
+from mcp_app.protocol import legacy_sse
 from mcp_app.protocol.accept import Accept
-from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, fail, refuse
+from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.metadata import RequestMetadata
@@ -28,7 +28,6 @@ from mcp_app.states import TERMINAL, Cause, EventKind, Status
 from mcp_app.transport import call_stream
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
-from mcp_app.transport.exchange import server_info
 from mcp_app.transport.handover import Handover
 from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
 from mcp_app.transport.legacy.questions import AskingCall
@@ -141,17 +140,11 @@ class SessionCall(AskingCall):
             self._carries_ids = True
             await response.frame(legacy_sse.prime(self._first, settings.RETRY_MS))
 
-    async def _answer(self, observed: Observed) -> None:
-        assert observed.result is not None, "an ended request has a result"
-        await self._withdraw(observed)
-        event_id = EventId(observed.request_id, observed.event_seq)
-        if observed.error is not None:
-            error = fail(**observed.error, request_id=self._exchange.route.request_id)
-            await self._exchange.reject(error, event_id)
-        else:
-            await self._exchange.complete(results.call_tool(observed.result, server_info()), event_id)
-        self._ended = True
-        self._exchange.server.tail.delivered(observed.request_id)
+    async def _complete(self, result: dict[str, Any], observed: Observed) -> None:
+        await self._exchange.complete(result, EventId(observed.request_id, observed.event_seq))
+
+    async def _reject(self, rejection: Rejection, observed: Observed) -> None:
+        await self._exchange.reject(rejection, EventId(observed.request_id, observed.event_seq))
 
     async def _cut(self) -> None:
         """End the connection, not the call, and say when to come back."""

@@ -47,8 +47,9 @@ class GetStream:
     async def run(self, seen: int | None) -> None:
         """Serve it; `seen` is the last event that the client had of this stream."""
         server = self._peer.server
+        await server.upkeep.vouch()
         try:
-            session = await server.rows.run(self._claim, seen)
+            session = await server.rows.run_to_end(self._claim, seen)
             if session is None:
                 await self._peer.response.reject(session_not_found())
                 return

@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 SMALL_LINE_BYTES: Final = 64 * KIB
 """What is parsed on the event loop; a larger message is parsed in a thread."""
+ANSWERS_AT_ONCE: Final = 2
+"""How many are taken at the same time."""
 BEFORE_INITIALIZE: Final = frozenset({"initialize", "ping"})
 NOT_INITIALIZED: Final = "Send initialize first, or declare in params._meta that the request is of MCP 2026-07-28."
 NOTHING_ASKED: Final = "Nothing was asked that this could answer; send requests and notifications."
@@ -60,6 +62,7 @@ class Connection:
         self._limits = Limits(max_depth=settings.MAX_DEPTH)
         self._peer = Peer(server, writer)
         self._requests = OpenRequests(self._peer, caller)
+        self._answering = asyncio.Semaphore(ANSWERS_AT_ONCE)
 
     async def run(self) -> None:
         """Serve until the client closes its end, or is gone; then have the work stopped that it waited for."""
@@ -171,8 +174,11 @@ class Connection:
             logger.info("the client says that something was wrong: %r", answer.message["error"])
         elif session is None:
             await response.reject(refuse(INVALID_REQUEST, NOTHING_ASKED, answer.request_id))
-        elif questions.asked_by(answer) in session.asking and not self._requests.full:
-            self._requests.keep(self._take_answer(answer), name="mcp-answer")
+        elif questions.asked_by(answer) in session.asking:
+            # A client that floods is held up in its pipe, and not the process's heartbeat in its threads.
+            await self._answering.acquire()
+            taking = self._requests.keep(self._take_answer(answer), name="mcp-answer")
+            taking.add_done_callback(lambda _: self._answering.release())
 
     async def _take_answer(self, answer: Answer) -> None:
         try:

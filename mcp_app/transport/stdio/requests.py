@@ -43,16 +43,11 @@ class OpenRequests:
         self._open: dict[RequestId, tuple[Exchange, Response, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    @property
-    def full(self) -> bool:
-        """Whether more cannot be kept."""
-        return len(self._tasks) >= MAX_OPEN_REQUESTS
-
     def refuse(self, request_id: RequestId) -> Rejection | None:
         """Why a request with this id cannot begin."""
         if request_id in self._open:
             return refuse(INVALID_REQUEST, "A request with this id is still open; give each its own.", request_id)
-        if self.full:
+        if len(self._tasks) >= MAX_OPEN_REQUESTS:
             return refuse(TOO_MANY_REQUESTS, "Too many requests are open; wait for one to end.", request_id)
         return None
 
