@@ -131,6 +131,14 @@ class Defaults:
     """From which level on the standard `logging` in a tool reaches its client and its row."""
     MAX_REASON_CHARS: int = 1024
 
+    REQUEST_RETENTION_DAYS: int | None = 90
+    """How long `mcp purge` leaves a request, from its end; None: always."""
+    AUDIT_RETENTION_DAYS: int | None = 180
+    """The same of attempts to cancel, from the day they were sealed: at least as long as requests; None: always."""
+    AUDIT_KEY: str | None = None
+    """What the audit is signed and sealed with: the same in every process, and nowhere in the database. None: Django's
+    SECRET_KEY, and SECRET_KEY_FALLBACKS to verify what is older."""
+
 
 class Settings:
     """`settings.NAME`: the site's value, or the default."""

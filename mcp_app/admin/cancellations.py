@@ -20,11 +20,12 @@ from django.utils.safestring import SafeString
 from mcp_app.admin import cancellation_export
 from mcp_app.admin.cancellation_filters import ActorFilter, AuditedToolFilter, BetweenFilter, WithinFilter
 from mcp_app.admin.cancellation_story import tell
-from mcp_app.admin.formatting import NOTHING, badge, duration, inert, moment
+from mcp_app.admin.formatting import NOTHING, badge, duration, moment
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, TEXT_CHARS, text
 from mcp_app.admin.request_lists import VIEW as VIEW_REQUEST
 from mcp_app.admin.request_lists import page_url
+from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import Outcome
 
@@ -90,7 +91,7 @@ class CancellationAdmin(ReadOnlyAdmin):
         (None, {"fields": ("story", "request_link")}),
         ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "reason_in_full")}),
         ("About", {"fields": ("shown_tool", "caller", "shown_issuer", "shown_subject", "shown_client_id", "client")}),
-        ("What became of it", {"fields": ("became", "stage", "statuses", "ended_at", "latency", "sealed_at")}),
+        ("What became of it", {"fields": ("became", "stage", "statuses", "ended_at", "latency", "settled", "place")}),
     )
 
     class Media:
@@ -98,7 +99,7 @@ class CancellationAdmin(ReadOnlyAdmin):
 
     asked_at = _moment("requested_at", "requested at")
     ended_at = _moment("stopped_at", "stopped at")
-    sealed_at = _moment("settled_at", "settled at")
+    settled = _moment("settled_at", "settled at")
     shown_tool = _text("tool", "tool")
     shown_issuer = _text("issuer", "issuer", COLUMN_CHARS)
     shown_subject = _text("subject", "subject", COLUMN_CHARS)
@@ -170,6 +171,10 @@ class CancellationAdmin(ReadOnlyAdmin):
     @admin.display(description="latency")
     def latency(self, row: Cancellation) -> str:
         return NOTHING if row.latency_ms is None else duration(row.latency_ms / 1000)
+
+    @admin.display(description="sealed")
+    def place(self, row: Cancellation) -> str:
+        return "not yet" if row.sealed_on is None else f"{row.sealed_on}, number {row.seal_number}"
 
     @admin.display(description="request")
     def request_link(self, row: Cancellation) -> SafeString:

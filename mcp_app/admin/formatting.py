@@ -5,7 +5,6 @@ shown as a visible sign.
 """
 
 import json
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -14,13 +13,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app.lifecycle.inert import inert
+
 NOTHING: Final = "–"
 TEXT_CHARS: Final = 20_000
 """How much of a text that came from outside is put on a page."""
-_HIDDEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +26,6 @@ class Excerpt:
 
     text: str
     hidden: int = 0
-
-
-def inert(text: object, limit: int | None = None) -> str:
-    """`text` with its control characters and changes of direction made visible, at most `limit` characters of it."""
-    whole = str(text)
-    shown = whole if limit is None or len(whole) <= limit else whole[: limit - 1] + "…"
-    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", shown)
 
 
 def excerpt(text: object, limit: int = TEXT_CHARS) -> Excerpt:

@@ -6,7 +6,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from mcp_app.admin.formatting import NOTHING, badge, between, inert, moment, progress_bar
+from mcp_app.admin.formatting import NOTHING, badge, between, moment, progress_bar
+from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Request
 from mcp_app.states import OPEN, CancelPolicy, Cause, Stage, Status
 

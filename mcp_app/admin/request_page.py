@@ -23,13 +23,13 @@ from mcp_app.admin.formatting import (
     between,
     duration,
     excerpt,
-    inert,
     json_excerpt,
     moment,
     progress_bar,
 )
 from mcp_app.admin.request_columns import status_badge, text
 from mcp_app.admin.timeline import timeline
+from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Process, Request, Tool
 from mcp_app.states import OPEN, CancelPolicy, Stage, Status
 

@@ -12,11 +12,11 @@ from django.utils.html import escape
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.admin import tool_words
-from mcp_app.admin.formatting import inert
 from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.declaration import is_name
 from mcp_app.catalogue.registry import RegisteredTool
+from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
 

@@ -16,9 +16,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
 from mcp_app.admin import tool_words
-from mcp_app.admin.formatting import NOTHING, as_json, inert
+from mcp_app.admin.formatting import NOTHING, as_json
 from mcp_app.admin.tool_form import ToolForm
 from mcp_app.catalogue import catalogue, rows
+from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Tool
 
 TITLE_CHARS = 60

@@ -102,3 +102,9 @@ def _together() -> Iterator[str]:
             f'MCP["LOST_AFTER"] ({settings.LOST_AFTER:g} s) is not more than twice MCP["HEARTBEAT_INTERVAL"] '
             f"({settings.HEARTBEAT_INTERVAL:g} s): work that goes on would be declared lost."
         )
+    requests, audit = settings.REQUEST_RETENTION_DAYS, settings.AUDIT_RETENTION_DAYS
+    if audit is not None and (requests is None or audit < requests):
+        yield (
+            f'MCP["AUDIT_RETENTION_DAYS"] ({audit}) is less than MCP["REQUEST_RETENTION_DAYS"] '
+            f"({'None: always' if requests is None else requests}): the audit must outlive what it is about."
+        )

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
+from mcp_app.lifecycle import seals
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import Cause, Outcome, Status
 
@@ -75,16 +76,22 @@ def record_stopped(attempt: Attempt, row: Request) -> None:
 
 
 def settle(row: Request) -> None:
-    """Complete the accepted attempt on a request that has just been closed."""
+    """Complete the accepted attempt, where there is one left to be, on a request that has just been closed."""
     assert row.cancel_requested_at is not None, "only a requested cancellation can be settled"
-    Cancellation.objects.filter(request_id=row.pk, outcome=Outcome.ACCEPTED).settle(
-        outcome=Outcome.TOO_LATE if row.status == Status.COMPLETED else Outcome.ACCEPTED,
-        status_after=row.status,
-        stage=row.stage,
-        stopped_at=row.finished_at,
-        latency_ms=_milliseconds(row.cancel_requested_at, row.finished_at),
-        settled_at=Now(),
-    )
+    accepted = Cancellation.objects.filter(request_id=row.pk, outcome=Outcome.ACCEPTED, settled_at__isnull=True)
+    for attempt in accepted:
+        attempt.outcome = Outcome.TOO_LATE if row.status == Status.COMPLETED else Outcome.ACCEPTED
+        attempt.status_after, attempt.stage = row.status, row.stage
+        attempt.latency_ms = _milliseconds(row.cancel_requested_at, row.finished_at)
+        accepted.filter(pk=attempt.pk).settle(
+            outcome=attempt.outcome,
+            status_after=attempt.status_after,
+            stage=attempt.stage,
+            stopped_at=row.finished_at,
+            latency_ms=attempt.latency_ms,
+            settled_at=Now(),
+            signature=seals.sign(attempt),
+        )
 
 
 def attempts(request_id: UUID) -> list[Cancellation]:
@@ -92,7 +99,7 @@ def attempts(request_id: UUID) -> list[Cancellation]:
 
 
 def _add(attempt: Attempt, outcome: Outcome, **columns: Any) -> None:
-    Cancellation.objects.create(
+    row = Cancellation(
         cause=attempt.cause,
         actor=attempt.actor.name,
         actor_address=attempt.actor.address,
@@ -100,6 +107,8 @@ def _add(attempt: Attempt, outcome: Outcome, **columns: Any) -> None:
         outcome=outcome,
         **columns,
     )
+    row.signature = seals.sign(row)
+    row.save(force_insert=True)
 
 
 def _about(row: Request) -> dict[str, Any]:

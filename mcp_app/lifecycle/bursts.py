@@ -19,6 +19,8 @@ from mcp_app.states import Cause, Outcome
 WINDOW_SECONDS: Final = 60.0
 RECORDED: Final = 10
 """Attempts of one kind in one window that have rows of their own; those under way at once may be a few more."""
+KINDS: Final = 1_000
+"""Windows in memory from which on those that are over are looked for whenever one begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ class Bursts:
                 raise
 
     def _window(self, kind: Kind) -> Window:
-        self._close(kind, only_if_due=True)
+        begins = kind not in self._open
+        for each in list(self._open) if begins and len(self._open) >= KINDS else [kind]:
+            self._close(each, only_if_due=True)
         return self._open.setdefault(kind, Window(kind, self._clock() + WINDOW_SECONDS))
 
     def _close(self, kind: Kind, *, only_if_due: bool) -> None:

@@ -19,6 +19,7 @@ from mcp_app.lifecycle import (
     forgetting,
     publishing,
     read_questions,
+    sealing,
     session_streams,
     sessions,
     transitions,
@@ -56,6 +57,7 @@ def supervise() -> None:
         sessions.expire,
         forget_old_processes,
         forgetting.forget_old_versions,
+        sealing.seal_final_attempts,
     ):
         _guarded(step)
 

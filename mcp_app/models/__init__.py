@@ -1,10 +1,11 @@
-"""The rows: tools, requests and their events, cancellations, sessions, what reads ask, live processes, change versions.
+"""The rows: tools, requests and their events, cancellations and their seals, sessions, what reads ask, live processes,
+change versions.
 
 Owns shapes, indexes and what a row refuses. The life of a request is written by `lifecycle` alone; rows name users and
 requests by value, not by foreign key, so that they may live in a database of their own and the audit outlives both.
 """
 
-from mcp_app.models.cancellation import AppendOnlyError, Cancellation, CancellationQuerySet
+from mcp_app.models.cancellation import AppendOnlyError, AuditDay, Cancellation, CancellationQuerySet
 from mcp_app.models.change_version import TOOL_LIST, ChangeVersion
 from mcp_app.models.process import Process
 from mcp_app.models.read_question import ReadQuestion
@@ -16,6 +17,7 @@ from mcp_app.models.tool import Tool
 __all__ = (
     "TOOL_LIST",
     "AppendOnlyError",
+    "AuditDay",
     "Cancellation",
     "CancellationQuerySet",
     "CancelledRequest",

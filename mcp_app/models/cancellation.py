@@ -1,8 +1,13 @@
-"""The audit of cancellations. Refuses changes and deletions."""
+"""The audit of cancellations, and the heads of its seals. Refuses changes and deletions.
 
+Tables that a migration builds anew lose their triggers on SQLite: such a migration repeats `0002_audit_triggers`.
+"""
+
+import uuid
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from django.db import models
+from django.db import connections, models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
@@ -24,13 +29,34 @@ class CancellationQuerySet(models.QuerySet["Cancellation"]):
         """Write how an accepted cancellation ended, once."""
         return super().filter(settled_at__isnull=True)._settle(values)
 
+    def seal(self, rows: Iterable["Cancellation"]) -> None:
+        """Write the seals of `rows`, as they have them."""
+        connection = connections[self.db]
+        sealed = [
+            (connection.ops.adapt_datefield_value(row.sealed_on), row.seal_number, row.seal, row.pk) for row in rows
+        ]
+        table = connection.ops.quote_name(self.model._meta.db_table)
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"UPDATE {table} SET sealed_on = %s, seal_number = %s, seal = %s WHERE id = %s",  # noqa: S608 - a name
+                sealed,
+            )
+
+    def purge(self) -> int:
+        """Delete these, of days that are marked as purged; how many. Others a trigger keeps."""
+        return super().delete()[0]
+
     def _settle(self, values: dict[str, Any]) -> int:
         return super().update(**values)
 
 
 class Cancellation(models.Model):
-    """The audit: one row for an attempt to cancel. `settled_at` seals it; until then only `settle` may complete it."""
+    """The audit: one row for an attempt to cancel. From `settled_at` on it is final; until then `settle` completes it.
 
+    `signature` proves that this app wrote it, `seal` that none before it is gone (`lifecycle.seals`).
+    """
+
+    attempt_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     request_id = models.UUIDField(null=True, db_index=True)
     requested_id = models.CharField(max_length=255, blank=True, default="", help_text=_("an id nobody knows"))
     tool = models.CharField(max_length=128, blank=True, default="")
@@ -51,6 +77,10 @@ class Cancellation(models.Model):
     stopped_at = models.DateTimeField(null=True)
     latency_ms = models.FloatField(null=True, help_text=_("from requested to stopped"))
     settled_at = models.DateTimeField(null=True)
+    signature = models.CharField(max_length=64, blank=True, default="")
+    sealed_on = models.DateField(null=True, help_text=_("the day in whose chain it is"))
+    seal_number = models.PositiveIntegerField(null=True, help_text=_("its place in that chain, from 1"))
+    seal = models.CharField(max_length=64, blank=True, default="")
 
     objects = CancellationQuerySet.as_manager()
 
@@ -65,6 +95,9 @@ class Cancellation(models.Model):
             models.Index(fields=("outcome", "-requested_at"), name="mcp_cancellation_outcome"),
             models.Index(fields=("stage", "-requested_at"), name="mcp_cancellation_stage"),
         ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=("sealed_on", "seal_number"), name="mcp_cancellation_seal"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.cause} {self.outcome} {self.request_id or self.requested_id}"
@@ -76,3 +109,21 @@ class Cancellation(models.Model):
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         raise AppendOnlyError("audit rows cannot be deleted")
+
+
+class AuditDay(models.Model):
+    """The chain of the attempts that were sealed on one day: how many, and the last seal. Kept when they are purged."""
+
+    day = models.DateField(primary_key=True, help_text=_("UTC"))
+    origin = models.CharField(max_length=64, blank=True, default="", help_text=_("the last seal of the day before"))
+    count = models.PositiveIntegerField(default=0)
+    head = models.CharField(max_length=64)
+    purged_at = models.DateTimeField(null=True, help_text=_("since when its attempts may be deleted"))
+    signature = models.CharField(max_length=64)
+
+    class Meta:
+        ordering = ("day",)
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.day}:{self.count}:{self.head}"

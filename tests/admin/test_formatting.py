@@ -2,7 +2,8 @@
 
 import pytest
 
-from mcp_app.admin.formatting import Excerpt, duration, excerpt, inert, number, progress_bar
+from mcp_app.admin.formatting import Excerpt, duration, excerpt, number, progress_bar
+from mcp_app.lifecycle.inert import inert
 from tests.admin import hostile
 
 

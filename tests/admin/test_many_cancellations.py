@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(30
 
 SAMPLE, COPIES = 1_000, 99
 TABLE = Cancellation._meta.db_table
+FRESH = {"attempt_id": "lower(hex(randomblob(16)))"}
 LAST = datetime(2026, 6, 1, tzinfo=UTC)
 
 
@@ -46,7 +47,7 @@ def _many(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     with django_db_blocker.unblock(), databases.connection().cursor() as cursor:
         Cancellation.objects.bulk_create(map(sample, range(SAMPLE)))
         columns = ", ".join(f.column for f in Cancellation._meta.local_concrete_fields if not f.primary_key)
-        copied = ", ".join(f"one.{name}" for name in columns.split(", "))
+        copied = ", ".join(FRESH.get(name, f"one.{name}") for name in columns.split(", "))
         each = f"{TABLE} AS one, (SELECT id FROM {TABLE} ORDER BY id LIMIT {COPIES}) AS many"
         cursor.execute(f"INSERT INTO {TABLE} ({columns}) SELECT {copied} FROM {each}")
         cursor.execute("ANALYZE")

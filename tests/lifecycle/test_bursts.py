@@ -106,3 +106,11 @@ def test_what_could_not_be_written_is_written_later(counts, monkeypatch):
     assert counts.wait is not None
     counts.append_summaries()
     assert len(audited(Outcome.UNKNOWN)) == RECORDED + 1
+
+
+def test_windows_that_are_over_are_not_kept_for_actors_that_come_once(counts, clock, monkeypatch):
+    monkeypatch.setattr(bursts, "KINDS", 3)
+    for number in range(10):
+        ask(counts, actor=Actor("Ada", f"192.0.2.{number}"))
+        clock.now += WINDOW_SECONDS
+    assert len(counts._open) <= bursts.KINDS

@@ -63,6 +63,12 @@ def read(data: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.replace("?", "mcp_app_")).fetchall()
 
 
+def write(data: Path, statement: str) -> None:
+    """Change the rows of this app past it."""
+    with closing(sqlite3.connect(data / "mcp.sqlite3")) as connection, connection:
+        connection.execute(statement)
+
+
 def manage(data: Path, *arguments: str, **changes: str) -> "subprocess.CompletedProcess[str]":
     """Run `manage.py` to its end."""
     return subprocess.run(

@@ -86,6 +86,8 @@ def test_mistake_in_the_settings_is_found(settings: Settings, change: dict[str, 
         ({"QUEUE": "no spaces"}, "mcp_app.E007"),
         ({"LOG_LEVEL": "info"}, "mcp_app.E007"),
         ({"ALLOWED_ORIGINS": ["example.com"]}, "mcp_app.E007"),
+        ({"AUDIT_RETENTION_DAYS": 89}, "mcp_app.E007"),
+        ({"REQUEST_RETENTION_DAYS": None}, "mcp_app.E007"),
     ],
 )
 def test_value_that_makes_no_sense_is_found(configure: Any, change: dict[str, Any], expected: str) -> None:
@@ -96,7 +98,13 @@ def test_value_that_makes_no_sense_is_found(configure: Any, change: dict[str, An
 
 
 @pytest.mark.parametrize(
-    "change", [{"HARD_GRACE": 0, "COOPERATIVE_GRACE": 0}, {"SERVER_TITLE": None}, {"PAGE_SIZE": 1}]
+    "change",
+    [
+        {"HARD_GRACE": 0, "COOPERATIVE_GRACE": 0},
+        {"SERVER_TITLE": None},
+        {"PAGE_SIZE": 1},
+        {"AUDIT_RETENTION_DAYS": None},
+    ],
 )
 def test_unusual_value_that_makes_sense_passes(configure: Any, change: dict[str, Any]) -> None:
     configure(**change)

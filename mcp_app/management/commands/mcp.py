@@ -8,12 +8,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
 
 from mcp_app.catalogue.registry import registered_tools
-from mcp_app.management import cancel, preparation, worker
+from mcp_app.lifecycle import audit_export, purging
+from mcp_app.management import audit, cancel, preparation, worker
 from mcp_app.models import Tool
 
 
 class Command(BaseCommand):
-    help = "Serve MCP, run its worker, cancel requests, list tools."
+    help = "Serve MCP, run its worker, cancel requests, list tools, verify and export the audit, purge."
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -49,6 +50,8 @@ class Command(BaseCommand):
         )
 
         commands.add_parser("tools", parents=[common], help="list the tools")
+        commands.add_parser("purge", parents=[common], help="delete what was kept for as long as the settings say")
+        _add_audit(commands.add_parser("audit", help="the audit of cancellations"), common)
 
     def handle(self, *args: Any, **options: Any) -> None:
         {
@@ -57,6 +60,8 @@ class Command(BaseCommand):
             "worker": self._worker,
             "cancel": self._cancel,
             "tools": self._tools,
+            "audit": self._audit,
+            "purge": self._purge,
         }[options["command"]](**options)
 
     def _serve(self, **options: Any) -> None:
@@ -117,6 +122,20 @@ class Command(BaseCommand):
         if not names:
             self._say("No tools. Decorate functions with @tool in an installed app's mcp_tools.py.")
 
+    def _audit(self, **options: Any) -> None:
+        _require_tables()
+        if options["action"] == "export":
+            if reconfigure := getattr(self.stdout, "reconfigure", None):
+                reconfigure(encoding="utf-8", newline="")
+            audit.export(options["format"], self._say)
+        elif found := audit.verify(options["head"] or "", self._say):
+            raise CommandError(f"The audit is not as it was written: findings: {found}")
+
+    def _purge(self, **options: Any) -> None:
+        _require_tables()
+        requests, attempts = purging.purge_requests(), purging.purge_audit()
+        self._say(f"{requests} requests and {attempts} attempts to cancel deleted.")
+
     def _say_aside(self, text: str) -> None:
         self.stderr.write(text)
         self.stderr.flush()
@@ -150,6 +169,14 @@ def _common_options() -> CommandParser:
     for option in ("--traceback", "--no-color", "--force-color", "--skip-checks"):
         common.add_argument(option, action="store_true", help=argparse.SUPPRESS)
     return common
+
+
+def _add_audit(parser: CommandParser, common: CommandParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    verify = actions.add_parser("verify", parents=[common], help="find what was changed, deleted or inserted")
+    verify.add_argument("--head", type=audit.head, help="an earlier one, kept elsewhere, that must still be there")
+    export = actions.add_parser("export", parents=[common], help="write all of it to standard output")
+    export.add_argument("--format", choices=sorted(audit_export.FORMATS), default="csv")
 
 
 def _add_concurrency(parser: argparse._ActionsContainer) -> None:

@@ -1,0 +1,248 @@
+"""G9: whoever changes the audit past this app is found out, on every database."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from django.db import transaction
+from django.db.models.functions import Now
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_app import databases
+from mcp_app.lifecycle import audit, sealing, seals, verification
+from mcp_app.lifecycle.audit import Actor
+from mcp_app.models import AuditDay, Cancellation
+from mcp_app.states import Cause, Outcome
+from tests.acceptance.services import ServicesMissingError, own_services
+from tests.lifecycle import rows
+from tests.lifecycle.tampering import (
+    TABLE,
+    TODAY,
+    YESTERDAY,
+    attempts,
+    execute,
+    findings,
+    kinds,
+    past_the_triggers,
+    seal,
+)
+
+TRIGGERS = import_module("mcp_app.migrations.0002_audit_triggers")
+DAYS = AuditDay._meta.db_table
+TEXTS = ["reason", "actor", "cause", "outcome", "tool", "subject", "status_after", "requested_id", "signature"]
+TIMES = ["requested_at", "settled_at"]
+IN_FULL = settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=60)
+
+
+@pytest.fixture
+def chain(monkeypatch):
+    """Five attempts that were sealed yesterday, five today; their keys in order."""
+    attempts(5)
+    seal(monkeypatch, YESTERDAY)
+    attempts(5)
+    seal(monkeypatch, TODAY)
+    assert findings() == []
+    return list(Cancellation.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def test_what_was_written_by_this_app_alone_is_well(chain, worker):
+    rows.stopping(worker)
+    attempts(2)
+    assert findings() == []
+    assert verification.head().startswith(f"{TODAY}:5:")
+
+
+@settings(parent=IN_FULL, max_examples=25)
+@given(words=st.text(), floats=st.floats(0, 1e9))
+def test_whatever_anybody_says_is_no_finding(chain, words, floats):
+    attempt = audit.attempt(Cause.CLIENT, Actor(words, words), words)
+    with databases.atomic():
+        audit._add(attempt, Outcome.UNKNOWN, requested_id=audit.clean(words, 255), latency_ms=floats, settled_at=Now())
+        sealing.seal_final_attempts()
+        assert findings() == []
+        transaction.set_rollback(True, using=databases.connection().alias)
+
+
+def test_every_column_is_proved():
+    proving = {"seal"}
+    assert {field.name for field in Cancellation._meta.concrete_fields} == {*seals.SEALED, *proving}
+
+
+@IN_FULL
+@given(index=st.integers(0, 9), column=st.sampled_from(TEXTS))
+def test_any_changed_text_is_found(chain, index, column):
+    with past_the_triggers():
+        execute(f"UPDATE {TABLE} SET {column} = %s WHERE id = %s", "forged", chain[index])
+        assert findings()[0] == ("changed", f"cancellation {chain[index]}")
+
+
+@pytest.mark.parametrize("column", ["requested_at", "settled_at", "stopped_at", "latency_ms", "stage", "request_id"])
+def test_a_changed_time_or_number_is_found(chain, column):
+    value = {"latency_ms": 0.5, "stage": 3, "request_id": uuid4().hex}.get(column, "2020-01-01 00:00:00+00:00")
+    with past_the_triggers():
+        execute(f"UPDATE {TABLE} SET {column} = %s WHERE id = %s", value, chain[3])
+        assert findings() == [("changed", f"cancellation {chain[3]}")]
+
+
+@IN_FULL
+@given(first=st.integers(0, 9), count=st.integers(1, 10))
+def test_any_deletion_is_found(chain, first, count):
+    gone = chain[first : first + count]
+    with past_the_triggers():
+        assert execute(f"DELETE FROM {TABLE} WHERE id BETWEEN %s AND %s", gone[0], gone[-1]) == len(gone)
+        found = kinds()
+    assert found
+    assert set(found) <= {"deleted", "cut"}
+    assert ("cut" in found) == (gone[-1] in (chain[4], chain[9]) or gone[0] <= chain[4] <= gone[-1])
+
+
+@IN_FULL
+@given(index=st.integers(0, 9), is_sealed=st.booleans())
+def test_any_insertion_is_found(chain, index, is_sealed):
+    """A copy of a genuine row, as another attempt: what it says is signed for the first."""
+    columns = [field.column for field in Cancellation._meta.concrete_fields if field.column != "id"]
+    taken = {"attempt_id": f"'{uuid4().hex}'", "seal_number": "seal_number + 100"}
+    if not is_sealed:
+        taken |= {"sealed_on": "NULL", "seal_number": "NULL", "seal": "''"}
+    if databases.connection().vendor == "postgresql":
+        taken["attempt_id"] += "::uuid"
+    with past_the_triggers():
+        values = ", ".join(taken.get(column, column) for column in columns)
+        execute(f"INSERT INTO {TABLE} ({', '.join(columns)}) SELECT {values} FROM {TABLE} WHERE id = %s", chain[index])
+        assert kinds() == ["inserted"]
+
+
+def test_an_inserted_row_that_was_sealed_with_the_others_is_found(chain, monkeypatch):
+    Cancellation.objects.create(cause="admin", actor="nobody", outcome="denied", settled_at="2026-11-21T00:00:00Z")
+    seal(monkeypatch, TODAY)
+    forged = Cancellation.objects.latest("pk")
+    assert forged.sealed_on == TODAY
+    assert findings() == [("inserted", f"cancellation {forged.pk}, or changed before it was sealed")]
+
+
+def test_a_row_that_is_not_sealed_yet_cannot_be_changed_unseen(chain):
+    attempts(1)
+    newest = Cancellation.objects.latest("pk").pk
+    execute(f"UPDATE {TABLE} SET actor = 'somebody else' WHERE id = %s", newest)
+    assert findings() == [("inserted", f"cancellation {newest}, or changed before it was sealed")]
+
+
+def test_an_accepted_attempt_that_is_deleted_before_it_is_sealed_is_missed(chain, worker):
+    row = rows.stopping(worker)
+    execute(f"DELETE FROM {TABLE} WHERE id = %s", Cancellation.objects.latest("pk").pk)
+    assert findings() == [("deleted", f"the accepted attempt to cancel the request {row.pk}")]
+
+
+def test_an_attempt_that_is_put_back_to_before_its_end_is_found(chain, worker):
+    row = rows.stopping(worker)
+    before = Cancellation.objects.latest("pk")
+    rows.transitions.finish(row.pk, rows.Status.CANCELLED, worker=worker)
+    reopened = (
+        "outcome = 'accepted', status_after = '', stage = 0, stopped_at = NULL, latency_ms = NULL, settled_at = NULL"
+    )
+    execute(f"UPDATE {TABLE} SET {reopened}, signature = %s WHERE id = %s", before.signature, before.pk)
+    assert findings() == [("changed", f"cancellation {before.pk}: it says that its request goes on")]
+
+
+@pytest.mark.parametrize("day", [YESTERDAY, TODAY])
+def test_a_day_whose_end_was_moved_back_is_found(chain, day):
+    with past_the_triggers():
+        execute(f"DELETE FROM {TABLE} WHERE sealed_on = %s AND seal_number > 3", day)
+        last = Cancellation.objects.get(sealed_on=day, seal_number=3)
+        execute(f"UPDATE {DAYS} SET count = 3, head = %s WHERE day = %s", last.seal, day)
+        assert "changed" in kinds()
+
+
+def test_a_day_that_is_gone_with_its_rows_is_found(chain):
+    with past_the_triggers():
+        execute(f"DELETE FROM {TABLE} WHERE sealed_on = %s", YESTERDAY)
+        execute(f"DELETE FROM {DAYS} WHERE day = %s", YESTERDAY)
+        assert ("deleted", f"the days before {TODAY}: its chain does not begin where the last one ends") in findings()
+
+
+def test_a_day_whose_row_is_gone_is_found(chain):
+    with past_the_triggers():
+        execute(f"DELETE FROM {DAYS} WHERE day = %s", TODAY)
+        assert findings() == [("deleted", f"the row of the day {TODAY}, of which there are cancellations")]
+
+
+def test_a_chain_that_was_put_back_as_a_whole_is_found_by_a_head_that_was_noted(chain, monkeypatch):
+    earlier = AuditDay.objects.get(day=TODAY)
+    row = rows.queued()
+    rows.cancel(row, principal=rows.STRANGER)
+    seal(monkeypatch, TODAY)
+    noted = verification.head()
+    assert findings(noted) == findings(str(earlier)) == []
+    with past_the_triggers():
+        execute(f"DELETE FROM {TABLE} WHERE id = %s", Cancellation.objects.latest("pk").pk)
+        earlier.save()
+        assert kinds() == []
+        assert kinds(noted) == ["cut"]
+
+
+def test_what_another_key_sealed_is_not_believed(chain, configure):
+    configure(AUDIT_KEY="another")
+    assert findings() == [], "Django's own key still verifies"
+    configure(AUDIT_KEY=None)
+
+
+def test_a_replaced_key_still_verifies_as_a_fallback(chain, settings, monkeypatch):
+    old, settings.SECRET_KEY = settings.SECRET_KEY, "a new one"
+    assert set(kinds()) == {"changed"}
+    settings.SECRET_KEY_FALLBACKS = [old]
+    assert findings() == []
+    attempts(1)
+    seal(monkeypatch, TODAY)
+    assert findings() == []
+
+
+def test_a_row_that_cannot_be_read_is_a_finding(chain):
+    if databases.connection().vendor != "sqlite":
+        pytest.skip("only SQLite's columns hold anything")
+    with past_the_triggers():
+        execute(f"UPDATE {TABLE} SET requested_at = 'never', attempt_id = 'x' WHERE id = %s", chain[1])
+        assert findings()[0] == ("changed", f"cancellation {chain[1]}: it cannot be read")
+
+
+def test_triggers_that_are_gone_are_found(chain):
+    assert list(verification.verify()) == []
+    with past_the_triggers():
+        [found] = verification.verify()
+    assert found.what.startswith("the table of cancellations: its triggers are gone or switched off")
+
+
+def test_migrating_back_and_forth_brings_the_triggers_back(chain):
+    with past_the_triggers():
+        schema = databases.connection().SchemaEditorClass(databases.connection())
+        TRIGGERS.remove(None, schema)
+        TRIGGERS.install(None, schema)
+        assert list(verification.verify()) == []
+
+
+@pytest.mark.engines
+@pytest.mark.timeout(300)
+def test_all_of_this_holds_on_postgresql():
+    here = Path(__file__)
+    try:
+        with own_services() as services:
+            environment = os.environ | {"MCPSITE_DATABASE": services["MCPSITE_DATABASE"]}
+            environment.pop("MCPSITE_DATA", None)
+            files = [str(here.with_name(f"test_{name}.py")) for name in ("verification", "sealing", "purging")]
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
+                cwd=here.parents[2],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+    except ServicesMissingError as error:
+        if os.environ.get("MCP_REQUIRE_ENGINES") == "1":
+            pytest.fail(str(error))
+        pytest.skip(f"NO PostgreSQL: {error}")
+    assert done.returncode == 0, done.stdout
