@@ -87,7 +87,8 @@ def _append_on_sqlite(
     if name not in _made.on(connection.connection):
         cursor.execute(_SQLITE_VIEW.format(name=name, columns=", ".join(f"NULL AS {each}" for each in parameters)))
         cursor.execute(_sql(_SQLITE_TRIGGER, "NEW.{}", columns, name=name))
-        _made.names.add(name)
+        if not connection.in_atomic_block:  # whose end may take them back
+            _made.names.add(name)
     changed = connection.connection.total_changes
     values = ", ".join(f"%({each})s" for each in parameters)
     cursor.execute(_SQLITE_INSERT.format(name=name, names=", ".join(parameters), values=values), parameters)

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 from django.db.models.functions import Now
 
+from mcp_app import databases
 from mcp_app.lifecycle import transitions
 from mcp_app.lifecycle.events import Event
 from mcp_app.models import Request
@@ -178,6 +179,16 @@ def test_progress_is_told_and_its_newest_is_in_the_row(worker):
     after = rows.fresh(row)
     assert (after.progress, after.progress_total, after.progress_message) == (2.5, 4, "half")
     assert [data["progress"] for _, data in rows.story(row, EventKind.PROGRESS)] == [1, 2.5]
+
+
+def test_progress_is_recorded_after_a_transaction_that_was_rolled_back(worker):
+    row = rows.running(worker)
+    for done in (1, 2):
+        with databases.atomic():
+            assert transitions.record(row.pk, [Event(EventKind.PROGRESS, {"progress": done})])
+            databases.connection().set_rollback(True)
+    assert transitions.record(row.pk, [Event(EventKind.PROGRESS, {"progress": 3})])
+    assert [data["progress"] for _, data in rows.story(row, EventKind.PROGRESS)] == [3]
 
 
 def test_progress_after_the_end_is_refused(worker):
