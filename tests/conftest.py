@@ -19,6 +19,14 @@ def _cheap_flush() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heartbeat that failed in one test is no reason to trust no silence in the next."""
+    from mcp_app.lifecycle import processes
+
+    monkeypatch.setattr(processes, "_voice", processes._Voice())
+
+
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An embedded data folder with the tables of every test site, to be copied."""

@@ -16,7 +16,7 @@ from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.lifecycle.processes import heard
+from mcp_app.lifecycle.processes import not_lost
 from mcp_app.models import Request, RequestEvent
 from mcp_app.states import OPEN, Cause, EventKind, ProcessRole, Status
 
@@ -64,9 +64,7 @@ def leave_calls_of_silent_servers() -> None:
     followed = _session_calls().filter(
         left_at=None, server__isnull=False, submitted_at__lt=from_now(-settings.LOST_AFTER)
     )
-    orphans = followed.exclude(Exists(heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER))).values_list(
-        "pk", "follower"
-    )[:BATCH]
+    orphans = followed.exclude(Exists(not_lost("server", ProcessRole.SERVER))).values_list("pk", "follower")[:BATCH]
     for request_id, follower in orphans:
         leave(request_id, follower)
 

@@ -1,15 +1,20 @@
 """Liveness of server and worker processes: one row each, a heartbeat in database time.
 
 A running request names its worker's boot id, so one write every few seconds vouches for all the work of a process.
+Refuses to take silence for death where this process cannot be heard itself: it is then the database that is away.
 """
 
 import os
 import socket
+import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import psutil
+from django.db import Error
 from django.db.models import OuterRef, QuerySet
 from django.db.models.functions import Now
 
@@ -30,9 +35,54 @@ class Identity:
     pid: int = field(default_factory=os.getpid)
 
 
-@transactional
+class _Voice:
+    """Whether this process is heard, by its own clock: the beats it is about, and when one failed or took too long."""
+
+    def __init__(self) -> None:
+        self._failed_at = float("-inf")
+        self._begun: list[float] = []
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        began_at = time.monotonic()
+        self._begun.append(began_at)
+        try:
+            yield
+        except Error:
+            self._failed_at = time.monotonic()
+            raise
+        else:
+            if _is_long(time.monotonic() - began_at):
+                self._failed_at = time.monotonic()
+        finally:
+            self._begun.remove(began_at)
+
+    @property
+    def is_heard(self) -> bool:
+        """Now, and for as long as others need to be heard again."""
+        now = time.monotonic()
+        return now - self._failed_at > settings.LOST_AFTER and not any(_is_long(now - each) for each in self._begun)
+
+
+def _is_long(seconds: float) -> bool:
+    patience: float = settings.LOST_AFTER
+    return seconds > patience / 2
+
+
+_voice = _Voice()
+
+
 def beat(identity: Identity) -> None:
-    """Say that this process lives; the first beat registers it, and one declared lost by mistake is back."""
+    """Say that this process lives; the first beat registers it, and one declared lost by mistake is back.
+
+    Raises django.db.Error.
+    """
+    with _voice.raised():
+        _beat(identity)
+
+
+@transactional
+def _beat(identity: Identity) -> None:
     if not Process.objects.filter(boot_id=identity.boot_id).update(heartbeat_at=Now(), stopped_at=None):
         first = Process(boot_id=identity.boot_id, role=identity.role, hostname=identity.hostname, pid=identity.pid)
         Process.objects.bulk_create([first], ignore_conflicts=True)
@@ -58,6 +108,15 @@ def any_alive(role: ProcessRole) -> bool:
 
 def heard(column: str, role: ProcessRole, *, within: float) -> QuerySet[Process]:
     """For `Exists`: the process named by the outer row's `column`, not stopped and heard of within so many seconds."""
-    return Process.objects.filter(
-        boot_id=OuterRef(column), role=role, stopped_at__isnull=True, heartbeat_at__gte=from_now(-within)
-    )
+    return _not_stopped(column, role).filter(heartbeat_at__gte=from_now(-within))
+
+
+def not_lost(column: str, role: ProcessRole) -> QuerySet[Process]:
+    """The same, not stopped and not silent for `LOST_AFTER`; where this process is not heard, none is called silent."""
+    if not _voice.is_heard:
+        return _not_stopped(column, role)
+    return heard(column, role, within=settings.LOST_AFTER)
+
+
+def _not_stopped(column: str, role: ProcessRole) -> QuerySet[Process]:
+    return Process.objects.filter(boot_id=OuterRef(column), role=role, stopped_at__isnull=True)

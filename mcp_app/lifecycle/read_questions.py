@@ -17,7 +17,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import events, wakeups
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.lifecycle.processes import heard
+from mcp_app.lifecycle.processes import not_lost
 from mcp_app.models import ChangeVersion, ReadQuestion, Session
 from mcp_app.states import ProcessRole
 
@@ -116,7 +116,7 @@ def forget_session(session_ids: Collection[UUID]) -> None:
 
 def forget_orphans() -> None:
     """What a dead process served is not served any more, nor what it failed to forget. A step of supervision."""
-    alive = heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)
+    alive = not_lost("server", ProcessRole.SERVER)
     overdue = Q(asked_at__lt=from_now(-settings.MAX_INPUT_SECONDS - settings.LOST_AFTER))
     orphans = ReadQuestion.objects.filter(~Q(Exists(alive)) | overdue).values_list("read", flat=True)
     if reads := list(orphans.distinct()):

@@ -10,10 +10,9 @@ from uuid import UUID
 
 from django.db.models import Exists
 
-from mcp_app.conf import settings
 from mcp_app.lifecycle import sessions
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.lifecycle.processes import heard
+from mcp_app.lifecycle.processes import not_lost
 from mcp_app.models import Session
 from mcp_app.states import ProcessRole
 
@@ -74,7 +73,7 @@ def release(session_id: UUID, stream: UUID) -> None:
 
 def release_those_of_silent_servers() -> None:
     """The connections to a dead server process have ended. A step of supervision."""
-    alive = heard("stream_server", ProcessRole.SERVER, within=settings.LOST_AFTER)
+    alive = not_lost("stream_server", ProcessRole.SERVER)
     claimed = Session.objects.filter(stream__isnull=False).exclude(Exists(alive))
     for session_id, stream in claimed.values_list("pk", "stream"):
         if stream is not None:

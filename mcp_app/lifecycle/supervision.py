@@ -27,7 +27,7 @@ from mcp_app.lifecycle import (
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
-from mcp_app.lifecycle.processes import heard
+from mcp_app.lifecycle.processes import not_lost
 from mcp_app.models import Process, Request
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import OPEN, Cause, ProcessRole, Status
@@ -65,7 +65,7 @@ def supervise() -> None:
 def lose_requests_of_silent_workers() -> None:
     """RUNNING → LOST where the worker has been silent for `LOST_AFTER` seconds or says that it stopped."""
     running = Request.objects.filter(status=Status.RUNNING, worker__isnull=False)
-    silent = running.exclude(Exists(heard("worker", ProcessRole.WORKER, within=settings.LOST_AFTER)))
+    silent = running.exclude(Exists(not_lost("worker", ProcessRole.WORKER)))
     for request_id, worker in _oldest(silent).values_list("pk", "worker"):
         lose(request_id, "its worker process died or went silent", worker=worker)
 
@@ -80,7 +80,7 @@ def cancel_requests_of_silent_servers() -> None:
     orphans = (
         Request.objects.filter(Q(status__in=AWAITED) | asking)
         .filter(cancel_requested_at__isnull=True, server__isnull=False, session__isnull=True)
-        .exclude(Exists(heard("server", ProcessRole.SERVER, within=settings.LOST_AFTER)))
+        .exclude(Exists(not_lost("server", ProcessRole.SERVER)))
         .filter(queued_at__lt=from_now(-settings.LOST_AFTER))
     )
     if not settings.SESSIONLESS_DISCONNECT_CANCELS:

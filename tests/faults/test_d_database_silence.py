@@ -1,0 +1,84 @@
+"""D2: while the database is away nobody can say that they live, and nobody is taken for dead because of that."""
+
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from django.db import OperationalError
+from django.db.models.functions import Now
+
+from mcp_app.lifecycle import locks, processes, supervision
+from mcp_app.lifecycle.clock import from_now
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.models import Process, Request
+from mcp_app.states import ProcessRole, Status
+from tests.faults.failing_database import locked
+from tests.lifecycle import rows
+
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+
+PATIENCE = 10.0
+
+
+@pytest.fixture
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> Identity:
+    monkeypatch.setattr(locks, "FIRST_DELAY", 0.0001)
+    return Identity(ProcessRole.SERVER)
+
+
+@pytest.fixture
+def worker() -> UUID:
+    identity = Identity(ProcessRole.WORKER)
+    processes.beat(identity)
+    return identity.boot_id
+
+
+def fall_silent(worker: UUID) -> None:
+    Process.objects.filter(boot_id=worker).update(heartbeat_at=from_now(-60))
+
+
+def fail_to_beat(identity: Identity) -> None:
+    with locked(), pytest.raises(OperationalError):
+        processes.beat(identity)
+
+
+def test_D2_who_cannot_be_heard_calls_nobody_silent(worker: UUID, supervisor: Identity) -> None:
+    row = rows.running(worker)
+    fall_silent(worker)
+    fail_to_beat(supervisor)
+    supervision.supervise()
+    assert rows.fresh(row).status == Status.RUNNING
+
+
+def test_D2_who_said_that_it_stops_is_believed_all_the_same(worker: UUID, supervisor: Identity) -> None:
+    row = rows.running(worker)
+    Process.objects.filter(boot_id=worker).update(stopped_at=Now())
+    fail_to_beat(supervisor)
+    supervision.supervise()
+    assert rows.fresh(row).status == Status.LOST
+
+
+def test_D2_a_client_whose_server_cannot_be_heard_is_not_taken_for_gone(worker: UUID, supervisor: Identity) -> None:
+    server = Identity(ProcessRole.SERVER)
+    processes.beat(server)
+    row = rows.running(worker, server=server.boot_id)
+    Request.objects.update(queued_at=from_now(-60))
+    fall_silent(server.boot_id)
+    fail_to_beat(supervisor)
+    supervision.supervise()
+    assert rows.fresh(row).cancel_requested_at is None
+
+
+def test_D2_who_stays_silent_when_others_could_speak_again_is_lost(
+    worker: UUID, supervisor: Identity, configure: Callable[..., None]
+) -> None:
+    configure(LOST_AFTER=0.2)
+    row = rows.running(worker)
+    fall_silent(worker)
+    fail_to_beat(supervisor)
+    until = time.monotonic() + PATIENCE
+    while rows.fresh(row).status != Status.LOST:
+        assert time.monotonic() < until
+        processes.beat(supervisor)
+        supervision.supervise()
