@@ -16,10 +16,16 @@ from tests.lifecycle import brokers, rows
 BOUNDED = pytest.mark.timeout(15)
 """Without its limits a silent Redis is waited for without end."""
 
-BROKEN = [(kind, port) for kind in brokers.URLS for port in (brokers.refusing_port, brokers.silent_port)]
+NEEDS_CLIENT = {"redis": pytest.mark.engines, "amqp": ()}
+"""Celery brings the client of only one of them."""
+BROKEN = [
+    pytest.param((kind, port), marks=NEEDS_CLIENT[kind], id=f"{kind}-{port.__name__}")
+    for kind in brokers.URLS
+    for port in (brokers.refusing_port, brokers.silent_port)
+]
 
 
-@pytest.fixture(params=BROKEN, ids=lambda case: f"{case[0]}-{case[1].__name__}")
+@pytest.fixture(params=BROKEN)
 def broken_broker(request, configure):
     kind, open_port = request.param
     configure(PUBLISH_TIMEOUT=0.5)

@@ -195,7 +195,7 @@ def test_what_a_lost_broker_did_not_take_stays_due(configure, caplog):
     configure(PUBLISH_TIMEOUT=0.5)
     row = rows.queued()
     later(20)
-    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["redis"].format(port=port)):
+    with brokers.refusing_port() as port, brokers.celery_on(brokers.URLS["amqp"].format(port=port)):
         supervision.supervise()
     assert rows.fresh(row).published_at is None
     assert "republish_unclaimed_requests failed" in caplog.text

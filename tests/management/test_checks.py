@@ -190,6 +190,7 @@ def test_application_without_the_endpoint_is_found(monkeypatch: pytest.MonkeyPat
     assert "from mcp_app.routing import mcp_application" in only_hint("mcp_app.E010")
 
 
+@pytest.mark.engines
 @pytest.mark.skipif(channels_checks.redis_major() < 8, reason="redis-py 8 is not installed")
 @pytest.mark.parametrize(
     ("hosts", "passes"),

@@ -203,7 +203,7 @@ def test_principal_with_too_many_open_calls_is_asked_to_wait(worker: Worker, con
 def _broker_is_away() -> Any:
     """A port that refuses connections in the place of the broker."""
     url = current_app.conf.broker_url
-    _use_broker("redis://127.0.0.1:1/0")
+    _use_broker("amqp://127.0.0.1:1//")
     yield
     _use_broker(url)
 
