@@ -1,10 +1,6 @@
 """G9: whoever changes the audit past this app is found out, on every database."""
 
-import os
-import subprocess
-import sys
 from importlib import import_module
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -18,7 +14,6 @@ from mcp_app.lifecycle import audit, sealing, seals, verification
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import AuditDay, Cancellation
 from mcp_app.states import Cause, Outcome
-from tests.acceptance.services import ServicesMissingError, own_services
 from tests.lifecycle import rows
 from tests.lifecycle.tampering import (
     TABLE,
@@ -222,27 +217,3 @@ def test_migrating_back_and_forth_brings_the_triggers_back(chain):
         TRIGGERS.remove(None, schema)
         TRIGGERS.install(None, schema)
         assert list(verification.verify()) == []
-
-
-@pytest.mark.engines
-@pytest.mark.timeout(300)
-def test_all_of_this_holds_on_postgresql():
-    here = Path(__file__)
-    try:
-        with own_services() as services:
-            environment = os.environ | {"MCPSITE_DATABASE": services["MCPSITE_DATABASE"]}
-            environment.pop("MCPSITE_DATA", None)
-            files = [str(here.with_name(f"test_{name}.py")) for name in ("verification", "sealing", "purging")]
-            done = subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
-                cwd=here.parents[2],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-    except ServicesMissingError as error:
-        if os.environ.get("MCP_REQUIRE_ENGINES") == "1":
-            pytest.fail(str(error))
-        pytest.skip(f"NO PostgreSQL: {error}")
-    assert done.returncode == 0, done.stdout
