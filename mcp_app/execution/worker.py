@@ -7,6 +7,7 @@ alone the site's workers that consume none of the tools' queues.
 import logging
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -88,24 +89,24 @@ def _ladder() -> Ladder | None:
     return _ladders.get(os.getpid())
 
 
-@control_command(name=CANCEL_COMMAND, variadic="request_ids", signature="[request id …]")
-def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """Requests of this site were asked to stop: look at their rows."""
+def _look(step: Callable[[Ladder, UUID], None], request_ids: list[str]) -> dict[str, str]:
     ladder = _ladder()
     if ladder is not None:
         for request_id in request_ids:
-            ladder.cancel_requested(UUID(request_id))
+            step(ladder, UUID(request_id))
     return {"ok": "looking"}
+
+
+@control_command(name=CANCEL_COMMAND, variadic="request_ids", signature="[request id …]")
+def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
+    """Requests of this site were asked to stop: look at their rows."""
+    return _look(Ladder.cancel_requested, request_ids)
 
 
 @control_command(name=OVERDUE_COMMAND, variadic="request_ids", signature="[request id …]")
 def overdue(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
     """The time limits of running requests have passed: look at their rows."""
-    ladder = _ladder()
-    if ladder is not None:
-        for request_id in request_ids:
-            ladder.overdue(UUID(request_id))
-    return {"ok": "looking"}
+    return _look(Ladder.overdue, request_ids)
 
 
 @control_command(name=REVOKE_COMMAND, variadic="request_ids", signature="[request id …]")

@@ -38,7 +38,7 @@ class CancellationQuerySet(models.QuerySet["Cancellation"]):
         table = connection.ops.quote_name(self.model._meta.db_table)
         with connection.cursor() as cursor:
             cursor.executemany(
-                f"UPDATE {table} SET sealed_on = %s, seal_number = %s, seal = %s WHERE id = %s",  # noqa: S608 - a name
+                f"UPDATE {table} SET sealed_on = %s, seal_number = %s, seal = %s WHERE id = %s",  # noqa: S608 - the model's table
                 sealed,
             )
 
