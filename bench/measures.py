@@ -40,6 +40,7 @@ class Counts:
     lists: int = 2000
     reports: int = 150
     changes: int = 5
+    killed_workers: int = 2
     seconds: float = 200.0
     """What all measures together may take; those that it does not reach are not taken."""
 
@@ -54,6 +55,7 @@ class Counts:
             lists=400,
             reports=50,
             changes=2,
+            killed_workers=1,
             seconds=48.0,
         )
 
@@ -112,16 +114,20 @@ class Bench:
             (f"server/discover, {MANY} connections", self._discover),
             ("progress, reported → received", self._progress),
             (f"a change → all of {STREAMS} listen streams", self._fan_out),
+            ("worker killed → its client's error", self._kill_of_worker),
         ]
 
     async def _interrupts(self, name: str) -> Measured:
         times = await self._stop_times("sleep_sync", self._counts.disconnects, pause=0.1)
-        return Measured(name, len(times), tuple(milliseconds(times, 50, 99, 100, goals={99: 40})))
+        return Measured(name, len(times), tuple(milliseconds(times, 50, 99, 100, goals={50: 8, 99: 30})))
 
     async def _kills(self, name: str) -> Measured:
         times = await self._stop_times("stubborn", self._counts.kills, pause=KILL_GRACE + 0.3)
         beyond = max(times) - KILL_GRACE
-        figures = [*milliseconds(times, 50, 100), Figure("beyond its 500 ms grace at most", beyond * 1000, "ms")]
+        figures = [
+            *milliseconds(times, 50, 100),
+            Figure("beyond its 500 ms grace at most", beyond * 1000, "ms", at_most=200),
+        ]
         return Measured(name, len(times), tuple(figures))
 
     async def _stop_times(self, tool: str, calls: int, pause: float) -> list[float]:
@@ -185,6 +191,13 @@ class Bench:
         delays = await streams.progress_delays(self._client, self._counts.reports)
         lost = Figure("lost", self._counts.reports - len(delays), "", at_most=0)
         return Measured(name, len(delays), (*milliseconds(delays, 50, 99), lost))
+
+    async def _kill_of_worker(self, name: str) -> Measured:
+        times = []
+        for _ in range(self._counts.killed_workers):
+            times.append(await stopping.error_after_kill(self._client, self._folder, self._stack.kill_worker))
+            await asyncio.to_thread(self._stack.restore_worker)
+        return Measured(name, len(times), (Figure("max", max(times), "s", at_most=15),))
 
     async def _fan_out(self, name: str) -> Measured:
         times = await streams.fan_out(self._client, STREAMS, self._counts.changes)

@@ -22,6 +22,7 @@ from bench.machine import ROOT, cpu_seconds
 
 HOST = "127.0.0.1"
 SETTINGS = "tests.everything.settings"
+WORKER = ("manage.py", "mcp", "worker", "--settings", SETTINGS)
 PREPARATION_SECONDS = 60.0
 STOP_SECONDS = 20.0
 LOG_TAIL_CHARS = 3000
@@ -94,6 +95,22 @@ class Stack:
         logs = {role: (self.folder / f"{role}.log").read_text(errors="replace") for role in self.processes}
         return "\n".join(f"{role} log: {log[-LOG_TAIL_CHARS:]}" for role, log in logs.items())
 
+    def kill_worker(self) -> None:
+        """SIGKILL to the worker's main process, and to nothing that it started."""
+        self._worker().kill()
+
+    def restore_worker(self) -> None:
+        """Start one anew, where the server does not."""
+        if "worker" in self.processes:
+            self.processes["worker"].wait()
+            self.start("worker", *WORKER)
+
+    def _worker(self) -> psutil.Process:
+        if "worker" in self.processes:
+            return psutil.Process(self.processes["worker"].pid)
+        children = psutil.Process(self.processes["server"].pid).children()
+        return next(child for child in children if "worker" in _command(child))
+
     def cpu_seconds(self) -> tuple[float, float]:
         """Processor time so far: the server's, and everything else's, which is the worker's."""
         server = psutil.Process(self.processes["server"].pid)
@@ -162,7 +179,7 @@ def _start(stack: Stack, choice: Choice) -> None:
         return
     for alias in ("default",) if choice.postgresql else ("default", "mcp"):
         stack.run("manage.py", "migrate", "--database", alias, seconds=PREPARATION_SECONDS)
-    stack.start("worker", "manage.py", "mcp", "worker", "--settings", SETTINGS)
+    stack.start("worker", *WORKER)
     if choice.server == "daphne":
         stack.start("server", *serve, "--no-worker")
     else:

@@ -20,6 +20,8 @@ ADMISSION_SECONDS = 1.5
 """What the server is given to take in all calls that are going to be abandoned: that is not what is measured."""
 SILENCE_SECONDS = 0.5
 LOOK_SECONDS = 0.002
+LOST = '"isError": true'
+"""In the answer to a call that was lost."""
 RUN_ON = (0.02, 0.06)
 """How long a tool runs before its client goes: at random, so that it is caught anywhere within a step."""
 
@@ -61,6 +63,28 @@ async def call_after_abandoned(client: Client, folder: Path, abandoned: int) -> 
     warm.close()
     await _silence(paths)
     return took
+
+
+async def error_after_kill(client: Client, folder: Path, kill: Callable[[], None]) -> float:
+    """Seconds from the death of a running call's worker, which `kill` kills, to the error that its client gets.
+
+    Raises CallFailedError where the client gets a result.
+    """
+    path = folder / f"killed-{time.monotonic_ns()}"
+    connection = await client.connect()
+    answer = connection.send(client.call("sleep_sync", {"seconds": 60.0, "path": str(path), "step": STEP}))
+    await _await(path.exists, "sleep_sync did not start")
+    began_at = time.perf_counter()
+    kill()
+    try:
+        await answer
+    except CallFailedError as error:
+        if LOST not in str(error):
+            raise
+        return time.perf_counter() - began_at
+    finally:
+        connection.close()
+    raise CallFailedError("A call whose worker was killed had a result.")
 
 
 def last_step(lines: str) -> float:

@@ -30,24 +30,81 @@ class Defaults:
     """Host headers served; None follows Django's ALLOWED_HOSTS (and loopback names under DEBUG)."""
     ALLOWED_ORIGINS: list[str] = []
     """Exact browser origins served, as `https://example.com`; loopback origins are added under DEBUG."""
-    ALLOW_ANONYMOUS: bool = False
-    """Serve calls that carry no principal."""
+    ALLOW_ANONYMOUS: bool | None = None
+    """Serve calls without a credential: True: everybody's; False: nobody's; None: those that come from this machine and
+    through no proxy, under DEBUG and where no AUTHENTICATOR is named."""
     AUTHENTICATOR: str | None = None
     """Dotted path of the site's function that says who asks: from an `auth.connection.HTTPConnection` a Django user, an
     `auth.principal.Principal` or None. A plain function: it runs in a thread, may use the database, and bounds what
     else it waits for."""
     AUTHENTICATION_TIMEOUT: float = 10.0
+    CONFIRM_AFTER: float = 30.0
+    """How long an open stream that has nothing to tell rests on one answer of the authenticator. Before it tells
+    anything the authenticator is asked again, and a stream whose credential was revoked is ended."""
+    IMPLIED_SCOPES: dict[str, list[str]] = {}
+    """Narrower scopes that a broader one implies, as `{"files:write": ["files:read"]}`."""
+
+    OAUTH_RESOURCE: str | None = None
+    """The endpoint's URI as clients reach it, such as `https://example.com/mcp`: what tokens name as their audience.
+    With OAUTH_ISSUERS the endpoint says of itself how to get a token; `docs/access.md`."""
+    OAUTH_ISSUERS: list[str] = []
+    """Authorization servers whose tokens are taken, exactly as their `iss` has them."""
+    OAUTH_REQUIRED_SCOPES: list[str] = []
+    """Without which a token is good for nothing here; clients are told to ask for them."""
+    OAUTH_AUDIENCES: list[str] = []
+    """What tokens name as their audience where the authorization server has names of its own; none: OAUTH_RESOURCE."""
+    OAUTH_USER: str | None = None
+    """Dotted path of a function: from the claims of a good token the site's user for `ctx.user`, or None."""
+    OAUTH_TIMEOUT: float = 3.0
+    """How long the authorization server may take for an answer as a whole."""
+    OAUTH_JWKS_URLS: dict[str, str] = {}
+    """For `auth.oauth.jwts.bearer`: by issuer the address of its keys."""
+    OAUTH_ALGORITHMS: list[str] = ["RS256", "PS256", "ES256", "EdDSA"]
+    """By which a JWT may be signed; none with a shared secret can be allowed."""
+    OAUTH_TOKEN_TYPES: list[str] = ["at+jwt", "JWT"]
+    """What a JWT may have as `typ`. `["at+jwt"]` where the authorization server writes that (RFC 9068)."""
+    OAUTH_INTROSPECTION_URL: str | None = None
+    """For `auth.oauth.introspection.bearer`: where the one issuer is asked about tokens, as the client whose id and
+    secret follow."""
+    OAUTH_CLIENT_ID: str | None = None
+    OAUTH_CLIENT_SECRET: str | None = None
+    OAUTH_INTROSPECTION_CACHE: float = 5.0
+    """How long its answer is good for, at most 60: for so long a revoked token still opens. 0: each request asks."""
 
     MAX_BODY_BYTES: int = 4 * MIB
     MAX_DEPTH: int = 64
     MAX_RESULT_BYTES: int = 4 * MIB
     """A larger result becomes an `isError` that says so."""
     MAX_OPEN_REQUESTS_PER_PRINCIPAL: int = 100
-    """Calls that a client waits for in one server process; as many may wait for answers to what they asked."""
+    """Calls that a caller waits for, in all server processes together; as many may wait for answers to what they asked,
+    and as many reads of resources and prompts be under way in one process."""
+    MAX_OPEN_REQUESTS: int = 2_000
+    """Requests that one server process serves at once, listen streams apart."""
+    MAX_QUEUED_REQUESTS: int = 1_000
+    """Calls of all callers that wait for a worker."""
+    REQUEST_BURST: int = 500
+    REQUEST_RATE: float = 200.0
+    """Token bucket per caller for HTTP requests and notifications of all kinds: burst, then requests a second, in one
+    server process. Anonymous callers have one for each address."""
+    MAX_HELD_BODY_BYTES: int = 64 * MIB
+    """Of request bodies that are arriving at one server process."""
+    BODY_TIMEOUT: float = 60.0
+    """How long a request's body may take to arrive, from its start on, however steadily it comes."""
+    HEAD_TIMEOUT: float = 20.0
+    """The same for what comes before the body, a connection's silence included (`mcp serve`; elsewhere the front's)."""
+    MAX_CONNECTIONS: int = 4_096
+    """That `mcp serve` holds at once; elsewhere the front's."""
+    RETRY_AFTER: float = 1.0
+    """Seconds after which a client that is refused for load is told to try again, where nothing better is known."""
     MAX_LISTEN_STREAMS: int = 1024
     MAX_LISTEN_STREAMS_PER_PRINCIPAL: int = 10
     MAX_UNSENT_BYTES: int = 1 * MIB
     """What may wait for a slow reader of one stream before the stream is ended."""
+    VANISHED_AFTER: float = 30.0
+    """Silence of a client's machine after which `mcp serve` ends its connection, and with it what that waited for; of
+    other servers `docs/deployment.md` says what does."""
+    STALL_TIMEOUT: float = 30.0
+    """How long one write may wait for a client that does not read, before that is taken for gone."""
     PAGE_SIZE: int = 100
     LIST_TTL_MS: int = 5_000
 
@@ -91,6 +148,9 @@ class Defaults:
     """How long a tool may run unless it says otherwise."""
     MAX_QUEUE_SECONDS: float = 600.0
     """How long a request may wait for a worker before it is cancelled, cause deadline."""
+    QUEUE_ALARM_AFTER: float | None = 60.0
+    """Waiting for a worker after which a queue's oldest request is an error in the log of each process that supervises,
+    once in as many seconds. None: no alarm."""
     MAX_INPUT_SECONDS: float = 1800.0
     """How long a question to a client waits for its answer: then a call is cancelled, cause deadline, and a prompt or a
     resource is to be asked for anew."""
@@ -107,6 +167,12 @@ class Defaults:
     MAX_OPEN_TASKS_PER_PRINCIPAL: int = 100
     MAX_TASK_SUBSCRIPTIONS: int = 100
     """Tasks that one listen stream may watch."""
+    MAX_CHILDREN: int = 100
+    """Calls that one run of a tool may have started and that have not ended."""
+    MAX_CHILDREN_PER_PRINCIPAL: int = 1_000
+    """The same of all tools that run for one principal."""
+    MAX_CHILD_DEPTH: int = 3
+    """How far calls may start one another: what a client's call starts is at 1; 0: no tool starts any."""
     REPUBLISH_AFTER: float = 10.0
     """A queued row that nobody claimed for this long is published again."""
     COOPERATIVE_GRACE: float = 0.1
@@ -115,7 +181,13 @@ class Defaults:
     """From a cancellation to the kill."""
     QUEUE: str = "mcp"
     """The Celery queue for tools that name none."""
-    PUBLISH_TIMEOUT: float = 2.0
+    PUBLISH_TIMEOUT: float = 1.5
+    """How long the broker may take for one message; a call is refused when it takes longer."""
+    ENDING_TIMEOUT: float = 600.0
+    """How long a worker keeps trying to store how a call ended while the database is away; then the call is lost."""
+    DATABASE_TIMEOUT: float = 15.0
+    """How long a request waits for the database before its client is told that it is not reachable (503). A call that
+    is stored after all is cancelled."""
 
     HEARTBEAT_INTERVAL: float = 2.0
     LOST_AFTER: float = 10.0
@@ -130,6 +202,11 @@ class Defaults:
     LOG_LEVEL: str = "INFO"
     """From which level on the standard `logging` in a tool reaches its client and its row."""
     MAX_REASON_CHARS: int = 1024
+
+    REDACT: str | None = None
+    """Dotted path of the site's function that says what is kept of what calls are given and say: from a kind, a tool's
+    name and a value it makes what is stored instead (`lifecycle.redaction`). A plain function, called in threads and in
+    tools; it bounds its own time."""
 
     REQUEST_RETENTION_DAYS: int | None = 90
     """How long `mcp purge` leaves a request, from its end; None: always."""

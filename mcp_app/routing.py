@@ -8,28 +8,31 @@ from typing import Any
 from channels.routing import ProtocolTypeRouter
 
 from mcp_app.transport.consumers import MCPConsumer
+from mcp_app.transport.paths import local_path
+from mcp_app.transport.resource_metadata import described_at, resource_metadata
 from mcp_app.transport.shutdown import lifespan
 
 
 def mcp_application(site: Any, path: str = "/mcp") -> ProtocolTypeRouter:
     """An ASGI application that serves MCP at `path`, with or without a slash at its end, and `site` everywhere else.
 
-    A site with routers of its own mounts `MCPConsumer.as_asgi()` itself, and `lifespan` for "lifespan".
+    Where the settings have `OAUTH_RESOURCE` and `OAUTH_ISSUERS`, the metadata of that resource as well (RFC 9728).
+    A site with routers of its own mounts `MCPConsumer.as_asgi()` itself, `resource_metadata` at the well-known path,
+    and `lifespan` for "lifespan".
     """
     endpoint = MCPConsumer.as_asgi()
     paths = {path.rstrip("/"), path.rstrip("/") + "/"}
 
     async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        application = endpoint if _local_path(scope) in paths else site
-        await application(scope, receive, send)
+        local = local_path(scope)
+        if local in paths:
+            await endpoint(scope, receive, send)
+        elif described_at(local) is not None:
+            await resource_metadata(scope, receive, send)
+        else:
+            await site(scope, receive, send)
 
     return ProtocolTypeRouter({"http": http, "websocket": _refuse_websocket, "lifespan": lifespan})
-
-
-def _local_path(scope: dict[str, Any]) -> str:
-    """The path below the mount. A root path that is not part of it is ignored: Daphne takes one from the client."""
-    path, root = str(scope["path"]), str(scope.get("root_path") or "").rstrip("/")
-    return path.removeprefix(root) if path.startswith(root + "/") else path
 
 
 async def _refuse_websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -81,6 +81,11 @@ class Stage(IntegerChoices):
     KILL = 3, _("kill")
 
 
+UNSTOPPABLE: Final = "unstoppable"
+"""What a running request is that outlived the ladder where nothing can be killed: the cause in its error, and the stage
+that its timeline tells. No `Stage`: the work may still be stopped, and then says how."""
+
+
 class Cause(TextChoices):
     """Why a cancellation was asked for."""
 
@@ -91,6 +96,8 @@ class Cause(TextChoices):
     SHUTDOWN = "shutdown", _("shutdown")
     ABANDONED = "abandoned", _("abandoned")
     LOST_SERVER = "lost_server", _("server lost")
+    PARENT = "parent", _("the call that started it")
+    """Its run is to stop, or is over: what a tool starts does not outlive the run that started it."""
 
 
 class Outcome(TextChoices):
@@ -124,3 +131,4 @@ class ProcessRole(TextChoices):
 
     SERVER = "server", _("server")
     WORKER = "worker", _("worker")
+    SUPERVISOR = "supervisor", _("supervisor")

@@ -36,12 +36,13 @@ class Visit:
     @property
     def message(self) -> str:
         """What the tool told its user."""
-        return str(self.request.questions[self.key]["params"]["message"])
+        return str(self.request.original("questions")[self.key]["params"]["message"])
 
     def done(self, value: Any = None) -> bool:
         """Tell the tool that the user is done, with a JSON value; False when nobody waits for it any more.
 
-        The value stays in the database: keep credentials elsewhere, and hand over what finds them.
+        The value stays in the database, but for what redaction leaves out: keep credentials elsewhere, and hand over
+        what finds them.
         """
         return visits.finish(self.request.pk, self.key, value)
 

@@ -4,6 +4,8 @@ MCPSITE_DATA         folder of the databases, the broker's files and the generat
 MCPSITE_DATABASE     a PostgreSQL host:port/name/user instead of SQLite
 MCPSITE_BROKER       a broker URL instead of the embedded one
 MCPSITE_CHANNELS     a Redis URL for the channel layer; needed from the second host on
+MCPSITE_AUTHENTICATOR  who says who calls, as mcp_app.auth.tokens.bearer; without one, whoever is on this machine
+                     may while MCPSITE_DEBUG is 1, its default
 MCPSITE_PROJECTS     folder of the projects that tools lint, test and change; `projects` in the data folder
 """
 
@@ -140,11 +142,11 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_ACKS_LATE = False
 CELERY_DB_REUSE_MAX = 1000
 
-MCP = {
+MCP: dict[str, Any] = {
     "DATABASE": MCP_DATABASE,
     "SERVER_NAME": "mcpsite",
     "SERVER_TITLE": "mcp_app example site",
-    "ALLOW_ANONYMOUS": DEBUG,
+    "AUTHENTICATOR": os.environ.get("MCPSITE_AUTHENTICATOR"),
 }
 
 UPLOADS = DATA / "uploads"

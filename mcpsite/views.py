@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from mcp_app.auth import anonymous
 from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.catalogue import OfferedTool
@@ -21,7 +22,7 @@ CONTENT_SECURITY_POLICY = (
 def home(request: HttpRequest) -> HttpResponse:
     """The page at `/`. Tools are listed for whoever may call one: everybody, or who has signed in."""
     endpoint = request.build_absolute_uri("/mcp")
-    lists_tools = settings.ALLOW_ANONYMOUS or request.user.is_authenticated
+    lists_tools = anonymous.is_allowed() or request.user.is_authenticated
     context = {
         "title": settings.SERVER_TITLE,
         "endpoint": endpoint,

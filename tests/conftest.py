@@ -1,5 +1,7 @@
 """What tests of every room use."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,24 @@ import pytest
 from django.test import TransactionTestCase
 
 from tests.execution.site import Site
+
+# Where the environment forbids to keep what is compiled, each of the many processes that tests start would compile the
+# whole app for itself, and each run all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fault", metavar="ROW", help="only the tests of this row of docs/reliability.md, as A5")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    row = config.getoption("--fault")
+    if row is None:
+        return
+    proofs = [item for item in items if any(row in marker.args for marker in item.iter_markers("fault"))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in proofs])
+    items[:] = proofs
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,10 +41,11 @@ def _cheap_flush() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A heartbeat that failed in one test is no reason to trust no silence in the next."""
-    from mcp_app.lifecycle import processes
+    """What failed in one test is no reason to trust no silence in the next, or to spare its channel layer."""
+    from mcp_app.lifecycle import processes, wakeups
 
     monkeypatch.setattr(processes, "_voice", processes._Voice())
+    monkeypatch.setattr(wakeups, "_layer_away_until", 0.0)
 
 
 @pytest.fixture(scope="session")

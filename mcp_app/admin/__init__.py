@@ -1,9 +1,9 @@
-"""The admin's pages: tools to manage, requests to watch and cancel, cancellations to audit.
+"""The admin's pages: tools to manage, requests to watch and cancel, cancellations to audit, tokens to make and revoke.
 
 Owns what administrators see and may do. Refuses to write a request or an audit row: it asks `lifecycle`. Imported by
 Django's admin when a site has one.
 """
 
-from mcp_app.admin import cancellations, requests, tools
+from mcp_app.admin import cancellations, requests, tokens, tools
 
-__all__ = ["cancellations", "requests", "tools"]
+__all__ = ["cancellations", "requests", "tokens", "tools"]

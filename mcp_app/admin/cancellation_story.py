@@ -37,6 +37,8 @@ def _asked(attempt: Cancellation) -> str:
     origin = f" ({attempt.actor_address})" if attempt.actor_address else ""
     asked = f"{moment(attempt.requested_at, precise=True)}: {attempt.actor}{origin} asked, "
     asked += f"cause: {Cause(attempt.cause).label}"
+    if attempt.part_of:
+        asked += f", as a part of “{attempt.part_of}”"
     return f"{asked}, reason: “{attempt.reason}”" if attempt.reason else f"{asked}, no reason given"
 
 

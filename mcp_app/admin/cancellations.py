@@ -89,7 +89,7 @@ class CancellationAdmin(ReadOnlyAdmin):
     empty_value_display = NOTHING
     fieldsets = (
         (None, {"fields": ("story", "request_link")}),
-        ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "reason_in_full")}),
+        ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "reason_in_full", "shown_part_of")}),
         ("About", {"fields": ("shown_tool", "caller", "shown_issuer", "shown_subject", "shown_client_id", "client")}),
         ("What became of it", {"fields": ("became", "stage", "statuses", "ended_at", "latency", "settled", "place")}),
     )
@@ -108,6 +108,7 @@ class CancellationAdmin(ReadOnlyAdmin):
     client = _text("client_name", "client", NAME_CHARS)
     shown_reason = _text("reason", "reason")
     reason_in_full = _text("reason", "reason", REASON_CHARS)
+    shown_part_of = _text("part_of", "part of", COLUMN_CHARS)
 
     def get_urls(self) -> list[URLPattern]:
         export = self.admin_site.admin_view(self.export_view)

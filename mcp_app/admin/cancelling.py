@@ -89,7 +89,7 @@ def confirm(model_admin: Any, request: HttpRequest, selected: QuerySet[Request])
         "title": "Cancel requests",
         "opts": model_admin.opts,
         "media": model_admin.media,
-        "lines": [_line(row) for row in rows],
+        "lines": [line(row) for row in rows],
         "request_ids": ",".join(str(row.pk) for row in rows),
         "unselected": selected.count() - len(rows) if len(rows) == MAX_AT_ONCE else 0,
         "maximum": MAX_AT_ONCE,
@@ -106,7 +106,13 @@ def max_reason_chars() -> int:
     return min(int(settings.MAX_REASON_CHARS), REASON_CHARS)
 
 
-def _line(row: Request) -> dict[str, object]:
+def actor(request: HttpRequest) -> Actor:
+    """The user, and from where."""
+    return Actor(str(request.user.get_username()), request.META.get("REMOTE_ADDR") or "")
+
+
+def line(row: Request) -> dict[str, object]:
+    """What the page that asks for a reason shows of a request."""
     return {
         "id": row.pk,
         "state": status_badge(row),
@@ -119,15 +125,10 @@ def _line(row: Request) -> dict[str, object]:
 def _asks(request: HttpRequest, request_ids: Sequence[UUID | str]) -> list[Ask]:
     """Each request once."""
     once = dict.fromkeys(request_ids)
-    actor = Actor(_username(request), request.META.get("REMOTE_ADDR") or "")
     reason = request.POST.get("reason", "")
-    return [Ask(request_id, Cause.ADMIN, actor, reason) for request_id in once]
+    return [Ask(request_id, Cause.ADMIN, actor(request), reason) for request_id in once]
 
 
 def _batches(asks: Sequence[Ask]) -> Iterator[Sequence[Ask]]:
     for start in range(0, len(asks), TOGETHER):
         yield asks[start : start + TOGETHER]
-
-
-def _username(request: HttpRequest) -> str:
-    return str(request.user.get_username())

@@ -1,12 +1,12 @@
 """What the lists of requests tell about each: one method for a column. Reads nothing but the row."""
 
 from django.contrib import admin
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.admin.formatting import NOTHING, badge, between, moment, progress_bar
+from mcp_app.lifecycle import clock
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Request
 from mcp_app.states import OPEN, CancelPolicy, Cause, Stage, Status
@@ -16,11 +16,13 @@ TEXT_CHARS = 160
 
 
 def status_badge(row: Request) -> SafeString:
-    """The status; of a request that is to stop and still runs, both."""
+    """The status; of a request that is to stop and still runs, both, and whether it can be stopped where it runs."""
     status = Status(row.status)
     if status not in OPEN or row.cancel_requested_at is None:
         return badge(status.value, status.label)
     shown = badge("stopping", _("%(status)s, cancel requested") % {"status": status.label})
+    if row.unstoppable:
+        return format_html('{} <span class="mcp-quiet">{}</span>', shown, _("unstoppable here"))
     if row.cancel_policy == CancelPolicy.COOPERATIVE:
         return format_html('{} <span class="mcp-quiet">{}</span>', shown, CancelPolicy.COOPERATIVE.label)
     return shown
@@ -57,7 +59,7 @@ class RequestColumns:
 
     @admin.display(description=_("duration"))
     def took(self, row: Request) -> str:
-        return between(row.submitted_at, row.finished_at or timezone.now())
+        return between(row.submitted_at, row.finished_at or clock.now())
 
     @admin.display(description=_("progress"))
     def done(self, row: Request) -> str:

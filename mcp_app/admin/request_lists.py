@@ -34,7 +34,7 @@ _SPANS = 5
 _LISTED = (
     "status", "tool", "principal_label", "submitted_at", "finished_at", "progress", "progress_total",
     "progress_message", "cancel_requested_at", "cancel_cause", "cancel_actor", "cancel_reason", "cancel_policy",
-    "stage",
+    "stage", "error",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import quote
@@ -29,11 +30,13 @@ from mcp_app.admin.formatting import (
 )
 from mcp_app.admin.request_columns import status_badge, text
 from mcp_app.admin.timeline import timeline
+from mcp_app.lifecycle import clock
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Process, Request, Tool
 from mcp_app.states import OPEN, CancelPolicy, Stage, Status
 
 NAME_CHARS = 255
+STARTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def shown(request: HttpRequest, site: AdminSite, row: Request, *, payload: bool)
         "cancellable": row.status in OPEN and row.cancel_requested_at is None,
         "badge": status_badge(row),
         "tool": _tool(request, site, row),
-        "facts": list(_facts(row)),
+        "facts": list(_facts(site, row)),
         "progress": progress_bar(row.progress, row.progress_total),
         "message": inert(row.progress_message),
         "payload": payload,
@@ -64,6 +67,7 @@ def shown(request: HttpRequest, site: AdminSite, row: Request, *, payload: bool)
         "more_tellings": more_tellings,
         "timeline": timeline(row.pk, before=int(before) if before.isdecimal() else None, payload=payload),
         "newest": not before.isdecimal(),
+        **_family(site, row),
     }
 
 
@@ -72,12 +76,36 @@ def what_a_stop_means(row: Request) -> str:
     if row.status != Status.RUNNING:
         return "Nothing of it runs, so it is closed at once, unless a worker has just begun it."
     told = "The tool is told at once"
+    if row.children:
+        told = "What it started is cancelled with it. The tool is told at once"
     if row.cancel_policy == CancelPolicy.COOPERATIVE:
         return f"{told} and never cut: it stops where it looks for a cancellation, or runs to its end."
     told += f", interrupted after {duration(row.cooperative_grace)}"
     if row.cancel_policy == CancelPolicy.INTERRUPT:
         return f"{told}, and never killed."
     return f"{told}, and killed after {duration(row.hard_grace)}."
+
+
+def _family(site: AdminSite, row: Request) -> dict[str, Any]:
+    """What started it and what it started, as links."""
+    if not row.children:
+        return {"started": [], "more_started": False}
+    columns = ("tool", "status", "cancel_requested_at", "cancel_policy", "submitted_at", "finished_at")
+    found = Request.objects.filter(parent=row.pk).only(*columns).order_by("submitted_at")[: STARTED + 1]
+    started = [
+        {
+            "badge": status_badge(each),
+            "link": _link(site, each.pk, text(each.tool, NAME_CHARS)),
+            "took": between(each.submitted_at, each.finished_at or timezone.now()),
+        }
+        for each in found[:STARTED]
+    ]
+    return {"started": started, "more_started": len(found) > STARTED}
+
+
+def _link(site: AdminSite, request_id: UUID, words: str) -> str:
+    url = reverse("admin:mcp_app_request_change", args=(request_id,), current_app=site.name)
+    return format_html('<a href="{}">{}</a>', url, words)
 
 
 def _tool(request: HttpRequest, site: AdminSite, row: Request) -> str:
@@ -88,8 +116,10 @@ def _tool(request: HttpRequest, site: AdminSite, row: Request) -> str:
     return format_html('<a href="{}">{}</a>', url, text(row.tool, NAME_CHARS))
 
 
-def _facts(row: Request) -> Iterator[tuple[str, str]]:
-    now = timezone.now()
+def _facts(site: AdminSite, row: Request) -> Iterator[tuple[str, str]]:
+    now = clock.now()
+    if row.parent is not None:
+        yield "Started by", _link(site, row.parent, str(row.parent))
     yield "Submitted", moment(row.submitted_at, precise=True)
     yield "Waited for a worker", between(row.queued_at, row.claimed_at or row.finished_at or now)
     if row.claimed_at is not None and row.status != Status.INPUT_REQUIRED:
@@ -102,7 +132,11 @@ def _facts(row: Request) -> Iterator[tuple[str, str]]:
     yield from _who(row)
     yield "Cancel policy", _policy(row)
     yield "Time limit", duration(row.time_limit)
+    if row.caller_limit is not None:
+        yield "Its caller's, with the wait for a worker", duration(row.caller_limit)
     yield "Queue", text(row.queue)
+    if row.redacted:
+        yield "Redacted", text(", ".join(row.redacted))
     yield "Times are in", timezone.get_current_timezone_name()
     yield from _where(row)
 
@@ -117,7 +151,8 @@ def _who(row: Request) -> Iterator[tuple[str, str]]:
     named = " ".join(inert(info[key], NAME_CHARS) for key in ("name", "version") if info.get(key))
     yield "Client (as it says)", text(named, 3 * NAME_CHARS)
     yield "Address", text(row.remote_address)
-    yield "Its id for the request", text(json.dumps(row.jsonrpc_id), NAME_CHARS)
+    if row.parent is None:
+        yield "Its id for the request", text(json.dumps(row.jsonrpc_id), NAME_CHARS)
     yield "Protocol", text(row.protocol_version)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
 
-from mcp_app.admin import cancelling, request_page
+from mcp_app.admin import cancelling, group_cancelling, request_page
 from mcp_app.admin.request_lists import (
     VIEW_PAYLOAD,
     DateFilter,
@@ -28,7 +28,7 @@ from mcp_app.states import OPEN
 class CancellingListAdmin(RequestListAdmin):
     """A list with the action `Cancel selected…`: it leads to a page that asks for a reason and posts to `cancel/`."""
 
-    actions = ("cancel_selected",)
+    actions: Any = ("cancel_selected",)
 
     @admin.action(description=_("Cancel selected…"), permissions=["cancel"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Request]) -> HttpResponse:
@@ -68,6 +68,11 @@ class RequestAdmin(CancellingListAdmin):
         ours = [
             path("<uuid:request_id>/state/", wrap(self.state_view), name="mcp_app_request_state"),
             path("<uuid:request_id>/cancel/", wrap(self.cancel_view), name="mcp_app_request_cancel"),
+            path(
+                "<uuid:request_id>/cancel-all/<str:kind>/",
+                wrap(self.cancel_all_view),
+                name="mcp_app_request_cancel_all",
+            ),
         ]
         return [*ours, *super().get_urls()]
 
@@ -86,6 +91,10 @@ class RequestAdmin(CancellingListAdmin):
             "cancel_url": page_url(self.admin_site, row.pk, "cancel"),
             "reason_chars": cancelling.max_reason_chars(),
             "what_a_stop_means": request_page.what_a_stop_means(row),
+            "cancel_all": [
+                (group_cancelling.TITLES[kind], group_cancelling.url(self.admin_site, row.pk, kind))
+                for kind in group_cancelling.kinds(row)
+            ],
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/mcp_app/request_page.html", context)
@@ -104,13 +113,25 @@ class RequestAdmin(CancellingListAdmin):
         cancelling.cancel(request, [request_id])
         return HttpResponseRedirect(page_url(self.admin_site, request_id))
 
+    def cancel_all_view(self, request: HttpRequest, request_id: UUID, kind: str) -> HttpResponse:
+        """Ask for a reason; then cancel all that is like this request, and go to what is still in flight."""
+        if not self.has_cancel_permission(request):
+            group_cancelling.deny(request, request_id, kind)
+        row = self._row(request, request_id)
+        if request.method != "POST":
+            return group_cancelling.confirm(self, request, row, kind)
+        group_cancelling.cancel(request, row, kind)
+        return HttpResponseRedirect(
+            reverse("admin:mcp_app_inflightrequest_changelist", current_app=self.admin_site.name)
+        )
+
     def _row(self, request: HttpRequest, object_id: str | UUID) -> Request:
         if not self.has_view_permission(request):
             raise PermissionDenied
         request.current_app = self.admin_site.name
-        hidden = () if request.user.has_perm(VIEW_PAYLOAD) else ("arguments", "result", "partial_result", "error")
+        payload = () if request.user.has_perm(VIEW_PAYLOAD) else ("arguments", "result", "partial_result", "error")
         try:
-            return Request.objects.defer(*hidden).get(pk=UUID(str(object_id)))
+            return Request.objects.defer("originals", *payload).get(pk=UUID(str(object_id)))
         except (ValueError, Request.DoesNotExist):
             raise Http404("There is no such request.") from None
 
@@ -139,6 +160,28 @@ class InFlightRequestAdmin(SomeRequestsAdmin):
     """What has not ended."""
 
     list_filter = (OpenStatusFilter, ToolFilter, ("submitted_at", DateFilter))
+    actions = ("cancel_selected", "cancel_all_of_caller", "cancel_all_of_tool", "cancel_all_of_session")
+
+    @admin.action(description=_("Cancel all of the same caller…"), permissions=["cancel"])
+    def cancel_all_of_caller(self, request: HttpRequest, queryset: QuerySet[Request]) -> HttpResponse | None:
+        return self._cancel_all(request, queryset, "caller")
+
+    @admin.action(description=_("Cancel all of the same tool…"), permissions=["cancel"])
+    def cancel_all_of_tool(self, request: HttpRequest, queryset: QuerySet[Request]) -> HttpResponse | None:
+        return self._cancel_all(request, queryset, "tool")
+
+    @admin.action(description=_("Cancel all of the same session…"), permissions=["cancel"])
+    def cancel_all_of_session(self, request: HttpRequest, queryset: QuerySet[Request]) -> HttpResponse | None:
+        return self._cancel_all(request, queryset, "session")
+
+    def _cancel_all(self, request: HttpRequest, queryset: QuerySet[Request], kind: str) -> HttpResponse | None:
+        """To the page that asks for a reason; back to the list where it is not clear whose are meant."""
+        chosen = queryset.values_list("pk", flat=True)[:2]
+        row = Request.objects.defer(*group_cancelling.PAYLOAD).get(pk=chosen[0]) if len(chosen) == 1 else None
+        if row is None or kind not in group_cancelling.kinds(row):
+            messages.warning(request, f"Choose one request that has a {kind}: all others of the same are found by it.")
+            return None
+        return HttpResponseRedirect(group_cancelling.url(self.admin_site, row.pk, kind))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
         return super().get_queryset(request).filter(status__in=sorted(OPEN))

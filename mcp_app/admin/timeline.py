@@ -11,7 +11,7 @@ from django.db.models.functions import Cast, Left, Length
 from mcp_app.admin.formatting import NOTHING, Excerpt, as_json, excerpt, moment, number
 from mcp_app.lifecycle.events import finite
 from mcp_app.models import RequestEvent
-from mcp_app.states import Cause, EventKind, Stage, Status
+from mcp_app.states import UNSTOPPABLE, Cause, EventKind, Stage, Status
 
 LINES = 200
 LINE_CHARS = 2_000
@@ -88,6 +88,8 @@ def _cancel(data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _stage(data: Mapping[str, Any]) -> tuple[str, str]:
+    if data.get("stage") == UNSTOPPABLE:
+        return "unstoppable here: its client is told so, and it runs on until it ends by itself", ""
     name = str(data.get("stage", "")).upper()
     return str(Stage[name].label) if name in Stage.__members__ else name, ""
 

@@ -16,7 +16,8 @@ _INTERRUPT = (
 )
 _KILL = (
     "A cancellation tells it at once; {soft} s later an exception is raised inside it; what still runs {hard} s after "
-    "the cancellation is killed, with every process that it started."
+    "the cancellation is killed, with every process that it started. A worker with the threads pool kills only those "
+    "processes: there the tool may go on, which its request then says."
 )
 _STOPPING = {
     CancelPolicy.COOPERATIVE: _COOPERATIVE,

@@ -6,16 +6,19 @@ Refuses to let a credential out: of an authenticator that fails, the log gets th
 
 import logging
 import traceback
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import close_old_connections
 from django.utils.module_loading import import_string
 
+from mcp_app.auth.anonymous import anonymous
+from mcp_app.auth.challenges import insufficient_scope, unauthorized
 from mcp_app.auth.connection import HTTPConnection
-from mcp_app.auth.principal import ANONYMOUS, Principal
+from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
-from mcp_app.protocol.errors import INTERNAL_ERROR, UNAUTHORIZED, HTTPFields, Rejection, refuse
+from mcp_app.protocol.errors import INTERNAL_ERROR, UNAVAILABLE, Rejection, refuse, refuse_for_load
 
 logger = logging.getLogger(__name__)
 
@@ -23,31 +26,48 @@ ISSUER: Final = "django"
 """The issuer of principals that are users of the site; their subject is the user's primary key."""
 MAX_CHARS: Final = 255
 """What the rows hold of an issuer, a subject, a client id or a label."""
-CHALLENGE: Final[HTTPFields] = ((b"www-authenticate", b"Bearer"),)
+
+
+class InvalidCredentialsError(Exception):
+    """Raised by an authenticator whose caller shows a credential that is not good: nobody, not even the anonymous."""
+
+
+class InsufficientScopeError(Exception):
+    """Raised by an authenticator whose caller shows a good token that was not given for this endpoint: 403."""
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__(*missing)
+        self.missing = missing
+        """Scopes, of those in `MCP["OAUTH_REQUIRED_SCOPES"]`."""
+
+
+class UndecidedError(Exception):
+    """Raised by an authenticator that cannot say for now, as when the authorization server is away: 503."""
 
 
 class UnusableAnswerError(Exception):
     """The authenticator returned what is no user, no principal and not None; the text says what it was."""
 
 
-def anonymous() -> Principal | Rejection:
-    """Who asks without a credential. Where nobody may: 401 with a challenge (2026-07-28 basic/authorization)."""
-    if settings.ALLOW_ANONYMOUS:
-        return ANONYMOUS
-    if settings.AUTHENTICATOR is not None:
-        message = "The server does not accept this call's credentials, or it has none; send those of its operator."
-        return refuse(UNAUTHORIZED, message, headers=CHALLENGE)
-    return refuse(
-        UNAUTHORIZED,
-        'This server serves no anonymous calls; its operator can allow them with MCP = {"ALLOW_ANONYMOUS": True}.',
-        headers=CHALLENGE,
-    )
+def undecided() -> Rejection:
+    """503: it cannot be found out for now who asks. Not a 401, upon which clients throw a good token away."""
+    message = "The server did not find out in time who asks; try again in a moment."
+    return refuse_for_load(UNAVAILABLE, message, retry_after=settings.RETRY_AFTER)
 
 
 def authenticate(connection: HTTPConnection) -> Principal | Rejection:
     """Ask the site's authenticator. It may use the database and may block: call this in a thread."""
     try:
         principal = _principal(import_string(settings.AUTHENTICATOR)(connection))
+    except InvalidCredentialsError:
+        message = (
+            "The credentials of this call are not good, or not good any more; ask the server's operator for new ones."
+        )
+        return unauthorized(message, error="invalid_token")
+    except InsufficientScopeError as error:
+        return insufficient_scope(error.missing, ())
+    except UndecidedError:
+        return undecided()
     except Exception as error:
         where = "".join(traceback.format_tb(error.__traceback__))
         kind = f"{type(error).__name__}: {error}" if isinstance(error, UnusableAnswerError) else type(error).__name__
@@ -55,7 +75,7 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
         return refuse(INTERNAL_ERROR, "The server could not find out who asks; its operator can find why in the log.")
     finally:
         close_old_connections()
-    return anonymous() if principal is None else principal
+    return anonymous(connection) if principal is None else principal
 
 
 def _principal(answer: Any) -> Principal | None:

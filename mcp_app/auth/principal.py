@@ -1,6 +1,6 @@
 """The principal: who asks, as (issuer, subject, client). Everything a caller may see is looked up through it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -13,6 +13,8 @@ class Principal:
     client_id: str
     label: str
     user_id: str = ""
+    scopes: frozenset[str] | None = field(default=None, compare=False)
+    """What its token was given for; None: no token limits it."""
 
     def owns(self, row: Any) -> bool:
         """Whether `row` (anything with the three columns) belongs to this principal."""
@@ -24,4 +26,4 @@ class Principal:
         return {"issuer": self.issuer, "subject": self.subject, "client_id": self.client_id}
 
 
-ANONYMOUS = Principal(issuer="", subject="", client_id="", label="anonymous")
+ANONYMOUS = Principal(issuer="", subject="", client_id="", label="anonymous", scopes=frozenset())

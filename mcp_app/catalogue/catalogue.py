@@ -1,17 +1,20 @@
 """What is offered, to whom: the tools of this process joined with their rows and the caller's rights.
 
-Every function blocks on the database for one query at most. A tool that is disabled, or whose row says that its code
-went away, is not offered; one without a row is offered as its code says. Every principal is offered the same.
+Every function blocks on the database: for one query, and where a tool takes permissions for those of its caller. A tool
+that is disabled, or whose row says that its code went away, is not offered; one without a row is offered as its code
+says. One that takes a permission or a group is offered to those who have it; a scope that a token lacks hides nothing.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import paging
 from mcp_app.catalogue.paging import Page
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.rows import SUBJECT
+from mcp_app.catalogue.visit import user_of
 from mcp_app.conf import settings
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
@@ -40,18 +43,24 @@ class OfferedTool:
         return {"name": self.name, **title, "description": self.description, **self.registered.wire_members}
 
 
-def offered(principal: object) -> list[OfferedTool]:
+def offered(principal: Principal) -> list[OfferedTool]:
     """Everything that `principal` may call, sorted by name."""
     tools = registered_tools()
+    user = user_of(principal.user_id) if any(tool.access.is_limited for tool in tools.values()) else None
     rows = Tool.objects.in_bulk()
-    return list(_join((tools[name], rows.get(name)) for name in sorted(tools)))
+    return list(_join((tools[name], rows.get(name)) for name in sorted(tools) if tools[name].access.admits(user)))
 
 
-def find(name: str, principal: object) -> OfferedTool | None:
+def find(name: str, principal: Principal) -> OfferedTool | None:
     """The tool that `principal` may call by `name`; None is all that is said of a hidden, disabled or unknown one."""
-    if (tool := registered_tools().get(name)) is None:
+    if (tool := registered_tools().get(name)) is None or not may_call(tool, principal.user_id):
         return None
     return next(_join([(tool, Tool.objects.filter(pk=name).first())]), None)
+
+
+def may_call(tool: RegisteredTool, user_id: str) -> bool:
+    """Whether the site grants it to the user of that key, now; "" is nobody's."""
+    return not tool.access.is_limited or tool.access.admits(user_of(user_id))
 
 
 def effective(row: Tool) -> OfferedTool | None:
@@ -60,7 +69,7 @@ def effective(row: Tool) -> OfferedTool | None:
     return None if tool is None else _offer(tool, row)
 
 
-def page(cursor: str | None, principal: object) -> Page:
+def page(cursor: str | None, principal: Principal) -> Page:
     """A page of `offered`, after `cursor` where there is one. Raises `InvalidCursor`."""
     return paging.page(SUBJECT, offered(principal), lambda tool: tool.name, cursor)
 

@@ -6,7 +6,8 @@
         └── InvalidForm         a question that no client could show
     CatalogueError
     ├── ToolError               a tool's own words for the model
-    │   └── CannotAsk           the client cannot be asked: in prompts and resources, too
+    │   ├── CannotAsk           the client cannot be asked: in prompts and resources, too
+    │   └── CallFailed          a call that a tool started did not complete
     ├── ProtocolError           a tool's JSON-RPC error instead of a result
     ├── ResourceError           a resource's own words for the client
     ├── PromptError             a prompt's own words for the client
@@ -29,6 +30,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_app.protocol.errors import INTERNAL_ERROR
+from mcp_app.states import Status
 
 
 class InvalidDeclaration(ImproperlyConfigured):
@@ -80,6 +82,18 @@ class CannotAsk(ToolError):  # noqa: N818 - named for what is wrong
     def __init__(self, message: str, required: Mapping[str, Any] = MappingProxyType({})) -> None:
         super().__init__(message)
         self.required = required
+
+
+class CallFailed(ToolError):  # noqa: N818 - named for what is wrong
+    """A call that a tool started failed, was cancelled or is lost; the text is how a client would be told.
+
+    `status` is how it ended.
+    """
+
+    def __init__(self, message: str, tool: str, status: Status) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.status = status
 
 
 class ResourceError(CatalogueError):

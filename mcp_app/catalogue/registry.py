@@ -5,13 +5,15 @@ Refuses to read a row: what administrators say is joined in `catalogue`.
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import mcp_types
 
+from mcp_app.auth.access import EVERYBODY, Access
 from mcp_app.catalogue import signature
 from mcp_app.catalogue.declaration import (
     Registry,
@@ -32,6 +34,10 @@ from mcp_app.catalogue.signature import Signature
 from mcp_app.states import CancelPolicy, TaskMode
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PERMISSION: Final = re.compile(r"\w+\.\w+")
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
+"""OAuth's scope-token (RFC 6749, section 3.3)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +65,7 @@ class RegisteredTool:
     requires: Mapping[str, Any] | None = None
     """The client capabilities it cannot do without: a ClientCapabilities object."""
     meta: Mapping[str, Any] | None = None
+    access: Access = EVERYBODY
 
     @property
     def is_async(self) -> bool:
@@ -105,6 +112,9 @@ def tool(
     input_schema: dict[str, Any] | None = None,
     requires: Mapping[str, Any] | None = None,
     asks: Sequence[Schema] = (),
+    permissions: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    scopes: Sequence[str] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -118,6 +128,9 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     tasks, and `task_after`, where they do when slow: after how many seconds, None for the site's default.
     `annotations`, `icons`, `meta`: as the protocol has them. `requires`: client capabilities that it needs, such as
     `{"elicitation": {}}`. `asks`: forms that it may have its user fill in, refused now where they could not be shown.
+    `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user must have;
+    for others there is no such tool. `scopes`: what a caller's token must have been given for; without, a call is
+    challenged.
     `input_schema`: a JSON Schema to show and check instead of the signature's; the function then takes one parameter
     besides its context, the validated arguments as a dictionary.
 
@@ -141,6 +154,9 @@ def _register(
     input_schema: dict[str, Any] | None = None,
     requires: Mapping[str, Any] | None = None,
     asks: Sequence[Schema] = (),
+    permissions: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    scopes: Sequence[str] = (),
     **options: Any,
 ) -> None:
     location = _registry.location_of(function)
@@ -149,6 +165,7 @@ def _register(
         check_name(name)
         _check_options(icons=icons or (), requires=requires, **options)
         check_forms(asks)
+        access = _access(permissions, groups, scopes)
         read = signature.read(function, input_schema)
         registered = RegisteredTool(
             name=name,
@@ -162,9 +179,21 @@ def _register(
             task=TaskMode(task),
             icons=tuple(icons or ()),
             requires=requires,
+            access=access,
             **options,
         )
         _registry.add(name, registered)
+
+
+def _access(permissions: Sequence[str], groups: Sequence[str], scopes: Sequence[str]) -> Access:
+    for option, names in (("permissions", permissions), ("groups", groups), ("scopes", scopes)):
+        if isinstance(names, str):
+            raise UnusableOptionError(f"{option} is a list of names, not one of them")
+    if unusable := [name for name in permissions if not _PERMISSION.fullmatch(name)]:
+        raise UnusableOptionError(f"a permission is named app_label.codename, not {unusable[0]!r}")
+    if unusable := [name for name in scopes if not _SCOPE.fullmatch(name)]:
+        raise UnusableOptionError(f"a scope has no space, quote or backslash: {unusable[0]!r}")
+    return Access(tuple(permissions), tuple(groups), tuple(scopes))
 
 
 def _check_options(

@@ -1,15 +1,15 @@
 """Who may call: the site's authenticator can be used, and it is not everybody's or nobody's by mistake."""
 
-from inspect import iscoroutinefunction
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Tags, Warning, register  # noqa: A004 - Django's name
-from django.utils.module_loading import import_string
+from django.core.checks import CheckMessage, Tags, Warning, register  # noqa: A004 - Django's name
 
-from mcp_app.checks import lines
+from mcp_app.auth import anonymous
+from mcp_app.checks import functions, lines
 from mcp_app.checks.values import readable
 from mcp_app.conf import settings
 
+_AUTHENTICATOR = 'MCP["AUTHENTICATOR"] = "mcp_app.auth.tokens.bearer"  # or a function of yours that says who asks'
 _FUNCTION = lines.indented("def caller(connection):  # → a user, or None", "    …")
 
 
@@ -20,19 +20,8 @@ def check_authenticator(**kwargs: Any) -> list[CheckMessage]:
         return []
     path = settings.AUTHENTICATOR
     if path is None:
-        return [] if settings.ALLOW_ANONYMOUS else [_nobody()]
-    try:
-        authenticator = import_string(path)
-    except Exception as error:
-        message = f'MCP["AUTHENTICATOR"], {path}, cannot be imported: {type(error).__name__}: {error}'
-        return [Error(message, hint=f"Name a plain function by its dotted path:{_FUNCTION}", id="mcp_app.E016")]
-    if not callable(authenticator):
-        message = f'MCP["AUTHENTICATOR"], {path}, is no function.'
-        return [Error(message, hint=f"Name a plain function by its dotted path:{_FUNCTION}", id="mcp_app.E016")]
-    if _is_async(authenticator):
-        message = f'MCP["AUTHENTICATOR"], {path}, is async; it is called in a thread, where it may wait as it likes.'
-        return [Error(message, hint=f"Write it as a plain function:{_FUNCTION}", id="mcp_app.E017")]
-    return []
+        return [] if anonymous.is_allowed() else [_nobody()]
+    return functions.check("AUTHENTICATOR", path, _FUNCTION, unusable="mcp_app.E016", not_plain="mcp_app.E017")
 
 
 @register(Tags.security, deploy=True)
@@ -41,15 +30,12 @@ def check_anonymous(**kwargs: Any) -> list[CheckMessage]:
     if not readable() or not settings.ALLOW_ANONYMOUS:
         return []
     message = "Whoever reaches the endpoint may call every tool without saying who they are."
-    hint = lines.in_settings('MCP["ALLOW_ANONYMOUS"] = False', 'MCP["AUTHENTICATOR"] = "…"')
+    hint = lines.in_settings('MCP["ALLOW_ANONYMOUS"] = False', _AUTHENTICATOR)
     return [Warning(message, hint=hint, id="mcp_app.W009")]
 
 
 def _nobody() -> CheckMessage:
-    hint = lines.in_settings('MCP["AUTHENTICATOR"] = "…"  # your function that says who asks; or, on your own machine:')
-    hint += lines.indented('MCP["ALLOW_ANONYMOUS"] = DEBUG')
+    hint = lines.in_settings(_AUTHENTICATOR)
+    if settings.ALLOW_ANONYMOUS is None:
+        hint += "\nWhile you develop, DEBUG = True serves calls from your own machine."
     return Warning("Nobody may call: every call is answered by a 401.", hint=hint, id="mcp_app.W008")
-
-
-def _is_async(authenticator: Any) -> bool:
-    return iscoroutinefunction(authenticator) or iscoroutinefunction(getattr(authenticator, "__call__", None))  # noqa: B004

@@ -9,12 +9,15 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
 
+from mcp_app.catalogue.registry import registered_tools
 from mcp_app.checks import lines
 from mcp_app.checks.values import readable
 from mcp_app.conf import settings
+from mcp_app.states import CancelPolicy
 
 OWN_PROCESS_ONLY: Final = frozenset({"memory", "filesystem"})
 """Brokers that take a message to no other process, or not for certain."""
+JSON: Final = frozenset({"json", "application/json"})
 
 
 @register
@@ -65,6 +68,10 @@ def check_messages(**kwargs: Any) -> list[CheckMessage]:
         message = f"Workers would drop every call: CELERY_ACCEPT_CONTENT is without {', '.join(sorted(missing))}."
         hint = lines.in_settings(f"CELERY_ACCEPT_CONTENT = {accepted}")
         found.append(Error(message, hint=hint, id="mcp_app.E014"))
+    elif others := sorted(str(name) for name in conf.accept_content if name not in JSON):
+        message = f"Workers accept more than JSON: {', '.join(others)}. By pickle the broker's writers run code."
+        hint = lines.in_settings('CELERY_ACCEPT_CONTENT = ["json"]') + "\nunless the site's own tasks need the others."
+        found.append(Warning(message, hint=hint, id="mcp_app.W012"))
     if not conf.task_create_missing_queues and settings.QUEUE not in {queue.name for queue in conf.task_queues or ()}:
         message = f"Nobody may make the tools' queue {settings.QUEUE!r}: CELERY_TASK_CREATE_MISSING_QUEUES is False."
         hint = lines.in_settings("from kombu import Queue", f'CELERY_TASK_QUEUES += (Queue("{settings.QUEUE}"),)')
@@ -104,13 +111,22 @@ def check_workers(**kwargs: Any) -> list[CheckMessage]:
         hint = "Remove CELERY_TASK_ALWAYS_EAGER, and start the site by `manage.py mcp serve`, which starts a worker."
         found.append(Warning(message, hint=hint, id="mcp_app.W005"))
     if conf.worker_pool not in ("prefork", "processes"):
-        message = f"CELERY_WORKER_POOL is {conf.worker_pool!r}, in which a tool could not be stopped for certain."
-        hint = (
-            "Run tools in workers that `manage.py mcp worker` starts, which have the prefork pool; then silence this:"
-            + lines.indented('SILENCED_SYSTEM_CHECKS = ["mcp_app.W006"]')
-        )
-        found.append(Warning(message, hint=hint, id="mcp_app.W006"))
+        found.append(_without_processes(conf.worker_pool))
     return found
+
+
+def _without_processes(pool: str) -> CheckMessage:
+    """`threads` runs tools, and kills none; any other pool runs none."""
+    message = f"CELERY_WORKER_POOL is {pool!r}, in which no tool can run."
+    if pool == "threads":
+        killed = [tool.name for tool in registered_tools().values() if tool.cancel_policy == CancelPolicy.KILL]
+        named = f", though these say so: {', '.join(sorted(killed))}" if killed else ""
+        message = f"CELERY_WORKER_POOL is 'threads', in which a tool cannot be killed{named}."
+    hint = (
+        "Run tools in workers that `manage.py mcp worker` starts, whose pool is prefork unless you say --pool; then "
+        "silence this:" + lines.indented('SILENCED_SYSTEM_CHECKS = ["mcp_app.W006"]')
+    )
+    return Warning(message, hint=hint, id="mcp_app.W006")
 
 
 def _has_app() -> bool:

@@ -11,12 +11,23 @@ from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
+from mcp_app.auth.oauth.introspection import MAX_CACHE_SECONDS
 from mcp_app.conf import Defaults, settings
 
 MAY_BE_ZERO: Final = frozenset(
-    {"COOPERATIVE_GRACE", "HARD_GRACE", "DRAIN_SECONDS", "LIST_TTL_MS", "SSE_AFTER", "TASK_AFTER"}
+    {
+        "COOPERATIVE_GRACE",
+        "HARD_GRACE",
+        "DRAIN_SECONDS",
+        "LIST_TTL_MS",
+        "SSE_AFTER",
+        "TASK_AFTER",
+        "OAUTH_INTROSPECTION_CACHE",
+    }
 )
 """Every other number is above 0."""
+SECRET: Final = frozenset({"AUDIT_KEY", "OAUTH_CLIENT_SECRET"})
+"""What no message shows."""
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ORIGIN: Final = re.compile(r"https?://[^/\s?#@]+")
 
@@ -27,6 +38,12 @@ def readable() -> bool:
         return settings.DATABASE is not None
     except (ImproperlyConfigured, AttributeError, TypeError):
         return False
+
+
+def well_typed() -> bool:
+    """Whether every value is of its name's type, as far as they are readable."""
+    own = getattr(django_settings, "MCP", {})
+    return all(_fits_name(name, value) for name, value in own.items())
 
 
 @register
@@ -52,6 +69,11 @@ def _fits(value: object, hint: Any) -> bool:
         return any(_fits(value, member) for member in get_args(hint))
     if get_origin(hint) is list:
         return isinstance(value, (list, tuple)) and all(_fits(item, *get_args(hint)) for item in value)
+    if get_origin(hint) is dict:
+        of_key, of_value = get_args(hint)
+        return isinstance(value, dict) and all(
+            _fits(key, of_key) and _fits(item, of_value) for key, item in value.items()
+        )
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return isinstance(value, get_origin(hint) or hint) and (hint is bool or not isinstance(value, bool))
@@ -60,7 +82,8 @@ def _fits(value: object, hint: Any) -> bool:
 def _wrong_type(name: str, value: object) -> CheckMessage:
     wanted = get_type_hints(Defaults)[name]
     hint = f'Set MCP["{name}"] to {_words(wanted)}, or leave it out: its default is {getattr(Defaults, name)!r}.'
-    return Error(f'MCP["{name}"] is {value!r}, not {_words(wanted)}.', hint=hint, id="mcp_app.E006")
+    shown = f"a {type(value).__name__}" if name in SECRET else repr(value)
+    return Error(f'MCP["{name}"] is {shown}, not {_words(wanted)}.', hint=hint, id="mcp_app.E006")
 
 
 def _words(hint: Any) -> str:
@@ -68,6 +91,9 @@ def _words(hint: Any) -> str:
         return " or ".join(_words(member) for member in get_args(hint))
     if get_origin(hint) is list:
         return "a list of strings"
+    if get_origin(hint) is dict:
+        inner = "strings" if get_args(hint)[1] is str else "lists of strings"
+        return f"a dictionary from strings to {inner}"
     words = {str: "a string", bool: "True or False", int: "a whole number", float: "a finite number", NoneType: "None"}
     return words.get(hint, str(hint))
 
@@ -84,6 +110,11 @@ def _alone(own: dict[str, Any]) -> Iterator[str]:
             yield f'MCP["{name}"] is {value!r}: it must be {"0 or more" if name in MAY_BE_ZERO else "above 0"}.'
     if not _QUEUE.fullmatch(settings.QUEUE):
         yield f'MCP["QUEUE"] is {settings.QUEUE!r}: a queue\'s name has 1 to 128 of the characters A-Z a-z 0-9 _ . -'
+    if settings.OAUTH_INTROSPECTION_CACHE > MAX_CACHE_SECONDS:
+        yield (
+            f'MCP["OAUTH_INTROSPECTION_CACHE"] is {settings.OAUTH_INTROSPECTION_CACHE!r}: a revoked token would be '
+            f"good for so many seconds; {MAX_CACHE_SECONDS:g} at most."
+        )
     if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
         yield f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}: name a level of Python\'s logging, such as INFO or WARNING.'
     for origin in settings.ALLOWED_ORIGINS:
@@ -101,6 +132,11 @@ def _together() -> Iterator[str]:
         yield (
             f'MCP["LOST_AFTER"] ({settings.LOST_AFTER:g} s) is not more than twice MCP["HEARTBEAT_INTERVAL"] '
             f"({settings.HEARTBEAT_INTERVAL:g} s): work that goes on would be declared lost."
+        )
+    if settings.MAX_HELD_BODY_BYTES < settings.MAX_BODY_BYTES:
+        yield (
+            f'MCP["MAX_HELD_BODY_BYTES"] ({settings.MAX_HELD_BODY_BYTES}) is less than MCP["MAX_BODY_BYTES"] '
+            f"({settings.MAX_BODY_BYTES}): a body of the size that may be would be refused for load, always."
         )
     requests, audit = settings.REQUEST_RETENTION_DAYS, settings.AUDIT_RETENTION_DAYS
     if audit is not None and (requests is None or audit < requests):

@@ -14,7 +14,6 @@ publishes again what nobody claimed. It refuses priorities and, being files, mor
 import functools
 import os
 import weakref
-from collections import deque
 from collections.abc import Callable
 from queue import Empty
 from typing import Any, ParamSpec, TypeVar
@@ -24,6 +23,7 @@ from kombu.exceptions import OperationalError
 from kombu.transport import TRANSPORT_ALIASES, virtual
 from kombu.utils.json import dumps, loads
 
+from mcp_app.embedded.backlog import Backlog
 from mcp_app.embedded.bindings import Binding, Bindings, Table
 from mcp_app.embedded.folder import Folder
 from mcp_app.embedded.readers import TRANSIENT_SECONDS, Readers
@@ -62,9 +62,7 @@ class Channel(virtual.Channel):
 
     def __init__(self, connection: "Transport", **kwargs: Any) -> None:
         super().__init__(connection, **kwargs)
-        self._listed: dict[str, deque[str]] = {}
-
-    # publishing
+        self._backlog = Backlog(connection.folder, self._parse)
 
     @_refusals_are_operational
     def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:
@@ -82,8 +80,6 @@ class Channel(virtual.Channel):
             self.connection.readers.prune()
         # a control queue without its folder has lost its reader: nobody waits for the message
         self.connection.folder.put(queue, data, create=not control)
-
-    # consuming
 
     def drain_events(self, timeout: float | None = None, callback: Callable[..., None] | None = None) -> Any:
         if self._consumers and not self.qos.can_consume():
@@ -103,7 +99,7 @@ class Channel(virtual.Channel):
         super().basic_cancel(consumer_tag)
         if queue is None:
             return
-        self._listed.pop(queue, None)
+        self._backlog.forget(queue)
         self.connection.watch.discard(queue)
         if queue in self.connection.transient:
             self.connection.readers.release(queue)
@@ -140,19 +136,10 @@ class Channel(virtual.Channel):
         self.connection.watch.add(queue)
 
     def _get(self, queue: str, timeout: float | None = None) -> dict[str, Any]:
-        """The oldest message. A listing is used up before the next, as long queues are slow to list."""
-        listed = self._listed.setdefault(queue, deque())
-        fresh = False
-        while True:
-            while listed:
-                message = self.connection.folder.take(queue, listed.popleft(), self._parse)
-                if message is not None:
-                    return message
-            if fresh:
-                raise Empty
-            max_age = TRANSIENT_SECONDS if queue in self.connection.transient else None
-            listed.extend(self.connection.folder.names(queue, max_age=max_age))
-            fresh = True
+        max_age = TRANSIENT_SECONDS if queue in self.connection.transient else None
+        if (message := self._backlog.take(queue, max_age)) is None:
+            raise Empty
+        return message
 
     def _parse(self, data: bytes) -> dict[str, Any]:
         """The message in a file; raises whatever it may for one that kombu or Celery would stumble over."""
@@ -164,8 +151,6 @@ class Channel(virtual.Channel):
             raise KeyError("delivery_info")
         self.Message(payload, channel=self)
         return payload
-
-    # queues and exchanges
 
     @_refusals_are_operational
     def _new_queue(self, queue: str, auto_delete: bool = False, exclusive: bool = False, **kwargs: Any) -> None:

@@ -1,8 +1,9 @@
 """The embedded web server: Daphne, with its holes for a public endpoint closed.
 
-It owns the sockets and their end: a body over the limit is refused while it arrives (`server_requests.py`), an
-exception in mid-response ends that connection and nothing else, and SIGINT or SIGTERM frees the port, drains,
-and only then stops. It refuses to know what is served: any ASGI application will do.
+It owns the sockets and their end: a body over the limit is refused while it arrives (`server_requests.py`), what is
+slow to arrive is given up and a connection too many refused (`server_limits.py`), an exception in mid-response ends
+that connection and nothing else, and SIGINT or SIGTERM frees the port, drains, and only then stops. It refuses to know
+what is served: any ASGI application will do.
 
 Importing it installs Twisted's asyncio reactor, as `daphne.server` does: nothing may import a reactor before.
 """
@@ -21,6 +22,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import globalLogBeginner
 
 from mcp_app.embedded.extensions import UNSENT_BYTES
+from mcp_app.embedded.server_limits import refusal
 from mcp_app.embedded.server_requests import EmbeddedFactory, EmbeddedRequest
 
 logger = logging.getLogger(__name__)
@@ -30,6 +32,8 @@ access_logger = logging.getLogger(f"{__name__}.access")
 reactor: Any = _reactor
 
 Drain = Callable[[], Awaitable[None]]
+
+BUSY = "The server is busy; try again in a moment."
 
 #: Seconds that the last bytes get to leave once the applications have ended.
 FLUSH_SECONDS = 1.0
@@ -43,9 +47,12 @@ class ListenError(OSError):
 class EmbeddedServer(Server):
     """One listening address in front of one ASGI application. `listen`, then `run`; once per process.
 
-    `max_body_bytes`: bytes a request's body may have, else 413. `ready_callable`: called with host and port in
-    the event loop, once signals are handled. `drain`: awaited on the first signal, after the port is freed and
-    while open requests go on; for `drain_seconds` at most, or until the second signal.
+    `max_body_bytes`: bytes a request's body may have, else 413. `max_held_bytes`: of all bodies that are arriving, and
+    `max_connections` at once, else 503 with `retry_after` seconds. `head_timeout`, `body_timeout`: seconds from the
+    first byte of a request, or its connection, to its last header, and from there to the last byte. `vanished_after`:
+    seconds of silence of a client's machine, asked or written to, after which its connection ends. `ready_callable`:
+    called with host and port in the event loop, once signals are handled. `drain`: awaited on the first signal, after
+    the port is freed and while open requests go on; for `drain_seconds` at most, or until the second signal.
     `application_close_timeout`: seconds that an application gets to end after its client went, or after it was
     cancelled at the stop.
     """
@@ -57,6 +64,12 @@ class EmbeddedServer(Server):
         port: int,
         *,
         max_body_bytes: int,
+        vanished_after: float = 30.0,
+        max_held_bytes: int = 64 * 1024 * 1024,
+        max_connections: int = 4_096,
+        head_timeout: float = 20.0,
+        body_timeout: float = 60.0,
+        retry_after: int = 1,
         ready_callable: Callable[[str, int], None] | None = None,
         drain: Drain | None = None,
         drain_seconds: float = 10.0,
@@ -72,6 +85,13 @@ class EmbeddedServer(Server):
         self.host = host
         self.port = port
         self.max_body_bytes = max_body_bytes
+        self.vanished_after = vanished_after
+        self.max_held_bytes = max_held_bytes
+        self.held_bytes = 0
+        self.max_connections = max_connections
+        self.head_timeout = head_timeout
+        self.body_timeout = body_timeout
+        self.busy = refusal(503, "Service Unavailable", BUSY, retry_after=retry_after)
         self.draining = False
         self.connections: dict[Any, dict[str, Any]] = {}
         self._ready = ready_callable
@@ -129,6 +149,12 @@ class EmbeddedServer(Server):
             scope["extensions"] = {UNSENT_BYTES: protocol.unsent_bytes}
         return super().create_application(protocol, scope)
 
+    async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
+        """As Daphne does, and hold the application up whose client does not read: Daphne would keep it all."""
+        await super().handle_reply(protocol, message)
+        if isinstance(protocol, EmbeddedRequest) and message.get("more_body"):
+            await protocol.taken()
+
     def kill_all_applications(self) -> Any:
         """Cancel what still runs, without stumbling over requests that are still arriving, and not for ever."""
         return defer.Deferred.fromFuture(asyncio.ensure_future(self._end_applications()))
@@ -182,7 +208,7 @@ def _log_access(protocol: str, action: str, details: dict[str, Any]) -> None:
         access_logger.info(
             "%s %s %s %s bytes in %.3f s",
             details["method"],
-            details["path"],
+            details["path"].partition("?")[0],  # clients put tokens into queries that do not belong there
             details["status"],
             details["size"],
             details["time_taken"],

@@ -15,21 +15,25 @@ from django.urls import reverse
 
 from mcp_app.catalogue.asking import Asking, Known
 from mcp_app.catalogue.errors import CannotAsk
-from mcp_app.catalogue.questions import Answer, Page
+from mcp_app.catalogue.questions import Answer, Page, Question
 from mcp_app.conf import settings
 from mcp_app.execution.interrupt import Interrupter
 from mcp_app.execution.recorder import Recorder
 from mcp_app.lifecycle import input_rounds, visits
+from mcp_app.lifecycle.redaction import Kind, redact_each
 from mcp_app.models import Request
 
 PAGE_PARAMETER = "visit"
+NOBODY_TO_ASK = "A call that a tool starts has no client: ask in the tool that starts it, and hand over the answer."
 
 
 class AskingTool(Asking):
     """The part of a tool's context that asks."""
 
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:
-        super().__init__(Known(row.protocol_version, row.client_capabilities, row.answers, row.kept))
+        super().__init__(
+            Known(row.protocol_version, row.client_capabilities, row.original("answers"), row.original("kept"))
+        )
         self._row = row
         self._recorder = recorder
         self._interrupter = interrupter
@@ -53,8 +57,14 @@ class AskingTool(Asking):
             )
         path = reverse(view_name, kwargs=arguments)
         query = urlencode({PAGE_PARAMETER: visits.address(self._row.pk, key)})
-        left = [self._row.visited[key]] if key in self._row.visited else []
+        visited = self._row.original("visited")
+        left = [visited[key]] if key in visited else []
         return self._ask_one(key, Page(message, f"{settings.PUBLIC_URL.rstrip('/')}{path}?{query}", left))
+
+    def _check_askable(self, question: Question[Any], request: dict[str, Any]) -> None:
+        if self._row.parent is not None:
+            raise CannotAsk(f"{self._row.tool} can ask nobody. {NOBODY_TO_ASK}")
+        super()._check_askable(question, request)
 
     def _check_goes_on(self) -> None:
         self.check()
@@ -72,5 +82,7 @@ class AskingTool(Asking):
         await asyncio.to_thread(self._store, key, value)
 
     def _store(self, key: str, value: Any) -> None:
-        if not self._recorder.call(partial(input_rounds.keep, self._row.pk, key, value, worker=self._row.worker)):
+        kept = redact_each(Kind.KEPT, self._row.tool, {key: value}).kept
+        keep = partial(input_rounds.keep, self._row.pk, key, value, worker=self._row.worker, kept=kept)
+        if not self._recorder.call(keep):
             raise RuntimeError(f"What was done once as {key!r} cannot be kept: the request is not this run's any more.")

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,12 +20,13 @@ from mcp_types import LoggingLevel
 
 from mcp_app.catalogue.context_marker import Context
 from mcp_app.catalogue.visit import user_of
-from mcp_app.execution import subprocesses
-from mcp_app.execution.asking import AskingTool
+from mcp_app.execution import processes, subprocesses
 from mcp_app.execution.interrupt import Interrupter, ToolCancelled
 from mcp_app.execution.recorder import Recorder
+from mcp_app.execution.starting import StartingTool
 from mcp_app.execution.subprocesses import Completed
 from mcp_app.lifecycle.events import Event, finite
+from mcp_app.lifecycle.redaction import Kind, redact
 from mcp_app.models import Request
 from mcp_app.states import EventKind
 
@@ -48,13 +50,13 @@ class RequestInfo:
     """What the client declares that it can be asked: a ClientCapabilities object."""
 
 
-class ToolContext(AskingTool, Context):
+class ToolContext(StartingTool, Context):
     """One call of one tool. Ask for it with a parameter annotated `ToolContext`, or by `current_context()`."""
 
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:
         super().__init__(row, recorder, interrupter)
         self.request = RequestInfo(
-            row.pk, row.tool, row.arguments, row.principal_label, row.client_info, row.client_capabilities
+            row.pk, row.tool, row.original("arguments"), row.principal_label, row.client_info, row.client_capabilities
         )
         self._user_id = row.user_id
         self._cancelled = threading.Event()
@@ -64,6 +66,8 @@ class ToolContext(AskingTool, Context):
         """Kept for the administrators if the call is cancelled: set it to what is done so far."""
         self.observed = False
         """Whether the tool has been told of its cancellation."""
+        self.has_run = False
+        """Whether the tool has run subprocesses."""
 
     @property
     def cancelled(self) -> bool:
@@ -92,7 +96,7 @@ class ToolContext(AskingTool, Context):
         if finite(total) is not None:
             data["total"] = total
         if message is not None:
-            data["message"] = str(message)[:MAX_MESSAGE_CHARS]
+            data["message"] = self._redacted(Kind.PROGRESS, str(message)[:MAX_MESSAGE_CHARS])
         self._post(Event(EventKind.PROGRESS, data))
 
     def log(self, level: LoggingLevel, message: str, *, logger_name: str | None = None) -> None:
@@ -103,12 +107,21 @@ class ToolContext(AskingTool, Context):
         if level not in LEVELS:
             raise ValueError(f"level must be one of {', '.join(LEVELS)}")
         name = logger_name or self.request.tool
-        self._post(Event(EventKind.LOG, {"level": level, "logger": name, "data": str(message)[:MAX_LOG_CHARS]}))
+        said = self._redacted(Kind.LOG, str(message)[:MAX_LOG_CHARS])
+        self._post(Event(EventKind.LOG, {"level": level, "logger": name, "data": said}))
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but wake and raise `ToolCancelled` as soon as the call is cancelled."""
         self._cancelled.wait(seconds)
         self.check()
+
+    def pause(self, seconds: float) -> None:
+        """Wait until the call is cancelled, at most so long; where a shield puts that off, so long in any case: whoever
+        looks again and again there must not spin."""
+        if self._cancelled.is_set() and self._interrupter.shielded:
+            time.sleep(seconds)
+        else:
+            self._cancelled.wait(seconds)
 
     @contextmanager
     def shield(self) -> Iterator[None]:
@@ -147,10 +160,11 @@ class ToolContext(AskingTool, Context):
         `env` is added to the environment. `progress` reports each line of output as progress. When the call is
         cancelled, the process and all it started are killed and what it printed becomes `partial_result`.
         """
+        self.has_run = True
         return subprocesses.run(
             argv,
             cwd=cwd,
-            env=env,
+            env={**(env or {}), processes.MARKER: str(self.request.id)},
             check=self.check,
             on_line=self._line_reporter(on_line, progress=progress),
             on_partial=self._keep_partial,
@@ -187,6 +201,12 @@ class ToolContext(AskingTool, Context):
     def _keep_partial(self, output: str) -> None:
         if self.partial_result is None:
             self.partial_result = output
+
+    def _redacted(self, kind: Kind, said: str) -> str:
+        # The site's function is not to be cut in half.
+        with self._interrupter.shield():
+            kept: str = redact(kind, self.request.tool, said).kept
+            return kept
 
     def _post(self, event: Event) -> None:
         # An interrupt between the acquisition of the recorder's lock and its release would leave it held for good.

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
@@ -16,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_app.execution import connections
 from mcp_app.execution.interrupt import ToolCancelled
-from mcp_app.execution.watcher import Running, task_canceller
+from mcp_app.execution.watcher import Running, in_loop
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ def run(function: Callable[[], Awaitable[Any]], running: Running) -> Any:
                 _end_tasks(runner.get_loop())
                 raise
             finally:
-                running.cancel_task = None
+                running.cancel_task = running.wake_loop = None
     finally:
         try:
             _end_all(blocking, sensitive)
@@ -78,7 +79,9 @@ def run(function: Callable[[], Awaitable[Any]], running: Running) -> Any:
 async def _main(function: Callable[[], Awaitable[Any]], running: Running, sensitive: ThreadPoolExecutor) -> Any:
     current = asyncio.current_task()
     assert current is not None
-    running.cancel_task = task_canceller(asyncio.get_running_loop(), current, running.context)
+    loop = asyncio.get_running_loop()
+    running.wake_loop = in_loop(loop, lambda: None)
+    running.cancel_task = in_loop(loop, partial(running.context.when_unshielded, current.cancel))
     if running.context.is_cancelled:
         current.cancel()
     # The process has one thread for this, which a query of the call before might keep. Not entered, as its exit fails

@@ -1,12 +1,14 @@
 """The interrupt: an exception raised inside the tool that is running, and never inside anything else.
 
-A signal carries it to the main thread of the worker's child. The handler raises only while the targeted request's body
-is armed, once, and not inside `shield()`. A signal that comes late finds nothing armed and does nothing.
+It is raised only while the targeted request's body is armed, once, and not inside `shield()`; one that comes late finds
+nothing armed and does nothing. In a process of prefork's pool a signal carries it to the main thread; how it gets into
+one thread of many is `thread_interrupt`'s.
 """
 
 import signal
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from uuid import UUID
 
 INTERRUPT_SIGNAL = signal.SIGUSR2
 DELICATE_MODULES = frozenset({"logging", "importlib._bootstrap", "opentelemetry.sdk.trace"})
+SWALLOWING_MODULES = frozenset({"asyncio.events", "asyncio.selector_events"})
+"""Where an event loop that is between two tasks logs what is raised, and goes on."""
 
 
 class ToolCancelled(BaseException):
@@ -36,51 +40,45 @@ class Raised:
     error: BaseException
 
 
-class Interrupter:
-    """Arms one tool body at a time and raises `ToolCancelled` in it on request. One for each worker child."""
+class Interrupter(ABC):
+    """Arms one tool body at a time in the thread `ident`, and raises `ToolCancelled` in it on request."""
 
-    def __init__(self) -> None:
+    def __init__(self, ident: int | None) -> None:
+        self._ident = ident
         self._armed: UUID | None = None
         self._target: UUID | None = None
         self._shields = 0
-        self._thread = threading.main_thread()
         self._insisting = False
         self.raised = False
-
-    def install(self) -> None:
-        """Install the handlers; in the child's main thread, because billiard resets signals after the fork.
-
-        Celery's soft time limit would raise an `Exception` at any moment; it is never used, so its signal is ignored.
-        """
-        signal.signal(INTERRUPT_SIGNAL, self._handle)
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT_SIGNAL})
 
     def run(self, request_id: UUID, body: Callable[[], Any]) -> Returned | Raised:
         """Call `body` armed for `request_id`. What it raises is returned; a late interrupt does not lose a value."""
         outcome: Returned | Raised | None = None
-        self.install()  # a tool before may have taken or blocked the signals
         self.raised = False
         self._insisting = False
         self._shields = 0
         try:
             try:
-                self._armed = request_id
+                self._arm(request_id)
                 outcome = Returned(body())
             finally:
-                self._armed = None
+                self._disarm()
         except BaseException as error:
+            self._disarm()  # the interrupt, of which there is one, may have struck in the first attempt
             return outcome or Raised(error)
         return outcome
 
+    @abstractmethod
     def interrupt(self, request_id: UUID, *, insist: bool = False) -> None:
         """Ask for the interrupt, from any thread. Idempotent: one body is interrupted once.
 
-        It may not be raised where that would be lost or do harm (see `_is_delicate`): ask again, at last with `insist`.
+        It may not be raised where that would be lost or do harm (see `is_delicate`): ask again, at last with `insist`.
         """
-        self._target, self._insisting = request_id, insist
-        if self._thread.ident is not None:
-            signal.pthread_kill(self._thread.ident, INTERRUPT_SIGNAL)
+
+    @property
+    def armed(self) -> bool:
+        """Whether a tool's body runs, and was not interrupted yet."""
+        return self._armed is not None
 
     @property
     def shielded(self) -> bool:
@@ -92,34 +90,82 @@ class Interrupter:
 
         In other threads, which none strikes, it does nothing.
         """
-        if threading.get_ident() != self._thread.ident:
+        if threading.get_ident() != self._ident:
             yield
             return
-        self._shields += 1
+        self._enter_shield()
         try:
             yield
         finally:
-            self._shields -= 1
-            self._raise_if_due(sys._getframe())
+            self._leave_shield()
 
-    def _handle(self, signum: int, frame: FrameType | None) -> None:
-        self._raise_if_due(frame)
+    @abstractmethod
+    def _arm(self, request_id: UUID) -> None:
+        """From here on an interrupt for `request_id` may be raised."""
+
+    def _disarm(self) -> None:
+        """From here on none is."""
+        self._armed = None
+
+    def _enter_shield(self) -> None:
+        self._shields += 1
+
+    def _leave_shield(self) -> None:
+        self._shields -= 1
+        self._raise_if_due(sys._getframe())
 
     def _raise_if_due(self, frame: FrameType | None) -> None:
-        if self._armed is None or self._armed != self._target or self._shields:
-            return
-        if self._insisting or not _is_delicate(frame):
+        if self._is_due(frame):
             self._armed = None
             self.raised = True
             raise ToolCancelled
 
+    def _is_due(self, frame: FrameType | None) -> bool:
+        """Whether the interrupt was asked for and may be raised in `frame`."""
+        if self._armed is None or self._armed != self._target or self._shields:
+            return False
+        return self._insisting or not is_delicate(frame)
 
-def _is_delicate(frame: FrameType | None) -> bool:
+
+class SignalInterrupter(Interrupter):
+    """Interrupts the main thread of this process by a signal. One for each child of prefork's pool."""
+
+    def __init__(self) -> None:
+        super().__init__(threading.main_thread().ident)
+
+    def install(self) -> None:
+        """Install the handlers; in the child's main thread, because billiard resets signals after the fork.
+
+        Celery's soft time limit would raise an `Exception` at any moment; it is never used, so its signal is ignored.
+        """
+        signal.signal(INTERRUPT_SIGNAL, self._handle)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT_SIGNAL})
+
+    def run(self, request_id: UUID, body: Callable[[], Any]) -> Returned | Raised:
+        self.install()  # a tool before may have taken or blocked the signals
+        return super().run(request_id, body)
+
+    def interrupt(self, request_id: UUID, *, insist: bool = False) -> None:
+        self._target, self._insisting = request_id, insist
+        if self._ident is not None:
+            signal.pthread_kill(self._ident, INTERRUPT_SIGNAL)
+
+    def _arm(self, request_id: UUID) -> None:
+        self._armed = request_id
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        self._raise_if_due(frame)
+
+
+def is_delicate(frame: FrameType | None) -> bool:
     """Whether an exception raised in `frame` is swallowed (finalizers), or would leave what the whole process shares
     in pieces: a lock of logging or tracing held for good, a module half imported.
 
     Looks no further up than the armed body.
     """
+    if frame is not None and frame.f_globals.get("__name__") in SWALLOWING_MODULES:
+        return True
     while frame is not None and frame.f_code is not Interrupter.run.__code__:
         if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in DELICATE_MODULES:
             return True

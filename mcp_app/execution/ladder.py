@@ -1,226 +1,210 @@
-"""The ladder's last step and the worker's timers: a thread of the worker's main process.
+"""The worker's timers and when the ladder's last step is due: a thread of the worker's main process.
 
-It needs no free slot and survives a busy pool: kills what outlives its hard grace, closes rows whose child is gone,
-beats this worker's heart and supervises. It alone kills, and only behind the fence in the row.
+It needs no free slot and survives a busy pool: beats this worker's heart, supervises, closes rows that nobody runs.
+Refuses to know a pool: what its last step is, and what runs a row, `prefork` and `threads` say.
 """
 
 import logging
-import os
-import signal
 import threading
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Protocol
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
-from psutil import Process
 
 from mcp_app.conf import settings
 from mcp_app.execution import processes
 from mcp_app.execution.main_database import visit
+from mcp_app.execution.orphans import kill_orphans
+from mcp_app.execution.timers import Timers
 from mcp_app.execution.watcher import child_address
+from mcp_app.lifecycle import cancellation, supervision, transitions, wakeups
 from mcp_app.lifecycle import processes as liveness
-from mcp_app.lifecycle import supervision, transitions, wakeups
+from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Request
-from mcp_app.states import CancelPolicy, Status
+from mcp_app.states import CancelPolicy, Cause, Status
 
 logger = logging.getLogger(__name__)
 
 DEATH_TIMEOUT = 5.0
+FIRST_LOOK_SECONDS = 10.0
 ORPHAN_INTERVAL = 5.0
+ENDING_INTERVAL = 0.5
 
 
 class Pool(Protocol):
     """What the ladder asks of Celery's pool."""
 
     def pids(self) -> set[int]:
-        """The pool's live children."""
-
-    def terminate(self, request_id: UUID, pid: int) -> None:
-        """SIGKILL the child `pid`, Celery being told that this was meant."""
+        """Its live processes."""
 
 
-@dataclass(order=True, slots=True)
-class _Timer:
-    due: float
-    action: Callable[[], None] = field(compare=False)
+class Ladder(ABC):
+    """Timers of one worker's main process. All but `start`, `every`, `soon`, `stop` and hints runs on its thread."""
 
-
-class Ladder:
-    """Timers of one worker's main process. All but `start`, `every`, `stop` and the hints runs on its own thread."""
+    forced = frozenset({CancelPolicy.KILL})
+    """The policies under which there is a last step when the hard grace is over."""
+    loss: str
+    """What became of a call that nobody runs and whose row does not say how it ended."""
 
     def __init__(self, identity: Identity, pool: Pool) -> None:
         self._identity = identity
         self._pool = pool
-        self._condition = threading.Condition()
-        self._timers: list[_Timer] = []
-        self._kills: set[UUID] = set()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="mcp-ladder", daemon=True)
+        self._timers = Timers("mcp-ladder", _heard_visit)
+        self._last_steps: set[UUID] = set()
+        self._asked_to_stop: SimpleQueue[UUID] = SimpleQueue()
+        self._forced_policies = set(self.forced)
+        self._ending = False
 
     def start(self) -> None:
+        """Begin, and wait for the first round: what nobody waits for any more is closed before a worker takes it."""
         self.every(settings.HEARTBEAT_INTERVAL, self._beat)
         self.every(settings.SUPERVISION_INTERVAL, self._supervise)
-        self.every(ORPHAN_INTERVAL, self._kill_orphans)
-        self._thread.start()
+        looked = threading.Event()
+        self.soon(looked.set)
+        self.every(ORPHAN_INTERVAL, kill_orphans)
+        self._timers.start()
+        if not looked.wait(FIRST_LOOK_SECONDS):
+            logger.warning("the first round of supervision takes long; calls are taken before it is over")
 
     def every(self, seconds: float, action: Callable[[], None]) -> None:
         """Do something now and then, on the ladder's thread, in a visit to the database."""
+        self._timers.every(seconds, action)
 
-        def again() -> None:
-            try:
-                action()
-            finally:
-                self._after(seconds, again)
+    def drain(self) -> None:
+        """The worker is to end once its calls have: those that have not after `DRAIN_SECONDS` are cancelled.
 
-        self._after(0, again)
+        From any thread, and from signal handlers.
+        """
+        self._timers.after(settings.DRAIN_SECONDS, lambda: self._end_calls({CancelPolicy.INTERRUPT}))
+
+    def end_now(self) -> None:
+        """The worker is to end: its calls are cancelled at once, and killed after their grace, whatever their policy.
+
+        From any thread, and from signal handlers.
+        """
+        self._timers.after(0, lambda: self._end_calls(set(CancelPolicy)))
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Do something once, as `every` does. From any thread."""
+        self._timers.after(0, action)
 
     def stop(self) -> None:
-        """Take the last word: this worker ends by itself."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify()
-        self._thread.join(DEATH_TIMEOUT)
+        """Take the last word: this worker ends, and nothing that it ran is left or looks as if it went on."""
+        self._timers.stop(DEATH_TIMEOUT)
         with visit():
+            for row in self._mine():
+                processes.kill_child(row.worker_pid)
+                self._close_lost(row.pk)
             liveness.stop(self._identity)
 
     def cancel_requested(self, request_id: UUID) -> None:
         """A cancellation was recorded: wake the children at once, and see to the kill. From any thread."""
         for pid in self._pool.pids():
             wakeups.hint(child_address(self._identity.boot_id, pid))
-        self._after(0, lambda: self._schedule_kill(request_id))
+        self._asked_to_stop.put(request_id)
+        self._timers.after(0, self._look_at_those_asked_to_stop)
 
-    def overdue(self, request_id: UUID) -> None:
-        """The time limit of a running request has passed. From any thread."""
-        self._after(0, lambda: self._cancel_overdue(request_id))
+    def overdue(self, request_id: UUID, input_round: int) -> None:
+        """The time limit of a run has passed, by its own process's clock. From any thread."""
+        self._timers.after(0, lambda: self._cancel_overdue(request_id, input_round))
+
+    def process_ends(self, request_id: UUID) -> None:
+        """The process that runs this request is to end, and the request has had its time. From any thread."""
+        self._timers.after(0, lambda: self._cancel_for_shutdown(self._mine().filter(pk=request_id)))
 
     def child_lost(self, request_id: UUID) -> None:
         """Celery found that the child running this request is gone. From any thread."""
-        self._after(0, lambda: self._close_lost(request_id))
-
-    def _run(self) -> None:
-        while (timer := self._next()) is not None:
-            try:
-                with visit():
-                    timer.action()
-            except Exception:
-                logger.exception("a step of the ladder failed; it is tried again at the next round")
-
-    def _next(self) -> _Timer | None:
-        with self._condition:
-            while not self._stopping:
-                wait = self._timers[0].due - time.monotonic() if self._timers else None
-                if wait is not None and wait <= 0:
-                    return heappop(self._timers)
-                self._condition.wait(wait)
-        return None
-
-    def _after(self, seconds: float, action: Callable[[], None]) -> None:
-        with self._condition:
-            heappush(self._timers, _Timer(time.monotonic() + seconds, action))
-            self._condition.notify()
+        self._timers.after(0, lambda: self._close_lost(request_id))
 
     def _beat(self) -> None:
         liveness.beat(self._identity)
 
     def _supervise(self) -> None:
         supervision.supervise()
-        for row in self._mine().filter(cancel_requested_at__isnull=False):
-            self._schedule_kill(row.pk)
-        self._close_rows_of_missing_children()
+        self._schedule_last_steps(self._mine())
+        self._close_rows_that_nobody_runs()
 
-    def _mine(self) -> Any:
+    def _mine(self) -> QuerySet[Request]:
         return Request.objects.filter(status=Status.RUNNING, worker=self._identity.boot_id)
 
-    def _cancel_overdue(self, request_id: UUID) -> None:
-        supervision.cancel_overdue_requests(self._mine().filter(pk=request_id))
+    def _cancel_overdue(self, request_id: UUID, input_round: int) -> None:
+        supervision.cancel_at_limit(self._mine().filter(pk=request_id, input_round=input_round))
 
-    def _schedule_kill(self, request_id: UUID) -> None:
-        row = (
-            self._mine()
-            .filter(pk=request_id, cancel_requested_at__isnull=False, cancel_policy=CancelPolicy.KILL)
-            .annotate(asked_for=Now() - F("cancel_requested_at"))
-            .first()
-        )
-        if row is None or row.pk in self._kills:
-            return
-        self._kills.add(row.pk)
-        self._after(row.hard_grace - row.asked_for.total_seconds(), lambda: self._kill(row))
+    def _end_calls(self, forced: set[CancelPolicy]) -> None:
+        """From now on cancel what runs, also what was claimed a moment ago, and force tools of these policies, too."""
+        self._forced_policies |= forced
+        self._last_steps.clear()
+        if not self._ending:
+            self._ending = True
+            self.every(ENDING_INTERVAL, lambda: self._cancel_for_shutdown(self._mine()))
 
-    def _kill(self, row: Request) -> None:
-        self._kills.discard(row.pk)
-        pid = row.worker_pid
-        if pid is None or not self._raise_fence(row.pk):
-            return
-        tree: set[Process] = set()
-        if pid in self._pool.pids():
-            if not self._hold(row.pk, pid):
-                return
-            tree = processes.descendants(pid)
-            self._pool.terminate(row.pk, pid)
-        processes.kill_all(row.pk, tree)
-        self._await_death(pid)
-        transitions.finish(row.pk, Status.CANCELLED, worker=self._identity.boot_id, fenced=True)
-        logger.warning("request %s outlived its hard grace and was killed (process %d)", row.pk, pid)
+    def _cancel_for_shutdown(self, running: QuerySet[Request]) -> None:
+        rows = dict(running.values_list("pk", "cancel_requested_at"))
+        unasked = [pk for pk, asked_at in rows.items() if asked_at is None]
+        cancellation.cancel_each([Ask(pk, Cause.SHUTDOWN, SYSTEM, "its worker shuts down") for pk in unasked])
+        for request_id in rows:
+            # Told here, too: a main thread that waits for the pool to end reads no control command.
+            self.cancel_requested(request_id)
 
-    def _hold(self, request_id: UUID, pid: int) -> bool:
-        """Stop the child, so that it starts nothing more while its tree is collected; False when it has moved on.
+    def _look_at_those_asked_to_stop(self) -> None:
+        """At all of them at once: those that come together must not keep the heart from beating."""
+        asked: set[UUID] = set()
+        with suppress(Empty):
+            while True:
+                asked.add(self._asked_to_stop.get_nowait())
+        if asked:
+            self._schedule_last_steps(self._mine().filter(pk__in=asked))
 
-        It stands still behind the fence for a time only: this process may have been held up for longer.
-        """
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-        held = False
-        try:
-            held = bool(self._mine().filter(pk=request_id, killing=True).exists())
-        finally:
-            if not held:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
-        return held
+    def _schedule_last_steps(self, among: QuerySet[Request]) -> None:
+        """Where the worker ends, a policy that spares a tool holds until its time limit: nothing outlives both."""
+        rows = among.filter(cancel_requested_at__isnull=False)
+        if not self._ending:
+            rows = rows.filter(cancel_policy__in=self._forced_policies)
+        for row in rows.annotate(asked_for=Now() - F("cancel_requested_at"), left=F("deadline_at") - Now()):
+            if row.pk in self._last_steps:
+                continue
+            self._last_steps.add(row.pk)
+            # At most the grace itself: the database's clock may have been set back.
+            wait = row.hard_grace - max(0.0, row.asked_for.total_seconds())
+            if row.cancel_policy not in self._forced_policies:
+                wait = max(wait, row.left.total_seconds())
+            self._timers.after(wait, partial(self._take_last_step, row))
 
-    def _raise_fence(self, request_id: UUID) -> bool:
-        """Whether the kill may go on: it was begun now, or before and did not come to its end."""
-        begun = transitions.begin_kill(request_id, worker=self._identity.boot_id)
-        return begun or self._mine().filter(pk=request_id, killing=True).exists()
+    @abstractmethod
+    def _take_last_step(self, row: Request) -> None:
+        """What is left to do about a request that outlived its hard grace."""
 
-    def _await_death(self, pid: int) -> None:
-        give_up_at = time.monotonic() + DEATH_TIMEOUT
-        while pid in self._pool.pids() and processes.is_alive(pid):
-            if time.monotonic() > give_up_at:
-                raise TimeoutError(f"process {pid} survived SIGKILL for {DEATH_TIMEOUT:g} s")
-            time.sleep(0.002)
+    @abstractmethod
+    def _close_rows_that_nobody_runs(self) -> None:
+        """Close those of this worker's rows whose run is over without having said so."""
 
-    def _close_rows_of_missing_children(self) -> None:
-        rows = list(self._mine())
-        alive = self._pool.pids()  # read after the rows: a child forked in between may have claimed one
-        for row in rows:
-            if row.worker_pid not in alive:
-                self._close_lost(row.pk)
+    @abstractmethod
+    def _is_run(self, row: Request) -> bool:
+        """Whether the row, one of this worker's, may still be written by what runs it."""
 
     def _close_lost(self, request_id: UUID) -> None:
-        """The child is dead, so a cancelled request is proved stopped; any other is lost."""
+        """If its child is dead a cancelled request is proved stopped; any other is lost."""
         row = self._mine().filter(pk=request_id).first()
-        if row is None:
-            return
+        if row is None or self._is_run(row):
+            return  # the dead one had another message of it
         processes.kill_all(request_id)
         if row.cancel_requested_at is None:
-            supervision.lose(request_id, "its worker process died")
+            supervision.lose(request_id, self.loss)
             return
-        error = {"cause": "lost", "message": "its worker process died after the cancellation"}
+        error = {"cause": "lost", "message": f"{self.loss} after the cancellation"}
         transitions.finish(request_id, Status.CANCELLED, fenced=row.killing, error=error)
 
-    def _kill_orphans(self) -> None:
-        """What tools left behind whose worker died as a whole, on this host."""
-        marked = processes.owners()
-        stopped = Request.objects.filter(pk__in=set(marked.values()), status__in=(Status.LOST, Status.CANCELLED))
-        gone = set(stopped.values_list("pk", flat=True))
-        for request_id in gone:
-            logger.warning("killing what request %s left behind", request_id)
-            processes.kill_all(request_id)
+
+@contextmanager
+def _heard_visit() -> Iterator[None]:
+    """A visit that, where it takes too long, shows that nobody could be heard meanwhile."""
+    with visit(), liveness.listening():
+        yield

@@ -15,6 +15,7 @@ from mcp_types import LoggingLevel
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.conf import settings
 from mcp_app.execution.context import current_context
+from mcp_app.lifecycle import redaction
 
 MACHINERY: Final = frozenset(
     ("amqp", "asyncio", "billiard", "celery", "django.db.backends", "kombu", "mcp_app", "py.warnings", "vine")
@@ -35,7 +36,7 @@ class ToolLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         # What a tool forks has no recorder, and maybe its lock, held for good.
-        if os.getpid() != self._pid or _is_machinery(record.name):
+        if os.getpid() != self._pid or _is_machinery(record.name) or redaction.is_under_way():
             return
         try:
             context = current_context()

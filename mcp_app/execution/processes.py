@@ -21,6 +21,7 @@ MARKER = "MCP_REQUEST"
 """Its value in the environment of what a tool started is the request's id."""
 ROUNDS = 100
 PAUSE = 0.01
+KILL_TIMEOUT = 5.0
 
 
 @contextmanager
@@ -99,14 +100,30 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def kill_leftovers(request_id: UUID) -> bool:
-    """From inside a worker's child: kill and reap what its tool started, itself excepted."""
-    children = descendants(os.getpid())
-    gone = kill_all(request_id, children)
-    for child in children:
+def children_of_thread(native_id: int) -> set[psutil.Process]:
+    """The processes that a thread of this process started; none where the system does not tell: Linux does."""
+    found = set()
+    with suppress(OSError):
+        for pid in Path(f"/proc/self/task/{native_id}/children").read_text("ascii").split():
+            with suppress(psutil.NoSuchProcess):
+                found.add(psutil.Process(int(pid)))
+    return found
+
+
+def reap(killed: Iterable[psutil.Process]) -> None:
+    """Leave no zombie of those that are this process's children and nobody will wait for."""
+    for process in killed:
         with suppress(ChildProcessError):
-            os.waitpid(child.pid, os.WNOHANG)
-    return gone
+            os.waitpid(process.pid, os.WNOHANG)
+
+
+def kill_child(pid: int | None) -> None:
+    """Kill a process that this one has started, where it is still its child, and wait for its end."""
+    with suppress(psutil.Error):
+        child = psutil.Process(pid)
+        if pid is not None and child.ppid() == os.getpid():
+            child.kill()
+            child.wait(KILL_TIMEOUT)
 
 
 def is_alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""The recorder: a thread of the worker's child that writes the row on a connection the tool cannot touch.
+"""The recorder: a thread beside the tools that writes their rows on a connection that no tool can touch.
 
 Progress made inside the tool's transaction is visible at once and survives its rollback, and an interrupt cannot break
 a write. A flood is thinned here, before anything is stored: a token bucket, the newest of the excess, first and last
@@ -27,8 +27,6 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 RETRY_SECONDS = 30.0
-END_RETRY_SECONDS = 600.0
-"""An end that is not written leaves a row that looks alive as long as this process does."""
 
 
 class EventBuffer:
@@ -40,14 +38,21 @@ class EventBuffer:
         self._ready: list[Event] = []
         self._held: dict[EventKind, Event] = {}
 
-    def offer(self, event: Event, now: float) -> None:
-        """Take in an event: for the next write while there are tokens, else in place of the last one held back."""
-        self._refill(now)
-        if self._tokens >= 1 and event.kind not in self._held:
-            self._tokens -= 1
-            self._ready.append(event)
-        else:
+    def offer(self, event: Event, now: float) -> bool:
+        """Take in an event: for the next write while there are tokens, else in place of the last one held back.
+
+        Whether something is to be written sooner than before.
+        """
+        if event.kind in self._held:
             self._held[event.kind] = event
+            return False
+        self._refill(now)
+        if self._tokens < 1:
+            self._held[event.kind] = event
+            return len(self._held) == 1 and not self._ready
+        self._tokens -= 1
+        self._ready.append(event)
+        return len(self._ready) == 1
 
     def take(self, now: float, *, final: bool = False) -> list[Event]:
         """What is to be written now; with `final` all that is left."""
@@ -75,13 +80,12 @@ class EventBuffer:
 
 
 class Recorder:
-    """Runs writes in order on its own thread. One request is open at a time."""
+    """Runs writes in order on its own thread. A request's events are taken in while it is open."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._jobs: deque[Callable[[], None]] = deque()
-        self._request_id: UUID | None = None
-        self._buffer = EventBuffer(time.monotonic())
+        self._open: dict[UUID, EventBuffer] = {}
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="mcp-recorder", daemon=True).start()
@@ -89,10 +93,11 @@ class Recorder:
     def call(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
         """Run `function` on the recorder's thread and wait; a database that is away is tried again for `patience` s."""
         future: Future[R] = Future()
+        give_up_at = time.monotonic() + patience  # from now: many may wait here in turn
 
         def job() -> None:
             try:
-                future.set_result(_insist(function, patience))
+                future.set_result(_insist(function, give_up_at))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -112,30 +117,33 @@ class Recorder:
 
     def open(self, request_id: UUID) -> None:
         with self._condition:
-            self._request_id = request_id
-            self._buffer = EventBuffer(time.monotonic())
+            self._open[request_id] = EventBuffer(time.monotonic())
 
     def post(self, request_id: UUID, event: Event) -> None:
-        """Have an event of the open request stored soon; of another, which a thread outlived, nothing is kept.
+        """Have an event of an open request stored soon; of another, which a thread outlived, nothing is kept.
 
         Never blocks on the database.
         """
         with self._condition:
-            if request_id != self._request_id:
-                return
-            self._buffer.offer(event, time.monotonic())
-            self._condition.notify()
+            buffer = self._open.get(request_id)
+            # Woken by each event of a flood, the thread that writes would take the interpreter from the tool.
+            if buffer is not None and buffer.offer(event, time.monotonic()):
+                self._condition.notify()
 
-    def close(self, ending: Callable[[], R]) -> R:
-        """Write what is left of the open request's events, then `ending`; nothing posted later is kept."""
+    def close(self, request_id: UUID, ending: Callable[[], R]) -> R:
+        """Write what is left of a request's events, then `ending`; nothing posted later is kept.
+
+        A database that is away is tried again for `ENDING_TIMEOUT`.
+        """
 
         def last() -> R:
-            self._flush(final=True)
             with self._condition:
-                self._request_id = None
+                buffer = self._open.pop(request_id, None)
+                taken = buffer.take(time.monotonic(), final=True) if buffer is not None else []
+            _write(request_id, taken)
             return ending()
 
-        return self.call(last, patience=END_RETRY_SECONDS)
+        return self.call(last, patience=settings.ENDING_TIMEOUT)
 
     def _enqueue(self, job: Callable[[], None]) -> None:
         with self._condition:
@@ -157,21 +165,28 @@ class Recorder:
             while True:
                 if self._jobs:
                     return self._jobs.popleft()
-                wait = self._buffer.wait(time.monotonic())
-                if wait == 0.0:
+                now = time.monotonic()
+                waits = [wait for buffer in self._open.values() if (wait := buffer.wait(now)) is not None]
+                if (wait := min(waits, default=None)) == 0.0:
                     return None
                 self._condition.wait(wait)
 
-    def _flush(self, *, final: bool = False) -> None:
+    def _flush(self) -> None:
         with self._condition:
-            request_id = self._request_id
-            taken = self._buffer.take(time.monotonic(), final=final)
-        if request_id is not None and taken:
-            try:
-                transitions.record(request_id, taken, **_newest_progress(taken))
-            except Exception:
-                logger.exception("%d events of request %s were not stored", len(taken), request_id)
-                connections.close_all()
+            now = time.monotonic()
+            due = {request_id: buffer.take(now) for request_id, buffer in self._open.items()}
+        for request_id, taken in due.items():
+            _write(request_id, taken)
+
+
+def _write(request_id: UUID, taken: list[Event]) -> None:
+    if not taken:
+        return
+    try:
+        transitions.record(request_id, taken, **_newest_progress(taken))
+    except Exception:
+        logger.exception("%d events of request %s were not stored", len(taken), request_id)
+        connections.close_all()
 
 
 def _newest_progress(taken: list[Event]) -> dict[str, Any]:
@@ -185,9 +200,8 @@ def _newest_progress(taken: list[Event]) -> dict[str, Any]:
     return {}
 
 
-def _insist(function: Callable[[], R], patience: float) -> R:
-    """Call `function` until the database answers, for at most `patience` seconds, on a fresh connection each time."""
-    give_up_at = time.monotonic() + patience
+def _insist(function: Callable[[], R], give_up_at: float) -> R:
+    """Call `function` until the database answers, or it is `give_up_at`, on a fresh connection each time."""
     delay = 0.05
     while True:
         try:

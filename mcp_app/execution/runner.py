@@ -1,67 +1,77 @@
 """The run of one request, as a pipeline: claim → prepare → call → conclude → close → report.
 
 At most once: the claim lets one message run a row, and nothing here runs a tool again; only a tool that asked its user
-is, once it was answered, by its author's word. The row is closed before Celery
-is told; Celery's own result is for people, never the truth.
+is, once it was answered, by its author's word. The row is closed before Celery is told; Celery's own result is for
+people, never the truth.
 """
 
 import logging
 import time
 import traceback
-from asyncio import CancelledError
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from celery import Task
 from celery.exceptions import Ignore
+from django.db import InterfaceError, OperationalError
 
 from mcp_app.catalogue import results
-from mcp_app.catalogue.errors import CannotAsk, InvalidArguments, InvalidResult, ProtocolError, ToolError
+from mcp_app.catalogue.catalogue import may_call
+from mcp_app.catalogue.errors import ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
-from mcp_app.execution import child, connections, coroutines, processes, spans
+from mcp_app.execution import child, connections, coroutines, spans
 from mcp_app.execution.child import Child
+from mcp_app.execution.conclusion import conclude
 from mcp_app.execution.context import ToolContext, entered
+from mcp_app.execution.ending import Ending, redacted
 from mcp_app.execution.identity import worker_identity
-from mcp_app.execution.interrupt import Raised, Returned, ToolCancelled
+from mcp_app.execution.interrupt import Raised, Returned
 from mcp_app.execution.watcher import Running
-from mcp_app.lifecycle import input_rounds, transitions
+from mcp_app.lifecycle import cancellation, input_rounds, publishing, redaction, transitions
+from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.models import Request
-from mcp_app.protocol.errors import MISSING_CLIENT_CAPABILITY
-from mcp_app.protocol.revisions import MODERN
-from mcp_app.states import Stage, Status
+from mcp_app.protocol.errors import INVALID_PARAMS, unknown_tool
+from mcp_app.states import Cause, Stage, Status
 
 logger = logging.getLogger(__name__)
 
 STAND_STILL_SECONDS = 3.0
+PROCESS_ENDS = "its worker process was told to end"
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a run ended: what is written into the row, and the unexpected exception that Celery is to keep."""
-
-    status: Status
-    result: dict[str, Any] | None = None
-    partial_result: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
-    raised: BaseException | None = None
-    questions: Mapping[str, Any] = field(default_factory=dict)
-    """What it asks of its client (INPUT_REQUIRED): an InputRequests object."""
+class OutOfMemoryError(Exception):
+    """A tool's MemoryError as Celery is told of it: under its own name it would end the worker, with all its calls."""
 
 
 def run(task: Task, request_id: UUID) -> str:
     """Run one request to its end and return its final status. Raises Ignore when this message is not to run it."""
     here = child.current()
+    here.termination.install()
+    if not here.termination.begin():
+        hand_back(request_id)
+        raise SystemExit  # billiard's pool takes that for the task's, and lets the process go
     row = claim(here, request_id)
-    with spans.running(row) as span:
-        running, outcome = call(here, row)
-        ending = conclude(row, running, outcome)
-        status = close(here, row, running, ending)
-        spans.conclude(span, status or ending.status, ending.error)
+    try:
+        with spans.running(row) as span:
+            running, outcome = call(here, row)
+            ending = redacted(conclude(row, running.context, outcome), row.tool)
+            status = close(here, row, running, ending)
+            if running.context.has_started:
+                end_children(here, row)
+            spans.conclude(span, status or ending.status, ending.kept_error)
+    finally:
+        here.claimed.discard(request_id)
     return report(task, row, status, ending)
+
+
+def hand_back(request_id: UUID) -> None:
+    """Give a request to others that came to a process which is to end."""
+    logger.info("request %s came to a process that is to end, and is published again", request_id)
+    if (queue := Request.objects.filter(pk=request_id).values_list("queue", flat=True).first()) is not None:
+        publishing.send(request_id, queue)
 
 
 def claim(here: Child, request_id: UUID) -> Request:
@@ -70,13 +80,16 @@ def claim(here: Child, request_id: UUID) -> Request:
     if row is None:
         logger.info("request %s is not to be run", request_id)
         raise Ignore
+    if row.input_round:
+        end_children(here, row)  # of the run before, which ended to ask
     return row
 
 
 def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
     """Call the tool, armed, marked and watched; nothing it raises leaves this function."""
-    context = ToolContext(row, here.recorder, here.interrupter)
-    running = Running(row, context, connections.of_this_thread())
+    slot = here.slot()
+    context = ToolContext(row, here.recorder, slot.interrupter)
+    running = Running(row, context, slot, connections.of_this_thread())
     try:
         connections.freshen()
         body = prepare(row, context, running)
@@ -85,75 +98,78 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
     here.recorder.open(row.pk)
     here.watcher.begin(running)
     try:
-        with processes.marked(row.pk), entered(context):
-            outcome = here.interrupter.run(row.pk, body)
+        with slot.marked(row.pk), entered(context):
+            outcome = slot.interrupter.run(row.pk, body)
     finally:
         here.watcher.end(running)
-    if here.interrupter.raised:
-        running.stage = Stage.INTERRUPT
+    if isinstance(outcome, Raised) and isinstance(outcome.error, SystemExit) and here.termination.told_at is not None:
+        note_termination(here, running)
+    if slot.interrupter.raised:
+        running.reach(Stage.INTERRUPT)
     if context.is_cancelled:
         if isinstance(outcome, Raised):
             _let_go(outcome.error)
         connections.drop_all()
-        processes.kill_leftovers(row.pk)
+        slot.kill_leftovers(row.pk, marked=context.has_run)
     connections.drop_unfinished(running.wrappers)
     return running, outcome
 
 
+def note_termination(here: Child, running: Running) -> None:
+    """The tool was stopped by the end of its process, so the row is to say what stopped it."""
+    ask = partial(cancellation.cancel, running.row.pk, cause=Cause.SHUTDOWN, actor=SYSTEM, reason=PROCESS_ENDS)
+    here.recorder.call(ask)
+    running.context.cancel()
+    running.reach(Stage.INTERRUPT)
+
+
 def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[], Any]:
-    """The tool's body as a function of nothing. Raises ToolError or InvalidArguments when there is none."""
+    """The tool's body as a function of nothing. Raises ToolError or InvalidArguments when there is none, and
+    ProtocolError when its caller may not have it any more."""
     tool = registered_tools().get(row.tool)
     if tool is None:
         raise ToolError(f"The tool {row.tool} is not there any more.")
-    arguments = bind(tool, row.arguments)
+    if not may_call(tool, row.user_id):
+        raise ProtocolError(unknown_tool(row.tool), INVALID_PARAMS)
+    arguments = bind(tool, row.original("arguments"))
     if (parameter := tool.signature.context_parameter) is not None:
         arguments[parameter] = context
     function = partial(tool.function, **arguments)
     return partial(_answer, tool, context, partial(coroutines.run, function, running) if tool.is_async else function)
 
 
-def conclude(row: Request, running: Running, outcome: Returned | Raised) -> Ending:
-    """What the outcome means: a stop if the cancellation reached the tool, else a result or an error."""
-    try:
-        return _conclude(row, running, outcome)
-    except Exception as error:  # what a tool leaves may raise whatever is done with it
-        logger.exception("how request %s ended cannot be told", row.pk)
-        status = Status.CANCELLED if running.context.is_cancelled else Status.FAILED
-        result = None if status == Status.CANCELLED else results.error_result(results.FAILED)
-        return Ending(status, result=result, error={"cause": "tool", "type": type(error).__name__})
-
-
-def _conclude(row: Request, running: Running, outcome: Returned | Raised) -> Ending:
-    tool = registered_tools().get(row.tool)
-    context = running.context
-    if isinstance(outcome, Raised):
-        if context.is_cancelled:
-            return _stopped(tool, context, outcome.error)
-        if (asked := context.ended_by(outcome.error)) is not None:
-            return Ending(Status.INPUT_REQUIRED, questions=asked.questions)
-        return _failed(row, outcome.error)
-    value, result = outcome.value
-    if context.observed:
-        context.partial_result = value
-        return _stopped(tool, context, None)
-    return Ending(Status.FAILED if result.get("isError") else Status.COMPLETED, result=result)
-
-
 def close(here: Child, row: Request, running: Running, ending: Ending) -> Status | None:
-    """Write the end; None when it was not this worker's to write (killed, lost, or closed by somebody else)."""
+    """Write the end; None when it was not this worker's to write (killed, lost, or closed by somebody else).
+
+    Where the database stays away for longer than `ENDING_TIMEOUT` nobody runs the row any more: it is found lost.
+    """
     try:
-        status = here.recorder.close(partial(_write, row, running, ending))
+        status = here.recorder.close(row.pk, partial(_write, row, running, ending))
+    except (OperationalError, InterfaceError):
+        logger.critical("the end of request %s could not be stored in time", row.pk, exc_info=True)
+        running.slot.leave_to_supervision()
+        raise
     except Exception as error:
-        logger.exception("the end of request %s cannot be stored as it is", row.pk)
+        told = redaction.tellable(error, row.tool)  # databases quote what they refuse
+        logger.error("the end of request %s cannot be stored as it is", row.pk, exc_info=told)
         bare = Ending(Status.FAILED, error={"cause": "storage", "type": type(error).__name__})
-        status = here.recorder.close(partial(_write, row, running, bare))
+        status = here.recorder.close(row.pk, partial(_write, row, running, bare))
     if status is None and _is_being_killed(here, row):
         # The kill is on its way: outside the task pipe it harms nobody else.
         time.sleep(STAND_STILL_SECONDS)
         status = here.recorder.call(partial(_write, row, running, ending, fenced=True))
     if status is None:
         logger.warning("the result of request %s came after its end and was discarded", row.pk)
+        here.recorder.cast(partial(transitions.note_late_result, row.pk, ending.status))
     return status
+
+
+def end_children(here: Child, row: Request) -> None:
+    """Cancel what a run that is over has started and did not wait for; what fails here is left to supervision."""
+    try:
+        here.recorder.call(partial(cancellation.cancel_children, [row.pk]))
+    except Exception:
+        logger.exception("what request %s started is left to supervision", row.pk)
 
 
 def report(task: Task, row: Request, status: Status | None, ending: Ending) -> str:
@@ -163,18 +179,29 @@ def report(task: Task, row: Request, status: Status | None, ending: Ending) -> s
     if status == Status.CANCELLED:
         task.backend.mark_as_revoked(task.request.id, _why(row), request=task.request, store_result=True)
         raise Ignore
+    if isinstance(ending.raised, MemoryError):
+        raise OutOfMemoryError(str(ending.raised)) from ending.raised
     if ending.raised is not None:
         raise ending.raised
     return status.value
 
 
 def _claim(here: Child, request_id: UUID) -> Request | None:
+    """On the recorder's thread, so one at a time."""
+    if request_id in here.claimed:
+        return None
     worker = worker_identity().boot_id
-    row = transitions.claim(request_id, worker=worker, pid=here.pid)
-    if row is None:
-        # A commit whose answer was lost: this process runs nothing, so what it has claimed is what it claimed just now.
-        ours = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker, worker_pid=here.pid)
-        row = ours.filter(killing=False).first()
+    here.claimed.add(request_id)  # before the row says so: the ladder takes a row that nobody here runs for lost
+    row = None
+    try:
+        row = transitions.claim(request_id, worker=worker, pid=here.pid)
+        if row is None:
+            # A commit whose answer was lost: this process does not run it, so it has claimed it just now.
+            ours = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker, worker_pid=here.pid)
+            row = ours.filter(killing=False).first()
+    finally:
+        if row is None:
+            here.claimed.discard(request_id)
     return row
 
 
@@ -195,7 +222,7 @@ def _answer(tool: RegisteredTool, context: ToolContext, function: Callable[[], A
 
 def _write(row: Request, running: Running, ending: Ending, *, fenced: bool = False) -> Status | None:
     if ending.questions and not fenced:
-        return input_rounds.ask(row.pk, ending.questions, worker=row.worker, stage=running.stage)
+        return input_rounds.ask(row.pk, ending.questions, worker=row.worker, stage=running.stage, kept=ending.kept)
     return transitions.finish(
         row.pk,
         Status.CANCELLED if ending.questions else ending.status,  # behind the fence there is a cancellation
@@ -205,43 +232,12 @@ def _write(row: Request, running: Running, ending: Ending, *, fenced: bool = Fal
         result=ending.result,
         partial_result=ending.partial_result,
         error=ending.error,
+        kept={} if ending.questions else ending.kept,
     )
 
 
 def _is_being_killed(here: Child, row: Request) -> bool:
     return here.recorder.call(Request.objects.filter(pk=row.pk, status=Status.RUNNING, killing=True).exists)
-
-
-def _failed(row: Request, error: BaseException) -> Ending:
-    details = {"cause": "tool", "type": type(error).__name__, "message": str(error)[:2000]}
-    if isinstance(error, InvalidArguments):
-        return Ending(Status.FAILED, result=results.error_result(str(error)), error=details)
-    if isinstance(error, ProtocolError):
-        return Ending(Status.FAILED, error={"cause": "protocol", "code": error.code, "message": str(error)})
-    if isinstance(error, CannotAsk) and error.required and row.protocol_version == MODERN:
-        lacking = {"code": MISSING_CLIENT_CAPABILITY, "data": {"requiredCapabilities": dict(error.required)}}
-        return Ending(Status.FAILED, error={"cause": "protocol", "message": str(error), **lacking})
-    result = results.failure_result(error)
-    if isinstance(error, ToolError):
-        return Ending(Status.FAILED, result=result, error=details)
-    logger.error("tool %s failed in request %s", row.tool, row.pk, exc_info=error)
-    return Ending(Status.FAILED, result=result, error=details, raised=error if isinstance(error, Exception) else None)
-
-
-def _stopped(tool: RegisteredTool | None, context: ToolContext, error: BaseException | None) -> Ending:
-    failed = error is not None and not isinstance(error, ToolCancelled | CancelledError)
-    details = {"cause": "cancelled", "type": type(error).__name__} if failed else None
-    return Ending(Status.CANCELLED, partial_result=_partial(tool, context.partial_result), error=details)
-
-
-def _partial(tool: RegisteredTool | None, value: Any) -> dict[str, Any] | None:
-    """A partial result is whatever was done so far: it need not be what the output schema promises of a whole one."""
-    if value is None or tool is None:
-        return None
-    try:
-        return results.to_partial_result(value)
-    except InvalidResult as error:
-        return results.error_result(f"The partial result could not be kept: {error}")
 
 
 def _why(row: Request) -> str:

@@ -1,28 +1,32 @@
-"""The watcher: a thread of the worker's child that looks whether the running tool is to stop, and makes it.
+"""The watcher: a thread beside the tools that looks whether one that runs is to stop, and makes it.
 
-Woken by a datagram from the worker's main process, else once a second, it re-reads the row: the row is the truth. It
+Woken by a datagram from the worker's main process, else once a second, it re-reads the rows: the row is the truth. It
 tells the tool, interrupts it when the cooperative grace is over, and tells the main process when the deadline has
 passed. Refuses to kill: a tool that holds the interpreter stops this thread too, so that is the main process's.
 """
 
 import asyncio
 import logging
+import math
 import os
 import select
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 from django.db import connections as django_connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_app.execution import connections, processes
+from mcp_app.conf import settings
+from mcp_app.execution import connections
 from mcp_app.execution.context import ToolContext
-from mcp_app.execution.interrupt import Interrupter
 from mcp_app.execution.recorder import Recorder
+from mcp_app.execution.slots import Slot
+from mcp_app.execution.termination import SETTLING, Termination
 from mcp_app.lifecycle import publishing, transitions
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.lifecycle.wakeups import listening_socket
@@ -39,6 +43,8 @@ HANDLING = 0.005
 """Seconds in which a tool that is in Python code has been interrupted."""
 ASYNC_GRACE = 0.1
 """What an `async` tool is given, at the least, between `asyncio` cancellation and the interrupt."""
+TELL_AGAIN_AFTER = 5.0
+"""Seconds after which the main process is told again that the deadline has passed."""
 STAGE_AFTER = 0.2
 """A tool still running this long after a step has that stage noted while it runs."""
 
@@ -50,47 +56,60 @@ def child_address(worker: UUID, pid: int) -> str:
 
 @dataclass(eq=False, slots=True)
 class Running:
-    """The call that runs in this child now, and how far it has been pushed to stop."""
+    """A call that runs in this process now, and how far it has been pushed to stop."""
 
     row: Request
     context: ToolContext
+    slot: Slot
     wrappers: list[BaseDatabaseWrapper]
     wrappers_of_threads: list[BaseDatabaseWrapper] = field(default_factory=list)
     stage: Stage = Stage.NONE
     asked: int = 0
     """How often the interrupt has been asked for."""
+    told_to_end: bool = False
+    """Whether its process was, and it is to be cancelled in its time."""
     cancel_task: Callable[[], None] | None = None
     """Cancels the `asyncio` task of an `async` tool, from any thread."""
+    wake_loop: Callable[[], None] | None = None
+    """Has the event loop of an `async` tool look up, from any thread: a thread that waits in C sees no interrupt."""
     timers: list[tuple[float, Callable[["Running"], None]]] = field(default_factory=list)
 
     def after(self, seconds: float, action: Callable[["Running"], None]) -> None:
         self.timers.append((time.monotonic() + seconds, action))
         self.timers.sort(key=lambda timer: timer[0])
 
+    def reach(self, stage: Stage) -> None:
+        self.stage = max(self.stage, stage)
+
 
 class Watcher:
-    """Watches one running call at a time. `begin` and `end` bracket the armed body."""
+    """Watches the calls of one process. `begin` and `end` bracket the armed body."""
 
-    def __init__(self, worker: Identity, pid: int, interrupter: Interrupter, recorder: Recorder) -> None:
+    def __init__(self, worker: Identity, pid: int, recorder: Recorder, termination: Termination) -> None:
         self._socket = listening_socket(child_address(worker.boot_id, pid))
         self._main_pid = worker.pid
-        self._interrupter = interrupter
         self._recorder = recorder
+        self._termination = termination
         self._lock = threading.Lock()
-        self._running: Running | None = None
+        self._running: dict[UUID, Running] = {}
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="mcp-watcher", daemon=True).start()
 
     def begin(self, running: Running) -> None:
-        running.after(running.row.time_limit, self._ask_for_the_end)
+        running.after(running.row.run_limit, self._ask_for_the_end)
         with self._lock:
-            self._running = running
+            self._running[running.row.pk] = running
 
     def end(self, running: Running) -> None:
         """Forget the call. Waits for a query cancellation under way, so that none strikes the next call."""
         with self._lock:
-            self._running = None
+            self._running.pop(running.row.pk, None)
+
+    def running(self) -> dict[UUID, Running]:
+        """The calls that run now, by request."""
+        with self._lock:
+            return dict(self._running)
 
     def _run(self) -> None:
         while True:
@@ -105,10 +124,9 @@ class Watcher:
 
     def _wait(self) -> None:
         """Until a datagram comes, a timer is due, or it is time to look by oneself."""
-        running = self._running
-        wait = LOOK_EVERY
-        if running is not None and running.timers:
-            wait = min(wait, max(0.0, running.timers[0][0] - time.monotonic()))
+        due = (running.timers[0][0] for running in self.running().values() if running.timers)
+        longest = LOOK_EVERY if self._termination.told_at is None else SETTLING
+        wait = min(longest, max(0.0, min(due, default=math.inf) - time.monotonic()))
         if select.select([self._socket], [], [], wait)[0]:
             try:
                 while True:
@@ -120,27 +138,43 @@ class Watcher:
         """A child whose main process died is to die too; the kernel's own signal for that can miss a young child."""
         if self._main_pid in (os.getpid(), os.getppid()):
             return
-        running = self._running
-        if running is not None:
-            processes.kill_leftovers(running.row.pk)
+        for running in self.running().values():
+            running.slot.kill_leftovers(running.row.pk)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _look(self) -> None:
-        running = self._running
-        if running is None:
-            return
-        if not running.context.is_cancelled and self._is_to_stop(running.row.pk):
-            self._cooperate(running)
-        while running.timers and running.timers[0][0] <= time.monotonic() and running is self._running:
-            running.timers.pop(0)[1](running)
+        found = self.running()
+        self._see_to_termination(found.values())
+        unaware = [pk for pk, running in found.items() if not running.context.is_cancelled]
+        for request_id in self._to_stop(unaware):
+            self._cooperate(found[request_id])
+        for running in found.values():
+            while running.timers and running.timers[0][0] <= time.monotonic() and self._still_runs(running):
+                running.timers.pop(0)[1](running)
 
-    def _is_to_stop(self, request_id: UUID) -> bool:
-        """Whether the call was cancelled, or given up for lost: then nobody waits for it, nor could cancel it."""
-        wanted = Request.objects.filter(pk=request_id, status=Status.RUNNING, cancel_requested_at__isnull=True)
-        return not wanted.exists()
+    def _see_to_termination(self, found: Collection[Running]) -> None:
+        if (told_at := self._termination.told_at) is None:
+            return
+        for running in found:
+            if not running.told_to_end:
+                running.told_to_end = True
+                left = settings.DRAIN_SECONDS - (time.monotonic() - told_at)
+                running.after(left, self._ask_for_the_end_with_its_process)
+        if not found:
+            self._termination.end()
+
+    def _still_runs(self, running: Running) -> bool:
+        return self._running.get(running.row.pk) is running
+
+    def _to_stop(self, request_ids: Collection[UUID]) -> set[UUID]:
+        """Those that were cancelled, or given up for lost: then nobody waits for them, nor could cancel them."""
+        if not request_ids:
+            return set()
+        wanted = Request.objects.filter(pk__in=request_ids, status=Status.RUNNING, cancel_requested_at__isnull=True)
+        return set(request_ids) - set(wanted.values_list("pk", flat=True))
 
     def _cooperate(self, running: Running) -> None:
-        running.stage = Stage.COOPERATIVE
+        running.reach(Stage.COOPERATIVE)
         running.context.cancel()
         running.after(STAGE_AFTER, self._note_stage)
         grace = running.row.cooperative_grace
@@ -151,42 +185,53 @@ class Watcher:
             running.after(grace, self._interrupt)
 
     def _interrupt(self, running: Running) -> None:
+        interrupter = running.slot.interrupter
         with self._lock:
-            if running is not self._running:
+            if not self._still_runs(running):
                 return
             running.asked += 1
             executing = connections.executing(running.wrappers)
-            self._interrupter.interrupt(running.row.pk, insist=running.asked > ASK_TIMES)
-            time.sleep(HANDLING)
-            if not self._interrupter.shielded:
-                # Interrupted, it may have begun to clean up on SQLite; on PostgreSQL the query goes on without it.
-                connections.cancel_queries(executing, no_sqlite=self._interrupter.raised)
-                connections.cancel_queries(running.wrappers_of_threads)
-        if not self._interrupter.raised and running.asked <= ASK_TIMES:
+            interrupter.interrupt(running.row.pk, insist=running.asked > ASK_TIMES)
+        if (wake_loop := running.wake_loop) is not None:
+            wake_loop()
+        running.after(HANDLING, partial(self._cancel_queries, executing))
+        if not interrupter.raised and running.asked <= ASK_TIMES:
             running.after(ASK_AGAIN_AFTER, self._interrupt)
         if running.asked == 1:
             running.after(STAGE_AFTER, self._note_stage)
 
+    def _cancel_queries(self, executing: list[BaseDatabaseWrapper], running: Running) -> None:
+        interrupter = running.slot.interrupter
+        with self._lock:
+            if not self._still_runs(running) or interrupter.shielded:
+                return
+            # Interrupted, it may have begun to clean up on SQLite; on PostgreSQL the query goes on without it.
+            connections.cancel_queries(executing, no_sqlite=interrupter.raised)
+            connections.cancel_queries(running.wrappers_of_threads)
+
     def _note_stage(self, running: Running) -> None:
-        if self._interrupter.raised:
-            running.stage = Stage.INTERRUPT
+        if running.slot.interrupter.raised:
+            running.reach(Stage.INTERRUPT)
         request_id, stage = running.row.pk, running.stage
         self._recorder.cast(lambda: transitions.reach_stage(request_id, stage))
 
     def _ask_for_the_end(self, running: Running) -> None:
         # Cancelled by the main process: in this one the tool could stop the transaction half-way, its locks held.
-        publishing.tell_workers_of_deadline(running.row.pk)
+        if not running.context.is_cancelled:
+            publishing.tell_workers_of_deadline(running.row.pk, running.row.input_round)
+            running.after(TELL_AGAIN_AFTER, self._ask_for_the_end)
+
+    def _ask_for_the_end_with_its_process(self, running: Running) -> None:
+        publishing.tell_workers_of_shutdown(running.row.pk)
 
 
-def task_canceller(
-    loop: asyncio.AbstractEventLoop, task: "asyncio.Task[object]", context: ToolContext
-) -> Callable[[], None]:
-    """A function that cancels `task` from any thread, after `context.shield()`; nothing once its loop is closed."""
+def in_loop(loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> Callable[[], None]:
+    """A function that has `action` called in the loop, from any thread; nothing once the loop is closed."""
 
-    def cancel_task() -> None:
+    def call() -> None:
         try:
-            loop.call_soon_threadsafe(context.when_unshielded, task.cancel)
+            loop.call_soon_threadsafe(action)
         except RuntimeError:
             logger.debug("the tool's event loop ended before its cancellation")
 
-    return cancel_task
+    return call

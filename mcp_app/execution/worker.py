@@ -1,57 +1,40 @@
-"""Celery's worker and ours: control commands, the pool as the ladder sees it, its queues, the ladder's start and end.
+"""Celery's worker and ours: control commands, its queues, the ladder's start and end.
 
-The only module that speaks of Celery's worker internals. Refuses to run tools in a pool that is not prefork, and leaves
-alone the site's workers that consume none of the tools' queues.
+With `prefork` and `threads` the only module that speaks of Celery's worker internals. Refuses to run tools in a pool
+that is neither, and leaves alone the workers of a site that consume none of the tools' queues.
 """
 
+import atexit
 import logging
 import os
-import signal
+import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
+from multiprocessing import current_process
 from typing import Any
 from uuid import UUID
 
 from celery import signals
+from celery.concurrency import get_implementation
 from celery.concurrency.prefork import TaskPool
+from celery.concurrency.thread import TaskPool as ThreadTaskPool
 from celery.exceptions import WorkerLostError, WorkerTerminate
 from celery.worker import state as worker_state
 from celery.worker.control import control_command
+from django.db import connections
 
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
-from mcp_app.execution.child import UnsupportedPoolError
+from mcp_app.execution import broker_loss
+from mcp_app.execution.child import UnsupportedPoolError, open_for_threads
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.ladder import Ladder
 from mcp_app.execution.main_database import guard_forks, visit
-from mcp_app.lifecycle.publishing import CANCEL_COMMAND, OVERDUE_COMMAND, REVOKE_COMMAND, RUN_TASK
+from mcp_app.execution.prefork import PreforkLadder, PreforkPool
+from mcp_app.execution.threads import ThreadsLadder, ThreadsPool
+from mcp_app.lifecycle.publishing import CANCEL_COMMAND, OVERDUE_COMMAND, REVOKE_COMMAND, RUN_TASK, SHUTDOWN_COMMAND
 
 logger = logging.getLogger(__name__)
-
-
-class PreforkPool:
-    """Celery's prefork pool, as the ladder sees it."""
-
-    def __init__(self, worker: Any) -> None:
-        self._worker = worker
-
-    def pids(self) -> set[int]:
-        pool = getattr(self._worker.pool, "_pool", None)
-        return {child.pid for child in list(pool._pool)} if pool is not None else set()
-
-    def terminate(self, request_id: UUID, pid: int) -> None:
-        for child in list(self._worker.pool._pool._pool):
-            if child.pid == pid:
-                # Set before the kill: the main thread may see the death first and would call it an accident.
-                child._controlled_termination = child._job_terminated = True
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)  # by ourselves: Celery may not have heard yet that it runs this request
-        request = next((r for r in list(worker_state.active_requests) if r.id == str(request_id)), None)
-        if request is not None:
-            try:
-                request.terminate(self._worker.pool, signal="KILL")
-            except Exception:
-                logger.exception("Celery could not be told that request %s was killed", request_id)
 
 
 class ToolQueues:
@@ -105,8 +88,19 @@ def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[
 
 @control_command(name=OVERDUE_COMMAND, variadic="request_ids", signature="[request id …]")
 def overdue(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """The time limits of running requests have passed: look at their rows."""
-    return _look(Ladder.overdue, request_ids)
+    """The time limits of these runs have passed, each a request and its rounds of input so far: look at their rows."""
+    ladder = _ladder()
+    if ladder is not None:
+        for run in request_ids:
+            request_id, _, input_round = run.partition("/")
+            ladder.overdue(UUID(request_id), int(input_round))
+    return {"ok": "looking"}
+
+
+@control_command(name=SHUTDOWN_COMMAND, variadic="request_ids", signature="[request id …]")
+def process_ends(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
+    """The processes that run these requests are to end: cancel those that are ours."""
+    return _look(Ladder.process_ends, request_ids)
 
 
 @control_command(name=REVOKE_COMMAND, variadic="request_ids", signature="[request id …]")
@@ -116,10 +110,18 @@ def revoke(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
     return {"ok": "revoked"}
 
 
+@signals.celeryd_init.connect
+def _configure(instance: Any, **kwargs: Any) -> None:
+    broker_loss.prepare(instance.app)
+
+
 @signals.worker_init.connect
 def _prepare(sender: Any, **kwargs: Any) -> None:
     worker_identity()
-    guard_forks()
+    if issubclass(get_implementation(sender.pool_cls), TaskPool):
+        guard_forks()  # elsewhere this process runs tools, whose forks and connections are their own
+        # The pool's shared memory is a file without a name, made in a folder that a killed worker could not remove.
+        vars(current_process())["_config"].setdefault("tempdir", tempfile.gettempdir())
 
 
 @signals.worker_ready.connect
@@ -130,13 +132,43 @@ def _start(sender: Any, **kwargs: Any) -> None:
         tool_queues = rows.queues()
     if not consumed & tool_queues:
         return
-    if not isinstance(worker.pool, TaskPool):
-        logger.critical(UnsupportedPoolError.__doc__)
-        raise WorkerTerminate(os.EX_USAGE)
-    ladder = _ladders[os.getpid()] = Ladder(worker_identity(), PreforkPool(worker))
+    ladder = _ladders[os.getpid()] = _ladder_for(worker)
+    if isinstance(ladder, ThreadsLadder):
+        with visit():
+            ladder.warn()
     if getattr(worker, "follows_tool_queues", False):
         ladder.every(settings.SUPERVISION_INTERVAL, ToolQueues(worker).look)
     ladder.start()
+    atexit.register(_stop, None)  # a cold shutdown sends no signal when it is over
+
+
+@signals.worker_shutting_down.connect
+def _shut_down(sender: Any, how: str, **kwargs: Any) -> None:
+    """In a signal handler; of a cold shutdown only after its wait for the pool, long after `_cancelled_by_celery`."""
+    ladder = _ladder()
+    if ladder is not None:
+        if how == "Warm":
+            ladder.drain()
+        else:
+            ladder.end_now()
+
+
+@signals.task_retry.connect
+def _cancelled_by_celery(sender: Any, **kwargs: Any) -> None:
+    """In a signal handler: how a cold shutdown begins, for each task that runs. No task of ours is retried."""
+    ladder = _ladder()
+    if ladder is not None and sender.name == RUN_TASK:
+        ladder.end_now()
+
+
+def _ladder_for(worker: Any) -> Ladder:
+    """Raises WorkerTerminate for a pool in which tools cannot run."""
+    if isinstance(worker.pool, TaskPool):
+        return PreforkLadder(worker_identity(), PreforkPool(worker))
+    if isinstance(worker.pool, ThreadTaskPool):
+        return ThreadsLadder(worker_identity(), ThreadsPool(worker), open_for_threads())
+    logger.critical(UnsupportedPoolError.__doc__)
+    raise WorkerTerminate(os.EX_USAGE)
 
 
 @signals.worker_shutdown.connect
@@ -146,8 +178,24 @@ def _stop(sender: Any, **kwargs: Any) -> None:
         ladder.stop()
 
 
+@signals.task_postrun.connect
+def _let_go(sender: Any, **kwargs: Any) -> None:
+    """A process has a connection or two; two hundred threads would have more than a database server gives away."""
+    if isinstance(_ladder(), ThreadsLadder):
+        connections.close_all()
+
+
 @signals.task_failure.connect
 def _failed(sender: Any, task_id: str, exception: BaseException, **kwargs: Any) -> None:
     ladder = _ladder()
     if ladder is not None and sender.name == RUN_TASK and isinstance(exception, WorkerLostError):
         ladder.child_lost(UUID(task_id))
+        ladder.soon(partial(sender.backend.mark_as_failure, task_id, exception))
+
+
+@signals.task_revoked.connect
+def _revoked(sender: Any, request: Any, terminated: bool, **kwargs: Any) -> None:
+    ladder = _ladder()
+    if ladder is not None and sender.name == RUN_TASK:
+        reason = "terminated" if terminated else "revoked"
+        ladder.soon(partial(sender.backend.mark_as_revoked, request.id, reason, request=request, store_result=True))

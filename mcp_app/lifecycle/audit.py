@@ -42,14 +42,17 @@ class Attempt:
     cause: Cause
     actor: Actor
     reason: str = ""
+    part_of: str = ""
+    """What is cancelled in the same act; empty for one request by itself."""
 
 
-def attempt(cause: Cause, actor: Actor, reason: str) -> Attempt:
+def attempt(cause: Cause, actor: Actor, reason: str, part_of: str = "") -> Attempt:
     """What was asked, fit for logs, terminals and columns: the texts may be a client's."""
     return Attempt(
         cause=cause,
         actor=Actor(clean(actor.name, NAME_CHARS), clean(actor.address, ADDRESS_CHARS)),
         reason=clean(reason, min(settings.MAX_REASON_CHARS, REASON_CHARS)),
+        part_of=clean(part_of, NAME_CHARS),
     )
 
 
@@ -104,6 +107,7 @@ def _add(attempt: Attempt, outcome: Outcome, **columns: Any) -> None:
         actor=attempt.actor.name,
         actor_address=attempt.actor.address,
         reason=attempt.reason,
+        part_of=attempt.part_of,
         outcome=outcome,
         **columns,
     )

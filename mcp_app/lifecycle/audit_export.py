@@ -35,6 +35,7 @@ COLUMNS: Final = (
     "actor",
     "actor_address",
     "reason",
+    "part_of",
     "outcome",
     "status_before",
     "status_after",

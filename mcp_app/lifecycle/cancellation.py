@@ -3,16 +3,21 @@
 The row and its audit are written in one transaction; only then are workers told. Refuses to stop anything itself: the
 ladder in the worker does, and the row says CANCELLED only when the work is proved stopped. A QUEUED row is closed here,
 because the compare-and-set proves that it never ran.
+
+With a request goes what its tool started, through the same door: right after it, in transactions of its own. Should
+this process die in between, supervision finds what is left.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 from uuid import UUID
 
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, Error, OperationalError
 from django.db.models.functions import Now
 
 from mcp_app import databases
@@ -27,6 +32,9 @@ from mcp_app.states import OPEN, Cause, EventKind, Outcome, Status
 
 logger = logging.getLogger(__name__)
 
+TOGETHER: Final = 50
+"""Cancellations in one transaction of many: other writers wait for the whole of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -37,6 +45,8 @@ class Ask:
     actor: Actor
     reason: str = ""
     principal: Principal | None = None
+    part_of: str = ""
+    """What is cancelled in the same act, for the audit; empty for one request by itself."""
 
 
 def cancel(
@@ -55,16 +65,25 @@ def cancel(
     return cancel_all([Ask(request_id, cause, actor, reason, principal)])[0]
 
 
-def cancel_all(asks: Sequence[Ask], *, bursts: Bursts | None = None) -> list[Outcome]:
+def cancel_all(asks: Sequence[Ask], *, bursts: Bursts | None = None, sweeping: bool = False) -> list[Outcome]:
     """As `cancel` for each, in order and in one transaction: all are stored, or none is.
 
-    `bursts` bounds the rows of what clients ask in vain.
+    `bursts` bounds the rows of what clients ask in vain. `sweeping` passes over what has ended or is to stop already:
+    nobody asked for that one by itself, so it leaves no audit row.
     """
-    attempts = [audit.attempt(ask.cause, ask.actor, ask.reason) for ask in asks]
-    outcomes = _record_all(asks, attempts, bursts)
+    attempts = [audit.attempt(ask.cause, ask.actor, ask.reason, ask.part_of) for ask in asks]
+    decided = _record_all(asks, attempts, bursts, sweeping)
+    outcomes = [outcome for outcome, _ in decided]
     for ask, attempt, outcome in zip(asks, attempts, outcomes, strict=True):
         shown = _as_uuid(ask.request_id) or audit.clean(str(ask.request_id), audit.NAME_CHARS)
         logger.info("cancel %s: %s, asked by %s (%s)", shown, outcome, attempt.actor.name, attempt.cause)
+    parents = [row.pk for outcome, row in decided if outcome == Outcome.ACCEPTED and row is not None and row.children]
+    try:
+        cancel_children(parents)
+    except Error:
+        if databases.connection().in_atomic_block:
+            raise
+        logger.exception("what %d cancelled requests started is left to supervision", len(parents))
     return outcomes
 
 
@@ -82,9 +101,65 @@ def cancel_each(asks: Iterable[Ask]) -> None:
             logger.exception("the cancellation of request %s (%s) could not be stored", ask.request_id, ask.cause)
 
 
+def sweep(asks: Iterable[Ask]) -> Counter[Outcome]:
+    """Cancel many, `TOGETHER` in one transaction, passing over what has ended or is to stop already; what came of it.
+
+    One that cannot be stored is logged and counted nowhere, and keeps none from it. Raises
+    django.db.OperationalError at once.
+    """
+    outcomes: Counter[Outcome] = Counter()
+    waiting = iter(asks)
+    while some := list(islice(waiting, TOGETHER)):
+        outcomes.update(_swept(some))
+    return outcomes
+
+
+def cancel_children(parents: Sequence[UUID | str]) -> None:
+    """Cancel what the tools of these requests started and has not ended, and what that started; cause parent.
+
+    For requests that are to stop, or whose run is over. Twice is once.
+    """
+    if not parents:
+        return
+    going_on = Request.objects.filter(parent__in=parents, status__in=OPEN, cancel_requested_at__isnull=True)
+    # What is queued first, so that no slot that gets free is given to it.
+    found = list(going_on.order_by("status", "submitted_at").values_list("pk", "parent"))
+    if found:
+        known = Request.objects.only("tool", "status", "cancel_requested_at", "cancel_cause", "cancel_actor")
+        rows = known.in_bulk({parent for _, parent in found if parent})
+        sweep(_with_parent(pk, parent, rows.get(parent)) for pk, parent in found if parent)
+
+
+def _swept(asks: Sequence[Ask]) -> list[Outcome]:
+    """All in one transaction; each alone where one keeps the others from being stored."""
+    try:
+        return cancel_all(asks, sweeping=True)
+    except OperationalError:
+        raise
+    except DatabaseError:
+        if len(asks) > 1:
+            return [outcome for ask in asks for outcome in _swept([ask])]
+        logger.exception("the cancellation of request %s (%s) could not be stored", asks[0].request_id, asks[0].cause)
+        return []
+
+
+def _with_parent(request_id: UUID, parent: UUID, row: Request | None) -> Ask:
+    """In the name of who cancelled the parent."""
+    actor = Actor(row.cancel_actor) if row is not None and row.cancel_actor else audit.SYSTEM
+    if row is None:
+        why = f"the call that started it, {parent}, is gone"
+    elif row.cancel_requested_at is not None:
+        why = f"{row.tool}, which started it, was cancelled ({Cause(row.cancel_cause).label})"
+    elif row.status == Status.COMPLETED:
+        why = f"{row.tool}, which started it, has completed without waiting for it"
+    else:
+        why = f"the run of {row.tool} that started it is over"
+    return Ask(request_id, Cause.PARENT, actor, why, part_of=f"started by {parent}")
+
+
 def deny(asks: Sequence[Ask]) -> None:
     """Audit the asking of somebody who may cancel nobody's requests: a DENIED row for each, nothing else touched."""
-    attempts = [audit.attempt(ask.cause, ask.actor, ask.reason) for ask in asks]
+    attempts = [audit.attempt(ask.cause, ask.actor, ask.reason, ask.part_of) for ask in asks]
     _record_denials(asks, attempts)
     for attempt in attempts[:1]:
         logger.warning("cancel of %d requests denied, asked by %s (%s)", len(asks), attempt.actor.name, attempt.cause)
@@ -93,31 +168,35 @@ def deny(asks: Sequence[Ask]) -> None:
 @transactional
 def _record_denials(asks: Sequence[Ask], attempts: Sequence[Attempt]) -> None:
     ids = [_as_uuid(ask.request_id) for ask in asks]
-    rows = Request.objects.defer("arguments", "result", "partial_result").in_bulk([pk for pk in ids if pk])
+    rows = Request.objects.defer("arguments", "result", "partial_result", "originals").in_bulk([pk for pk in ids if pk])
     for ask, attempt, pk in zip(asks, attempts, ids, strict=True):
         audit.record(attempt, Outcome.DENIED, row=rows.get(pk) if pk else None, requested_id=ask.request_id)
 
 
 @transactional
-def _record_all(asks: Sequence[Ask], attempts: Sequence[Attempt], bursts: Bursts | None) -> list[Outcome]:
-    return [_record(ask, attempt, bursts) for ask, attempt in zip(asks, attempts, strict=True)]
+def _record_all(
+    asks: Sequence[Ask], attempts: Sequence[Attempt], bursts: Bursts | None, sweeping: bool
+) -> list[tuple[Outcome, Request | None]]:
+    decided = [_record(ask, attempt, bursts, sweeping) for ask, attempt in zip(asks, attempts, strict=True)]
+    if accepted := [row for outcome, row in decided if outcome == Outcome.ACCEPTED and row is not None]:
+        databases.on_commit(partial(_pass_on, accepted))
+    return decided
 
 
-def _record(ask: Ask, attempt: Attempt, bursts: Bursts | None) -> Outcome:
+def _record(ask: Ask, attempt: Attempt, bursts: Bursts | None, sweeping: bool) -> tuple[Outcome, Request | None]:
     request_id = _as_uuid(ask.request_id)
     row = Request.objects.select_for_update().filter(pk=request_id).first() if request_id else None
     outcome = _decide(row, ask.principal)
     if outcome != Outcome.ACCEPTED or row is None:
-        _record_in_vain(ask, attempt, outcome, row, bursts)
+        if not sweeping:
+            _record_in_vain(ask, attempt, outcome, row, bursts)
     elif row.status == Status.RUNNING:
         audit.record_accepted(attempt, row)
         transitions.request_stop(row, _story(attempt), **_columns(attempt))
-        databases.on_commit(partial(_pass_on, row, publishing.tell_workers_to_stop))
     else:
         audit.record_stopped(attempt, row)
         transitions.close(row, Status.CANCELLED, after=[_story(attempt)], **_columns(attempt))
-        databases.on_commit(partial(_pass_on, row, publishing.revoke))
-    return outcome
+    return outcome, row
 
 
 def _record_in_vain(ask: Ask, attempt: Attempt, outcome: Outcome, row: Request | None, bursts: Bursts | None) -> None:
@@ -156,10 +235,14 @@ def _story(attempt: Attempt) -> Event:
     return Event(EventKind.CANCEL, told)
 
 
-def _pass_on(row: Request, tell_workers: Callable[[UUID], None]) -> None:
-    """After the commit, so that whoever looks finds it."""
-    wakeups.wake_server(row.server)
-    tell_workers(row.pk)
+def _pass_on(accepted: Sequence[Request]) -> None:
+    """After the commit, so that whoever looks finds it; in one word for all."""
+    for server in {row.server for row in accepted}:
+        wakeups.wake_server(server)
+    if running := [row.pk for row in accepted if row.status == Status.RUNNING]:
+        publishing.tell_workers_to_stop(*running)
+    if closed := [row.pk for row in accepted if row.status != Status.RUNNING]:
+        publishing.revoke(*closed)
 
 
 def _as_uuid(request_id: UUID | str) -> UUID | None:

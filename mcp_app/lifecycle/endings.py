@@ -17,12 +17,20 @@ _CANCELLED = {
     Cause.SHUTDOWN: "The call was stopped because the server is shutting down; it may be tried again.",
     Cause.ABANDONED: "The call was cancelled because nobody came back for its result.",
     Cause.LOST_SERVER: "The call was cancelled because the server process that served its client was lost.",
+    Cause.PARENT: "The call was cancelled by the call that started it, or with it.",
 }
 _LOST = (
     "The worker process that ran this call was lost, and the call was not run again: "
     "it may have been carried out in part. Check before you repeat it."
 )
+_UNSTOPPABLE = (
+    "The call was asked to stop (cause: {cause}), but it could not be stopped where it runs: it may still be running, "
+    "and what it does may still take effect. Check before you repeat it."
+)
 _FAILED = "The call failed inside the server. Its operator can find the details in the log."
+_NOT_KEPT = (
+    "The call has ended, and its result is not kept any more: what can be told of it was told, or was not asked for."
+)
 _BROKER = "The call was not run because the task queue was not reachable; try again in a moment."
 
 
@@ -32,9 +40,11 @@ TOO_MANY_QUESTIONS = (
 
 
 def final_result(row: Request) -> dict[str, Any]:
-    """The CallToolResult of an ended request (spec: server/tools, Error Handling)."""
-    if row.result is not None:
-        result: dict[str, Any] = row.result
+    """The CallToolResult of a request that has ended or cannot be stopped (spec: server/tools, Error Handling)."""
+    result: dict[str, Any] | None = row.original("result")
+    if "result" in row.redacted and "result" not in (row.originals or {}):
+        return error_result(_NOT_KEPT)
+    if result is not None:
         return result
     return error_result(words(row))
 
@@ -43,14 +53,16 @@ def protocol_error(row: Request) -> dict[str, Any] | None:
     """The JSON-RPC error (code, message, maybe data) of a call that was ended by one; else None."""
     if row.status != Status.FAILED or row.result is not None or not row.error or row.error.get("cause") != "protocol":
         return None
-    return {name: row.error[name] for name in ("code", "message", "data") if name in row.error}
+    error = row.original("error")
+    return {name: error[name] for name in ("code", "message", "data") if name in error}
 
 
 def words(row: Request) -> str:
-    """How a request without a result ended, as a sentence."""
+    """How a request without a result ended, or that it cannot be stopped, as a sentence."""
+    if row.unstoppable:
+        return _with_reason(_UNSTOPPABLE.format(cause=Cause(row.cancel_cause).label), row)
     if row.status == Status.CANCELLED:
-        words = _CANCELLED[Cause(row.cancel_cause)]
-        return f"{words} Reason: {row.cancel_reason}" if row.cancel_reason else words
+        return _with_reason(_CANCELLED[Cause(row.cancel_cause)], row)
     if row.status == Status.LOST:
         return _LOST
     if row.error and row.error.get("cause") == "broker":
@@ -58,6 +70,10 @@ def words(row: Request) -> str:
     if (error := protocol_error(row)) is not None:
         return str(error["message"])
     return _FAILED
+
+
+def _with_reason(words: str, row: Request) -> str:
+    return f"{words} Reason: {row.cancel_reason}" if row.cancel_reason else words
 
 
 def error_result(text: str) -> dict[str, Any]:

@@ -6,20 +6,24 @@ question means: values are InputRequests and InputResponses objects, checked by 
 Source: 2026-07-28 basic/patterns/mrtr.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import endings, events, transitions
+from mcp_app.lifecycle import endings, events, originals, transitions
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import insistent, transactional
+from mcp_app.lifecycle.redaction import Kind, Redacted
 from mcp_app.models import Request
 from mcp_app.states import EventKind, Stage, Status
+
+NOTHING = Redacted({}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +38,22 @@ class Retry:
     client_capabilities: dict[str, Any] = field(default_factory=dict)
     trace_context: dict[str, str] = field(default_factory=dict)
     remote_address: str = ""
+    caller_limit: float | None = None
 
 
 @transactional
 def ask(
-    request_id: UUID, questions: Mapping[str, Any], *, worker: UUID | None, stage: Stage = Stage.NONE
+    request_id: UUID,
+    questions: Mapping[str, Any],
+    *,
+    worker: UUID | None,
+    stage: Stage = Stage.NONE,
+    kept: Mapping[str, Any] = MappingProxyType({}),
 ) -> Status | None:
     """End a run with questions: the status that the request was given, or None when it is not `worker`'s to write.
 
     CANCELLED where a cancellation was accepted meanwhile; FAILED where its caller has as many questions open as may be.
+    `kept` is what redaction leaves of those of which it leaves out anything.
     """
     row = Request.objects.select_for_update().filter(pk=request_id, status=Status.RUNNING, killing=False).first()
     if row is None or row.worker != worker:
@@ -52,11 +63,13 @@ def ask(
     if _waiting(row) >= settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL:
         refusal = endings.error_result(endings.TOO_MANY_QUESTIONS)
         return Status.FAILED if transitions.close(row, Status.FAILED, result=refusal) else None
+    values = events.storable(dict(questions))
+    redacted = Redacted(values, {**values, **kept})
     asked = transitions.move(
         row,
         Status.INPUT_REQUIRED,
-        _asked(questions),
-        questions=events.storable(dict(questions)),
+        _asked(redacted),
+        **originals.columns(row, questions=redacted),
         input_round=row.input_round + 1,
         deadline_at=from_now(settings.MAX_INPUT_SECONDS),
     )
@@ -69,7 +82,6 @@ def waiting_for(request_id: UUID, number: int) -> Request | None:
     return row if row is not None and row.questions else None
 
 
-@transactional
 def answer(
     request_id: UUID, number: int, answers: Mapping[str, Any], again: Mapping[str, Any], retry: Retry
 ) -> Request | None:
@@ -78,51 +90,70 @@ def answer(
     QUEUED when nothing is asked `again`; it is then to be published. Otherwise it goes on asking, in a new round with
     the same deadline.
     """
+    answered = originals.redact_for(request_id, Kind.ANSWER, events.storable(dict(answers)))
+    asked = originals.redact_for(request_id, Kind.QUESTION, events.storable(dict(again)))
+    return _answer(request_id, number, answered, asked, retry)
+
+
+@transactional
+def _answer(request_id: UUID, number: int, answers: Redacted, again: Redacted, retry: Retry) -> Request | None:
     row = Request.objects.select_for_update().filter(pk=request_id, status=Status.INPUT_REQUIRED).first()
     if row is None or row.input_round != number:
         return None
-    return take(row, answers, {}, again, {} if again else _as_retried(retry))
+    return take(row, answers, (), again, {} if again.value else _as_retried(retry))
 
 
 def take(
     row: Request,
-    answers: Mapping[str, Any],
-    left: Mapping[str, Any],
-    again: Mapping[str, Any],
+    answers: Redacted,
+    left: Collection[str],
+    again: Redacted,
     retried: Mapping[str, Any] | None = None,
 ) -> Request | None:
     """Take answers to what a row asks that this transaction has locked; None when that did not take.
 
-    What is `left` goes on being asked, and what is asked `again` is, in a new round. QUEUED when that is nothing; the
-    columns that are `retried` are what its client says of itself now.
+    What is `left`, by its keys, goes on being asked, and what is asked `again` is, in a new round. QUEUED when that is
+    nothing; the columns that are `retried` are what its client says of itself now.
     """
-    asked = {**left, **again}
+    before = originals.of(row, "questions")
+    going_on = Redacted({key: before.value[key] for key in left}, {key: before.kept[key] for key in left})
+    asked = going_on | again
     columns: dict[str, Any] = {
-        "answers": {**row.answers, **events.storable(dict(answers))},
-        "questions": events.storable(asked),
-        "input_round": row.input_round + bool(again),
+        **originals.columns(row, answers=originals.of(row, "answers") | answers, questions=asked),
+        "input_round": row.input_round + bool(again.value),
         **(retried or {}),
     }
-    if not asked:
-        columns |= _queued_again()
-    told = [*([_answered(answers)] if answers else []), *_asked(again)]
-    if not transitions.move(row, Status.INPUT_REQUIRED if asked else Status.QUEUED, told, **columns):
+    if not asked.value:
+        columns |= _queued_again(columns.get("caller_limit", row.caller_limit))
+    told = [*([_answered(answers)] if answers.value else []), *_asked(again)]
+    if not transitions.move(row, Status.INPUT_REQUIRED if asked.value else Status.QUEUED, told, **columns):
         return None
     row.refresh_from_db()
     return row
 
 
 @insistent
-def keep(request_id: UUID, key: str, value: Any, *, worker: UUID | None) -> bool:
+def keep(
+    request_id: UUID,
+    key: str,
+    value: Any,
+    *,
+    worker: UUID | None,
+    kept: Mapping[str, Any] = MappingProxyType({}),
+) -> bool:
     """Keep what a tool has done once, under its key; False when the request is not `worker`'s run any more.
+
+    `kept` has what redaction leaves of it under the same key, where it leaves out anything.
 
     Without a transaction, for the reason of `appending`: nobody but its run writes what it keeps.
     """
     run = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker)
-    kept = run.values_list("kept", flat=True).first()
-    if kept is None:
+    row = run.only("kept", "originals", "redacted").first()
+    if row is None:
         return False
-    return bool(run.update(kept={**kept, key: events.storable(value)}))
+    value = events.storable(value)
+    done = Redacted({key: value}, {key: kept.get(key, value)})
+    return bool(run.update(**originals.columns(row, kept=originals.of(row, "kept") | done)))
 
 
 def _waiting(row: Request) -> int:
@@ -142,22 +173,23 @@ def _as_retried(retry: Retry) -> dict[str, Any]:
         "client_capabilities": retry.client_capabilities,
         "trace_context": retry.trace_context,
         "remote_address": retry.remote_address,
+        "caller_limit": retry.caller_limit,
     }
 
 
-def _queued_again() -> dict[str, Any]:
+def _queued_again(caller_limit: float | None) -> dict[str, Any]:
     return {
         "queued_at": Now(),
         "published_at": None,
         "claimed_at": None,
-        "deadline_at": from_now(settings.MAX_QUEUE_SECONDS),
+        "deadline_at": transitions.deadline_in_the_queue(caller_limit),
     }
 
 
-def _asked(questions: Mapping[str, Any]) -> list[Event]:
+def _asked(questions: Redacted) -> list[Event]:
     """One for each question: its number is what some clients know the question by (`session_inputs`)."""
-    return [Event(EventKind.INPUT, {"asked": {key: question}}) for key, question in questions.items()]
+    return [Event(EventKind.INPUT, {"asked": {key: question}}) for key, question in questions.kept.items()]
 
 
-def _answered(answers: Mapping[str, Any]) -> Event:
-    return Event(EventKind.INPUT, {"answered": dict(answers)})
+def _answered(answers: Redacted) -> Event:
+    return Event(EventKind.INPUT, {"answered": dict(answers.kept)})

@@ -9,10 +9,13 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Case, When
 from django.db.models.functions import Now
 
+from mcp_app.lifecycle import originals
 from mcp_app.lifecycle.endings import final_result, protocol_error
 from mcp_app.models import ChangeVersion, Request, RequestEvent
+from mcp_app.models.ordered_json import OrderedJSONField
 from mcp_app.states import TERMINAL, EventKind, Status
 
 Subject = str | UUID
@@ -21,7 +24,12 @@ MAX_SUBJECTS = 500
 """In one query: databases bound its parameters."""
 _TOLD = (
     "event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "questions", "input_round", "follower",
+    "redacted",
 )  # fmt: skip
+_NEEDED = Case(
+    When(status__in=(*TERMINAL, Status.INPUT_REQUIRED), then="originals"), default=None, output_field=OrderedJSONField()
+)
+"""What is answered or asked with. Of a call that runs the arguments are there: not to be read with each progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,8 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One request that moved. `events` are (kind, data) in order; `result` is a CallToolResult once it ended.
+    """One request that moved. `events` are (kind, data) in order; `result` is a CallToolResult once it ended, or once
+    it cannot be stopped where it runs.
 
     `error` is a JSON-RPC error (code, message, maybe data) that stands for the result. `questions` is an InputRequests
     object while it asks its client, for the `input_round`th time.
@@ -66,10 +75,18 @@ def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
     moved = [pk for pk, event_seq in newest if event_seq > watched[pk].event_seq]
     if not moved:
         return []
-    rows = list(Request.objects.filter(pk__in=moved).only(*_TOLD))
+    rows = list(Request.objects.filter(pk__in=moved).only(*_TOLD).annotate(needed=_NEEDED))
+    for row in rows:
+        row.originals = row.needed
     # After the rows: what is committed in between waits for the next look, and is not passed over.
     told = _events({pk: watched[pk].event_seq for pk in moved if watched[pk].wants_events})
     return [_observed(row, told.get(row.pk, ())) for row in rows]
+
+
+def arguments(request_id: UUID) -> dict[str, Any]:
+    """What a request's tool was called with."""
+    stored: dict[str, Any] = Request.objects.only("arguments", "originals").get(pk=request_id).original("arguments")
+    return stored
 
 
 def versions(subjects: Iterable[Subject]) -> dict[Subject, int]:
@@ -86,9 +103,16 @@ def versions(subjects: Iterable[Subject]) -> dict[Subject, int]:
     return found
 
 
+def is_answered(row: Request) -> bool:
+    """Whether there is a response to be sent: it ended, or cannot be stopped where it runs."""
+    return row.status in TERMINAL or row.unstoppable
+
+
 def mark_delivered(request_ids: Iterable[UUID]) -> None:
     """Note that the final response of these requests was handed to the connection."""
-    Request.objects.filter(pk__in=list(request_ids), delivered_at__isnull=True).update(delivered_at=Now())
+    ids = list(request_ids)
+    Request.objects.filter(pk__in=ids, delivered_at__isnull=True).update(delivered_at=Now())
+    originals.forget_delivered(ids)
 
 
 def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
@@ -99,9 +123,9 @@ def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
         status=Status(row.status),
         events=[(EventKind(event.kind), event.data) for event in told],
         seqs=[event.seq for event in told],
-        result=final_result(row) if row.status in TERMINAL else None,
+        result=final_result(row) if is_answered(row) else None,
         error=protocol_error(row),
-        questions=row.questions if row.status == Status.INPUT_REQUIRED else None,
+        questions=row.original("questions") if row.status == Status.INPUT_REQUIRED else None,
         input_round=row.input_round,
         cancel_cause=row.cancel_cause,
         follower=row.follower,

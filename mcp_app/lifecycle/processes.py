@@ -1,7 +1,9 @@
 """Liveness of server and worker processes: one row each, a heartbeat in database time.
 
 A running request names its worker's boot id, so one write every few seconds vouches for all the work of a process.
-Refuses to take silence for death where this process cannot be heard itself: it is then the database that is away.
+Refuses to take silence for death where this process cannot be heard itself: it is then the database that is away, or
+answers nothing; or where the database's clock was set: then the ages of what it holds say nothing until everybody was
+heard again.
 """
 
 import os
@@ -9,16 +11,18 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import psutil
 from django.db import Error
-from django.db.models import OuterRef, QuerySet
+from django.db.models import OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
+from mcp_app.lifecycle import clock
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Process
@@ -36,7 +40,7 @@ class Identity:
 
 
 class _Voice:
-    """Whether this process is heard, by its own clock: the beats it is about, and when one failed or took too long."""
+    """Whether this process is heard, by its own clock: what it asks of the database, and when that took too long."""
 
     def __init__(self) -> None:
         self._failed_at = float("-inf")
@@ -44,18 +48,33 @@ class _Voice:
 
     @contextmanager
     def raised(self) -> Iterator[None]:
+        """A beat: whether it is heard."""
+        with self.strained():
+            try:
+                yield
+            except Error:
+                self._failed_at = time.monotonic()
+                raise
+
+    @contextmanager
+    def strained(self) -> Iterator[None]:
+        """Anything that waits for the database, and may show that nobody was heard meanwhile."""
         began_at = time.monotonic()
         self._begun.append(began_at)
         try:
             yield
-        except Error:
-            self._failed_at = time.monotonic()
-            raise
-        else:
+        finally:
             if _is_long(time.monotonic() - began_at):
                 self._failed_at = time.monotonic()
-        finally:
             self._begun.remove(began_at)
+
+    def read_clock(self) -> datetime | None:
+        """The database's time; None where no process has a row. If it has jumped, no silence is trusted for a while."""
+        with self.strained():
+            told = Process.objects.annotate(now=Now()).values_list("now", flat=True).first()
+        if told is not None and _is_long(abs(clock.note(told))):
+            self._failed_at = time.monotonic()
+        return told
 
     @property
     def is_heard(self) -> bool:
@@ -75,10 +94,17 @@ _voice = _Voice()
 def beat(identity: Identity) -> None:
     """Say that this process lives; the first beat registers it, and one declared lost by mistake is back.
 
-    Raises django.db.Error.
+    From the first one on it notices a clock that is set. Raises django.db.Error.
     """
     with _voice.raised():
         _beat(identity)
+    if not clock.was_read():
+        _voice.read_clock()
+
+
+def listening() -> AbstractContextManager[None]:
+    """For a step that waits for the database: while one takes too long nobody is heard, whom the next calls silent."""
+    return _voice.strained()
 
 
 @transactional
@@ -99,23 +125,34 @@ def any_alive(role: ProcessRole) -> bool:
 
     Raises django.db.Error.
     """
-    heard_of = Process.objects.filter(
-        role=role, stopped_at__isnull=True, heartbeat_at__gte=from_now(-settings.LOST_AFTER)
-    )
+    around_now = (from_now(-settings.LOST_AFTER), from_now(settings.LOST_AFTER))
+    heard_of = Process.objects.filter(role=role, stopped_at__isnull=True, heartbeat_at__range=around_now)
     here = socket.gethostname()
     return any(host != here or psutil.pid_exists(pid) for host, pid in heard_of.values_list("hostname", "pid"))
 
 
 def heard(column: str, role: ProcessRole, *, within: float) -> QuerySet[Process]:
-    """For `Exists`: the process named by the outer row's `column`, not stopped and heard of within so many seconds."""
-    return _not_stopped(column, role).filter(heartbeat_at__gte=from_now(-within))
+    """For `Exists`: the process named by the outer row's `column`, not stopped and heard of within so many seconds.
+
+    What was heard in the future was heard before the clock went back.
+    """
+    return _not_stopped(column, role).filter(heartbeat_at__range=(from_now(-within), from_now(within)))
 
 
 def not_lost(column: str, role: ProcessRole) -> QuerySet[Process]:
-    """The same, not stopped and not silent for `LOST_AFTER`; where this process is not heard, none is called silent."""
-    if not _voice.is_heard:
-        return _not_stopped(column, role)
-    return heard(column, role, within=settings.LOST_AFTER)
+    """The same, not stopped and not silent for `LOST_AFTER`; where this process is not heard, none is called silent.
+
+    Silent by now, not by the time at which the database comes to the query: it may answer nothing for a while in
+    between, and then everybody was silent. What was heard after both was heard before the clock went back.
+    Raises django.db.Error.
+    """
+    now = _voice.read_clock()
+    alive = _not_stopped(column, role)
+    if now is None or not _voice.is_heard:
+        return alive
+    patience = timedelta(seconds=settings.LOST_AFTER)
+    not_of_the_future = Q(heartbeat_at__lte=now + patience) | Q(heartbeat_at__lte=from_now(settings.LOST_AFTER))
+    return alive.filter(not_of_the_future, heartbeat_at__gte=now - patience)
 
 
 def _not_stopped(column: str, role: ProcessRole) -> QuerySet[Process]:

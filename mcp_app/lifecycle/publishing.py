@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from uuid import UUID
 
 from mcp_app.conf import settings
@@ -20,6 +21,7 @@ RUN_TASK = "mcp_app.run"
 CANCEL_COMMAND = "mcp_cancel"
 REVOKE_COMMAND = "mcp_revoke"
 OVERDUE_COMMAND = "mcp_overdue"
+SHUTDOWN_COMMAND = "mcp_shutdown"
 
 _speechless_until = 0.0
 _words = threading.Lock()
@@ -50,34 +52,42 @@ def send(request_id: UUID, queue: str) -> None:
     broker.send_task(RUN_TASK, args=(str(request_id),), task_id=str(request_id), queue=queue, ignore_result=False)
 
 
-def tell_workers_to_stop(request_id: UUID) -> None:
-    """Tell the workers that a running request is to be cancelled. A lost word costs time only: they look, too."""
-    _tell(CANCEL_COMMAND, request_id)
+def tell_workers_to_stop(*request_ids: UUID) -> None:
+    """Tell the workers that running requests are to be cancelled. A lost word costs time only: they look, too."""
+    _tell(CANCEL_COMMAND, map(str, request_ids))
 
 
-def tell_workers_of_deadline(request_id: UUID) -> None:
-    """Tell the workers that a running request's time limit has passed. A lost word costs time only: they look, too."""
-    _tell(OVERDUE_COMMAND, request_id)
+def tell_workers_of_deadline(request_id: UUID, input_round: int) -> None:
+    """Tell the workers that a run's time limit has passed: that after so many rounds of input, and no later one.
+
+    A lost word costs time only: they look, too.
+    """
+    _tell(OVERDUE_COMMAND, [f"{request_id}/{input_round}"])
 
 
-def revoke(request_id: UUID) -> None:
-    """Tell the workers to drop the message of a row that was closed while queued.
+def tell_workers_of_shutdown(request_id: UUID) -> None:
+    """Tell the workers that the process which runs a request is to end, and that the request has had its time."""
+    _tell(SHUTDOWN_COMMAND, [str(request_id)])
+
+
+def revoke(*request_ids: UUID) -> None:
+    """Tell the workers to drop the messages of rows that were closed while queued.
 
     Not by Celery's own command: for every id that one asks the result backend, and writes to it, in the worker's loop.
     """
-    _tell(REVOKE_COMMAND, request_id)
+    _tell(REVOKE_COMMAND, map(str, request_ids))
 
 
-def _tell(command: str, request_id: UUID) -> None:
+def _tell(command: str, words: Iterable[str]) -> None:
     """Say it now; or, while another thread is saying such a word, leave it to be said with its next one."""
     with _words:
-        _unsaid[command].append(str(request_id))
+        _unsaid[command] += words
         if command in _being_said:
             return
         _being_said.add(command)
     try:
-        while request_ids := _next_words(command):
-            _control(command, {"request_ids": request_ids})
+        while words := _next_words(command):
+            _control(command, {"request_ids": words})
     finally:
         _being_said.discard(command)
 

@@ -32,6 +32,7 @@ SIGNED: Final = (
     "actor",
     "actor_address",
     "reason",
+    "part_of",
     "outcome",
     "status_before",
     "status_after",

@@ -10,8 +10,9 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import input_rounds
+from mcp_app.lifecycle import events, input_rounds, originals
 from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.redaction import Kind, Redacted
 from mcp_app.models import Request, RequestEvent
 from mcp_app.states import EventKind, Status
 
@@ -38,7 +39,7 @@ def elicitation_id(request_id: UUID, key: str) -> str:
 
 def outstanding(request_id: UUID, *, after: int, until: int) -> list[Asked]:
     """What was asked by events of these numbers and is not answered, or was not when the request was closed."""
-    row = Request.objects.filter(pk=request_id).only("questions").first()
+    row = Request.objects.filter(pk=request_id).only("questions", "originals").first()
     return [] if row is None else [asked for asked in _asked(row) if after < asked.seq <= until]
 
 
@@ -60,23 +61,34 @@ def find(request_id: UUID, seq: int, *, session: UUID | None, principal: Princip
     return next((asked for asked in _asked(row) if asked.seq == seq), None)
 
 
-@transactional
 def answer(asked: Asked, value: Any) -> Request | None:
     """Take the answer: the request, QUEUED once all is answered, and then to be published; None when one was taken."""
+    answers = originals.redact_for(asked.request_id, Kind.ANSWER, {asked.key: events.storable(value)})
+    return _answer(asked, answers)
+
+
+@transactional
+def _answer(asked: Asked, answers: Redacted) -> Request | None:
     row = _still_asking(asked)
     if row is None:
         return None
-    left = {key: question for key, question in row.questions.items() if key != asked.key}
-    return input_rounds.take(row, {asked.key: value}, left, {})
+    return input_rounds.take(row, answers, _others(row, asked), input_rounds.NOTHING)
+
+
+def ask_again(asked: Asked, question: dict[str, Any]) -> None:
+    """Ask for another answer, by another question; nothing if one was taken meanwhile."""
+    _ask_again(asked, originals.redact_for(asked.request_id, Kind.QUESTION, {asked.key: events.storable(question)}))
 
 
 @transactional
-def ask_again(asked: Asked, question: dict[str, Any]) -> None:
-    """Ask for another answer, by another question; nothing if one was taken meanwhile."""
+def _ask_again(asked: Asked, again: Redacted) -> None:
     row = _still_asking(asked)
     if row is not None:
-        left = {key: other for key, other in row.questions.items() if key != asked.key}
-        input_rounds.take(row, {}, left, {asked.key: question})
+        input_rounds.take(row, input_rounds.NOTHING, _others(row, asked), again)
+
+
+def _others(row: Request, asked: Asked) -> list[str]:
+    return [key for key in row.questions if key != asked.key]
 
 
 def _still_asking(asked: Asked) -> Request | None:
@@ -90,5 +102,6 @@ def _asked(row: Request) -> list[Asked]:
     told = RequestEvent.objects.filter(request=row.pk, kind=EventKind.INPUT).order_by("seq").values_list("seq", "data")
     for seq, data in told if row.questions else ():
         newest |= dict.fromkeys(data.get("asked", ()), seq)
-    asked = [Asked(row.pk, newest[key], key, question) for key, question in row.questions.items() if key in newest]
+    questions = row.original("questions")
+    asked = [Asked(row.pk, newest[key], key, question) for key, question in questions.items() if key in newest]
     return sorted(asked, key=lambda each: each.seq)

@@ -16,18 +16,18 @@ from django.db.models.functions import Now
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, observation, read_questions, transitions, wakeups
-from mcp_app.lifecycle.audit import Actor
-from mcp_app.lifecycle.cancellation import Ask
+from mcp_app.lifecycle import groups, observation, read_questions, transitions, wakeups
+from mcp_app.lifecycle.audit import SYSTEM, Actor
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.lifecycle.transitions import Submission
+from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import ChangeVersion, Request, Session
 from mcp_app.states import OPEN, Cause
 
 logger = logging.getLogger(__name__)
 
 BATCH = 500
+ENDED = "the session was ended"
 SUBJECT = "session/"
 SEEN_SECONDS = 60.0
 """A session's last sign of life is noted at most this often."""
@@ -166,13 +166,22 @@ def call_named(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
     return next((pk for pk, stored in found if _same(stored, jsonrpc_id)), None)
 
 
-@transactional
 def end(session_id: UUID, *, actor: Actor) -> None:
     """Forget the session and cancel its calls: its client asked for that."""
-    calls = Request.objects.filter(session=session_id, status__in=OPEN).values_list("pk", flat=True)
-    asks = [Ask(pk, Cause.CLIENT, actor, "the session was ended") for pk in calls]
-    _forget([session_id])
-    cancellation.cancel_all(asks)
+    # In this order: once it is gone no call is added to it.
+    forget([session_id])
+    try:
+        groups.cancel(groups.of_session(session_id), cause=Cause.CLIENT, actor=actor, reason=ENDED)
+    except OperationalError:
+        logger.exception("the calls of session %s, which was ended, are left to supervision", session_id)
+
+
+def cancel_calls_of_ended() -> None:
+    """Finish the end of a session whose process died in between. A step of supervision."""
+    calls = Request.objects.filter(session__isnull=False, status__in=OPEN, cancel_requested_at__isnull=True)
+    orphans = calls.exclude(Exists(Session.objects.filter(pk=OuterRef("session")))).order_by("submitted_at")
+    for session_id in filter(None, dict.fromkeys(orphans.values_list("session", flat=True)[:BATCH])):
+        groups.cancel(groups.of_session(session_id), cause=Cause.CLIENT, actor=SYSTEM, reason=ENDED)
 
 
 @transactional

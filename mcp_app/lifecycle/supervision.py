@@ -1,7 +1,7 @@
 """Supervision: finds what was lost and finishes what nobody else will. Every step is conditional: twice is once.
 
-Run on a timer by each worker's main process, and by a server process while clients wait in it. Refuses to run a tool
-again: a lost call is an error for its client, never a silent second run.
+Run on a timer by each worker's main process, by a server process while clients wait in it, and by `mcp supervise`.
+Refuses to run a tool again: a lost call is an error for its client, never a silent second run.
 """
 
 import logging
@@ -9,15 +9,21 @@ from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
+from django.db import InterfaceError, OperationalError
 from django.db.models import Exists, F, Q, QuerySet
 
 from mcp_app.auth import local
 from mcp_app.conf import settings
 from mcp_app.lifecycle import (
     cancellation,
+    celery_results,
+    children,
     followers,
     forgetting,
+    originals,
+    processes,
     publishing,
+    queue_ages,
     read_questions,
     sealing,
     session_streams,
@@ -42,24 +48,31 @@ LEGACY = Q(protocol_version__in=LEGACY_REVISIONS)
 OVER_STDIO = Q(issuer=local.ISSUER)
 
 
-def supervise() -> None:
-    """One round. A step that fails is logged and the others still run; the next round tries again."""
-    for step in (
+def supervise() -> bool:
+    """One round; whether nothing failed. A step that does is logged and the others still run: the next round tries
+    again.
+    """
+    steps = (
         lose_requests_of_silent_workers,
         cancel_requests_of_silent_servers,
         followers.leave_calls_of_silent_servers,
         followers.cancel_abandoned_calls,
         cancel_overdue_requests,
         cancel_expired_tasks,
+        sessions.cancel_calls_of_ended,
+        children.cancel_orphans,
         republish_unclaimed_requests,
         session_streams.release_those_of_silent_servers,
         read_questions.forget_orphans,
         sessions.expire,
         forget_old_processes,
         forgetting.forget_old_versions,
+        originals.forget_unclaimed,
+        queue_ages.raise_alarms,
         sealing.seal_final_attempts,
-    ):
-        _guarded(step)
+    )
+    outcomes = [_guarded(step) for step in steps]
+    return all(outcomes)
 
 
 def lose_requests_of_silent_workers() -> None:
@@ -90,13 +103,19 @@ def cancel_requests_of_silent_servers() -> None:
     cancellation.cancel_each([Ask(request_id, Cause.LOST_SERVER, SYSTEM, reason) for request_id in ids])
 
 
-def cancel_overdue_requests(among: QuerySet[Request] | None = None) -> None:
+def cancel_overdue_requests() -> None:
     """Past the deadline: for its claim while queued, for its answers while it asks, for its end while running."""
-    overdue = _unasked_to_stop(among).filter(deadline_at__lt=from_now(0))
-    found = _oldest(overdue).values_list("pk", "status", "time_limit")
-    cancellation.cancel_each(
-        [Ask(pk, Cause.DEADLINE, SYSTEM, _why_overdue(status, limit)) for pk, status, limit in found]
-    )
+    _cancel_as_overdue(_unasked_to_stop().filter(deadline_at__lt=from_now(0)))
+
+
+def cancel_at_limit(running: QuerySet[Request]) -> None:
+    """Past the time limit by the clock of the process that runs it, whatever the database's says meanwhile."""
+    _cancel_as_overdue(_unasked_to_stop(running).filter(status=Status.RUNNING))
+
+
+def _cancel_as_overdue(overdue: QuerySet[Request]) -> None:
+    found = _oldest(overdue).only("status", "time_limit", "caller_limit", "queued_at", "claimed_at")
+    cancellation.cancel_each([Ask(row.pk, Cause.DEADLINE, SYSTEM, _why_overdue(row)) for row in found])
 
 
 def cancel_expired_tasks() -> None:
@@ -135,13 +154,19 @@ def lose(request_id: UUID, why: str, *, worker: UUID | None = None) -> bool:
     )
     if lost:
         logger.error("request %s is lost: %s", request_id, why)
+        cancellation.cancel_children([request_id])
+        celery_results.tell_lost(request_id, why)
     return lost
 
 
-def _why_overdue(status: str, limit: float) -> str:
-    if status == Status.INPUT_REQUIRED:
+def _why_overdue(row: Request) -> str:
+    if row.status == Status.INPUT_REQUIRED:
         return "nobody answered in time"
-    return f"the time limit of {limit:g} s has passed" if status == Status.RUNNING else "no worker took it in time"
+    callers = f"the {row.caller_limit} s that its caller gave it have passed"
+    if row.status == Status.RUNNING:
+        return callers if row.run_limit < row.time_limit else f"the time limit of {row.time_limit:g} s has passed"
+    hurried = row.caller_limit is not None and row.caller_limit < settings.MAX_QUEUE_SECONDS
+    return callers if hurried else "no worker took it in time"
 
 
 def _republish(request_id: UUID, queue: str, published_at: datetime | None) -> None:
@@ -164,8 +189,13 @@ def _oldest(requests: QuerySet[Request]) -> QuerySet[Request]:
     return requests.order_by("submitted_at")[:BATCH]
 
 
-def _guarded(step: Callable[[], None]) -> None:
+def _guarded(step: Callable[[], None]) -> bool:
     try:
-        step()
+        with processes.listening():
+            step()
+    except (OperationalError, InterfaceError) as error:  # a database that is away fails them all, round after round
+        logger.error("supervision: %s failed and is tried again: %s", step.__name__, str(error).strip())
     except Exception:
         logger.exception("supervision: %s failed and is tried again", step.__name__)
+        return False
+    return True

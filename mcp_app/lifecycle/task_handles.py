@@ -21,7 +21,7 @@ from mcp_app.lifecycle import endings, task_inputs, transitions
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.lifecycle.transitions import Submission
+from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Request, RequestEvent
 from mcp_app.protocol.tasks import Task, TaskStatus
 from mcp_app.states import OPEN, TERMINAL, EventKind, Status
@@ -98,8 +98,9 @@ def shown(row: Request) -> Task:
 def _state(row: Request) -> tuple[TaskStatus, dict[str, Any]]:
     match Status(row.status):
         case Status.QUEUED | Status.RUNNING:
-            stopping = row.cancel_requested_at is not None
-            return "working", {"status_message": _STOPPING if stopping else row.progress_message or None}
+            stopping = endings.words(row) if row.unstoppable else _STOPPING
+            is_stopping = row.cancel_requested_at is not None
+            return "working", {"status_message": stopping if is_stopping else row.progress_message or None}
         case Status.INPUT_REQUIRED:
             return "input_required", {"input_requests": task_inputs.outstanding(row)}
         case Status.CANCELLED:

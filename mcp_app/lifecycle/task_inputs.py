@@ -9,15 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from mcp_app.lifecycle import input_rounds
+from mcp_app.lifecycle import events, input_rounds, originals
 from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.redaction import Kind, Redacted
 from mcp_app.models import Request
 from mcp_app.states import Status
 
 
 def outstanding(row: Request) -> dict[str, Any]:
     """What is asked now: an InputRequests object by the keys that are shown."""
-    return {key: row.questions[question] for key, question in keys(row).items()}
+    asked = row.original("questions")
+    return {key: asked[question] for key, question in keys(row).items()}
 
 
 def keys(row: Request) -> dict[str, str]:
@@ -27,15 +29,23 @@ def keys(row: Request) -> dict[str, str]:
     }
 
 
-@transactional
 def answer(request_id: UUID, number: int, answers: Mapping[str, Any]) -> Request | None:
     """Take answers to questions of round `number`, by the tool's keys; what is not asked any more is passed over.
 
     The request as it is now: QUEUED once everything is answered, and then to be published. None when nothing was taken.
     """
+    came = originals.redact_for(request_id, Kind.ANSWER, events.storable(dict(answers)))
+    return _answer(request_id, number, came)
+
+
+@transactional
+def _answer(request_id: UUID, number: int, answers: Redacted) -> Request | None:
     row = Request.objects.select_for_update().filter(pk=request_id, status=Status.INPUT_REQUIRED).first()
     if row is None or row.input_round != number:
         return None
-    taken = {key: value for key, value in answers.items() if key in row.questions}
-    left = {key: question for key, question in row.questions.items() if key not in taken}
-    return input_rounds.take(row, taken, left, {}) if taken else None
+    taken = [key for key in answers.value if key in row.questions]
+    if not taken:
+        return None
+    fit = Redacted({key: answers.value[key] for key in taken}, {key: answers.kept[key] for key in taken})
+    left = [key for key in row.questions if key not in taken]
+    return input_rounds.take(row, fit, left, input_rounds.NOTHING)

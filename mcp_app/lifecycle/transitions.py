@@ -5,57 +5,31 @@ House rules: no other module writes `Request.status`; every step names the statu
 its return value: losing a race is not an error.
 """
 
-import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError
+from django.db.models import F, Q, QuerySet
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
-from mcp_app.lifecycle import audit, events, wakeups
+from mcp_app.lifecycle import audit, events, originals, wakeups
 from mcp_app.lifecycle.appending import append
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.redaction import Redacted
+from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Request
-from mcp_app.states import TERMINAL, CancelPolicy, EventKind, Stage, Status, sources
+from mcp_app.states import TERMINAL, UNSTOPPABLE, EventKind, Stage, Status, sources
 
 _OUTCOMES = (Status.COMPLETED, Status.FAILED)
 """How a run that nobody stopped can come out: what has a result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A `tools/call` that passed every protocol check; durations in seconds, JSON-ready values."""
-
-    jsonrpc_id: str | int
-    tool: str
-    arguments: dict[str, Any]
-    protocol_version: str
-    principal: Principal
-    cancel_policy: CancelPolicy
-    cooperative_grace: float
-    hard_grace: float
-    time_limit: float
-    queue: str
-    method: str = "tools/call"
-    progress_token: str | int | None = None
-    log_level: str = ""
-    client_info: dict[str, Any] = field(default_factory=dict)
-    client_capabilities: dict[str, Any] = field(default_factory=dict)
-    trace_context: dict[str, str] = field(default_factory=dict)
-    remote_address: str = ""
-    answers: dict[str, Any] = field(default_factory=dict)
-    """To what it may ask: an unchecked InputResponses object."""
-    session: UUID | None = None
-    server: UUID | None = None
-    id: UUID = field(default_factory=uuid.uuid4)
-    """The row's, chosen before the first attempt to store it: a repeated attempt makes no second row."""
+_NONE = Redacted(None, None)
 
 
 def submit(submission: Submission) -> Request:
@@ -78,7 +52,6 @@ def _store(submission: Submission) -> Request:
         method=submission.method,
         tool=submission.tool,
         protocol_version=submission.protocol_version,
-        arguments=submission.arguments,
         progress_token=submission.progress_token,
         log_level=submission.log_level,
         client_info=submission.client_info,
@@ -87,34 +60,56 @@ def _store(submission: Submission) -> Request:
         **principal.columns,
         principal_label=principal.label,
         user_id=principal.user_id,
+        scopes=None if principal.scopes is None else sorted(principal.scopes),
         remote_address=submission.remote_address,
         cancel_policy=submission.cancel_policy,
         cooperative_grace=submission.cooperative_grace,
         hard_grace=submission.hard_grace,
         time_limit=submission.time_limit,
+        caller_limit=submission.caller_limit,
         queue=submission.queue,
-        answers=events.storable(submission.answers),
+        **originals.columns(
+            None,
+            arguments=Redacted(submission.arguments, submission.kept_arguments),
+            answers=Redacted(events.storable(submission.answers), submission.kept_answers),
+        ),
         session=submission.session,
         server=submission.server,
-        deadline_at=from_now(settings.MAX_QUEUE_SECONDS),
+        parent=submission.parent,
+        depth=submission.depth,
+        deadline_at=deadline_in_the_queue(submission.caller_limit),
     )
     events.insert(row.pk, [events.transition(Status.QUEUED)], newest=1)
     return row
 
 
+def deadline_in_the_queue(caller_limit: float | None) -> Combinable:
+    """Until when a worker is to have claimed a request that is queued now."""
+    longest: float = settings.MAX_QUEUE_SECONDS
+    return from_now(longest if caller_limit is None else min(longest, caller_limit))
+
+
 @transactional
 def claim(request_id: UUID, *, worker: UUID, pid: int) -> Request | None:
-    """QUEUED → RUNNING for the one worker that may call the tool; None when it is not to be run (again)."""
+    """QUEUED → RUNNING for the one worker that may call the tool; None when it is not to be run (again), or too late.
+
+    Past its deadline a request is supervision's to cancel. What a tool started is not begun once that tool is to stop;
+    whoever asked for that closes it (`cancellation`).
+    """
+    in_time = Q(deadline_at__isnull=True) | Q(deadline_at__gt=from_now(0))
     # Locked: its message comes once, and is not to be spent on a row that another step moves meanwhile.
-    row = Request.objects.select_for_update().filter(pk=request_id).first()
+    row = Request.objects.select_for_update().filter(in_time, pk=request_id).annotate(now=Now()).first()
     if row is None or row.status != Status.QUEUED:
         return None
+    if row.parent is not None and not unstopped().filter(pk=row.parent).exists():
+        return None
+    row.claimed_at = row.now
     claimed = Request.objects.filter(pk=request_id, status=Status.QUEUED, event_seq=row.event_seq).update(
         status=Status.RUNNING,
         worker=worker,
         worker_pid=pid,
         claimed_at=Now(),
-        deadline_at=from_now(row.time_limit),
+        deadline_at=from_now(row.run_limit),
         event_seq=row.event_seq + 1,
     )
     if not claimed:
@@ -122,6 +117,11 @@ def claim(request_id: UUID, *, worker: UUID, pid: int) -> Request | None:
     row.status, row.worker, row.worker_pid, row.event_seq = Status.RUNNING, worker, pid, row.event_seq + 1
     events.insert(request_id, [events.transition(Status.RUNNING, pid=pid)], row.event_seq)
     return row
+
+
+def unstopped() -> QuerySet[Request]:
+    """The requests that run and are to go on: those whose tools may start others."""
+    return Request.objects.filter(status=Status.RUNNING, cancel_requested_at__isnull=True)
 
 
 @transactional
@@ -135,13 +135,15 @@ def finish(
     result: dict[str, Any] | None = None,
     partial_result: dict[str, Any] | None = None,
     error: dict[str, Any] | None = None,
+    kept: Mapping[str, Any] = MappingProxyType({}),
 ) -> Status | None:
     """Close a request; the status it was given, or None when somebody else closed it, or is to.
 
-    `worker` refuses an end from a worker that does not own the row, and only the owner may say how a run came out
-    (COMPLETED, FAILED). `fenced` is the killer's: it closes only rows whose kill it began, everybody else only the
-    others. CANCELLED needs an accepted cancellation; a failure after one is CANCELLED, its error kept. `stage` is how
-    far the ladder went.
+    `worker` refuses an end from a worker that does not run it, also from one that did before it asked; and only who
+    runs it may say how a run came out (COMPLETED, FAILED). `fenced` is the killer's: it closes only rows whose kill it
+    began, everybody else only the others. CANCELLED needs an accepted cancellation; a failure after one is CANCELLED,
+    its error kept, and so is a success after `give_up`, as its partial result. `stage` is how far the ladder went.
+    `kept` is what redaction leaves of `result`, `partial_result` and `error`, of those of which it leaves out anything.
     """
     if status not in TERMINAL:
         raise ValueError(f"{status} is not an end")
@@ -150,18 +152,35 @@ def finish(
         return None
     if status == Status.FAILED and row.cancel_requested_at is not None:
         status = Status.CANCELLED
+    if status == Status.COMPLETED and row.unstoppable:  # its client has had another answer
+        status = Status.CANCELLED
+    values = {"result": result, "partial_result": partial_result, "error": events.storable(error)}
+    ended = {name: Redacted(value, kept.get(name, value)) for name, value in values.items()}
     if status not in _OUTCOMES and result is not None:
-        result, partial_result = None, result
-    written = close(row, status, stage=max(row.stage, stage), result=result, partial_result=partial_result, error=error)
+        ended |= {"result": _NONE, "partial_result": ended["result"]}
+    told = ("result", "error") if status in _OUTCOMES else ()
+    written = close(row, status, stage=max(row.stage, stage), **originals.columns_at_end(row, *told, **ended))
     return status if written else None
 
 
 def _may_close(row: Request, status: Status, worker: UUID | None, *, fenced: bool) -> bool:
-    if row.killing != fenced or (worker is not None and row.worker != worker):
+    if row.killing != fenced or (worker is not None and (row.status != Status.RUNNING or row.worker != worker)):
         return False
     if status == Status.CANCELLED:
         return row.cancel_requested_at is not None
     return worker is not None or row.status != Status.RUNNING or status not in _OUTCOMES
+
+
+@transactional
+def note_late_result(request_id: UUID, status: Status) -> bool:
+    """Tell in the story of a request that has ended that a run of it came out so afterwards, and was not heard."""
+    ended = Request.objects.filter(pk=request_id, status__in=TERMINAL)
+    if not ended.update(event_seq=F("event_seq") + 1):
+        return False
+    newest = ended.values_list("event_seq", flat=True).get()
+    message = f"A result of its run came after its end and was discarded ({status.label})."
+    events.insert(request_id, [Event(EventKind.NOTE, {"message": message})], newest)
+    return True
 
 
 def request_stop(row: Request, story: Event, **columns: Any) -> None:
@@ -175,8 +194,7 @@ def close(row: Request, status: Status, *, after: Sequence[Event] = (), **column
     """Write the end of a row that this transaction has locked, and what came right before it; whether it took."""
     unmoved = Request.objects.filter(pk=row.pk, status__in=sources(status), event_seq=row.event_seq)
     row.event_seq += len(after) + 1
-    columns = {"stage": row.stage, "error": None} | columns
-    columns["error"] = events.storable(columns["error"])
+    columns = {"stage": row.stage, "error": None, "originals": None} | columns
     if not unmoved.update(status=status, finished_at=Now(), deadline_at=None, event_seq=row.event_seq, **columns):
         return False
     row.status, row.stage = status, columns["stage"]
@@ -219,6 +237,19 @@ def record(request_id: UUID, pending: Sequence[Event], **columns: Any) -> bool:
 def reach_stage(request_id: UUID, stage: Stage) -> bool:
     """Note that the ladder reached `stage` for a running request; False when it was there already."""
     return append(request_id, [Event(EventKind.STAGE, {"stage": stage.name.lower()})], stage=stage)
+
+
+def give_up(request_id: UUID) -> bool:
+    """Note that a running request, which is to stop, cannot be stopped where it runs; False when it runs no more.
+
+    Its client is answered (`endings`); it stays RUNNING until its work ends.
+    """
+    told = Event(EventKind.STAGE, {"stage": UNSTOPPABLE})
+    if not append(request_id, [told], error={"cause": UNSTOPPABLE, "message": "it cannot be stopped where it runs"}):
+        return False
+    if (row := Request.objects.filter(pk=request_id).first()) is not None:
+        wakeups.wake_waiting(row)
+    return True
 
 
 @transactional

@@ -16,9 +16,10 @@ from uuid import UUID
 from django.core import signing
 
 from mcp_app import databases
-from mcp_app.lifecycle import events, input_rounds, publishing
+from mcp_app.lifecycle import events, input_rounds, originals, publishing
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.redaction import Kind, Redacted
 from mcp_app.lifecycle.transitions import move
 from mcp_app.models import Request
 from mcp_app.protocol.revisions import LEGACY
@@ -46,15 +47,21 @@ def find(signed: str, user_id: str) -> tuple[Request, str] | None:
     return row, key
 
 
-@transactional
 def finish(request_id: UUID, key: str, value: Any) -> bool:
     """Keep what the user did on the page, for the tool; False when the request does not ask for it any more."""
+    return _finish(request_id, key, originals.redact_for(request_id, Kind.VISIT, {key: events.storable(value)}))
+
+
+@transactional
+def _finish(request_id: UUID, key: str, done: Redacted) -> bool:
     row = Request.objects.select_for_update().filter(pk=request_id, status=Status.INPUT_REQUIRED).first()
     if row is None or key not in row.questions:
         return False
-    visited = {**row.visited, key: events.storable(value)}
-    if not move(row, Status.INPUT_REQUIRED, [Event(EventKind.INPUT, {"visited": {key: value}})], visited=visited):
+    told = [Event(EventKind.INPUT, {"visited": done.kept})]
+    columns = originals.columns(row, visited=originals.of(row, "visited") | done)
+    if not move(row, Status.INPUT_REQUIRED, told, **columns):
         return False
+    row.refresh_from_db()
     if row.protocol_version in LEGACY:
         _answer(row, key)
     return True
@@ -66,8 +73,9 @@ def sends_to_page(request_id: UUID, key: str, question: Mapping[str, Any]) -> bo
 
 
 def _answer(row: Request, key: str) -> None:
-    left = {other: question for other, question in row.questions.items() if other != key}
-    answered = input_rounds.take(row, {key: {"action": "accept"}}, left, {})
+    accepted = {key: {"action": "accept"}}
+    left = [other for other in row.questions if other != key]
+    answered = input_rounds.take(row, Redacted(accepted, accepted), left, input_rounds.NOTHING)
     if answered is not None and answered.status == Status.QUEUED:
         databases.on_commit(partial(_publish, answered))
 

@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterable
 from functools import cache
 from uuid import UUID
@@ -23,7 +24,11 @@ from mcp_app.states import ProcessRole
 logger = logging.getLogger(__name__)
 
 LAYER_MESSAGE = {"type": "mcp.look"}
+LAYER_SECONDS = 2.0
+"""What a word to the layer may take, and for how long it is left alone when it took none."""
 _HINT = b"!"
+
+_layer_away_until = 0.0
 
 
 def address(name: str) -> str:
@@ -101,11 +106,18 @@ def _send_through_layer(name: str) -> None:
 
 
 async def _group_send(name: str) -> None:
+    """Never raises. After a failure the layer is left alone for a moment: a flood of progress is none of failures."""
+    global _layer_away_until
+    if time.monotonic() < _layer_away_until:
+        return
     layer = get_channel_layer()
     try:
-        await asyncio.wait_for(layer.group_send(name, LAYER_MESSAGE), timeout=2)
-    except Exception:
-        logger.warning("the channel layer lost a wake-up; waiters look again by themselves", exc_info=True)
+        await asyncio.wait_for(layer.group_send(name, LAYER_MESSAGE), timeout=LAYER_SECONDS)
+    except Exception as error:
+        if time.monotonic() >= _layer_away_until:  # of those under way at once, one says so
+            why = str(error) or type(error).__name__
+            logger.warning("the channel layer loses wake-ups; waiters look again by themselves: %s", why)
+        _layer_away_until = time.monotonic() + LAYER_SECONDS
 
 
 @cache

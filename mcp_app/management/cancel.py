@@ -1,12 +1,15 @@
-"""`mcp cancel`: an administrator's cancellation from a terminal, and what came of it in words."""
+"""`mcp cancel`: an administrator's cancellation from a terminal, of one request or a group, and what came of it."""
 
 import getpass
 import os
 import time
+from collections import Counter
 from uuid import UUID
 
-from mcp_app.lifecycle import cancellation
+from mcp_app.auth.principal import Principal
+from mcp_app.lifecycle import cancellation, groups
 from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.groups import Group
 from mcp_app.models import Request
 from mcp_app.states import OPEN, Cause, Outcome, Stage, Status
 
@@ -24,7 +27,48 @@ IN_FORCE = frozenset({Outcome.ACCEPTED, Outcome.DUPLICATE})
 
 def cancel(request_id: str, reason: str) -> Outcome:
     """Ask for the request to be cancelled, in the name of the operating system's user."""
-    return cancellation.cancel(request_id, cause=Cause.ADMIN, actor=Actor(f"command line: {_user()}"), reason=reason)
+    return cancellation.cancel(request_id, cause=Cause.ADMIN, actor=_actor(), reason=reason)
+
+
+def cancel_group(group: Group, reason: str) -> Counter[Outcome]:
+    """The same for all that are open in the group."""
+    return groups.cancel(group, cause=Cause.ADMIN, actor=_actor(), reason=reason)
+
+
+def callers(named: str) -> list[Principal]:
+    """The principals with requests in flight that are called so: by label, by subject, or by all three of their parts.
+
+    `ISSUER,SUBJECT,CLIENT` is the last; parts may be empty.
+    """
+    columns = ("issuer", "subject", "client_id", "principal_label")
+    found = {Principal(*values) for values in Request.objects.filter(status__in=OPEN).values_list(*columns).distinct()}
+    by_parts = [each for each in found if describe_caller(each) == named]
+    by_name = [each for each in found if named in (each.label, each.subject or each.label)]
+    # One principal may have gone by several labels.
+    return list({describe_caller(each): each for each in by_parts or by_name}.values())
+
+
+def describe_caller(caller: Principal) -> str:
+    """`ISSUER,SUBJECT,CLIENT`."""
+    return ",".join(caller.columns.values())
+
+
+def describe_group(group: Group, outcomes: Counter[Outcome]) -> str:
+    """What became of the asking for all of a group."""
+    told = [f"{count} {_WORDS[outcome]}" for outcome in _WORDS if (count := outcomes[outcome])]
+    return f"{group.name}: {', '.join(told) or 'nothing is open that is not to stop already'}"
+
+
+def await_stops(group: Group, seconds: float) -> int:
+    """Wait until those of the group that are to stop now have; how many have not after `seconds`."""
+    stopping = Request.objects.filter(status__in=OPEN, cancel_requested_at__isnull=False, **group.common)
+    waited_for = set(stopping.values_list("pk", flat=True))
+    deadline = time.monotonic() + seconds
+    while left := len(waited_for & set(stopping.values_list("pk", flat=True))):
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(POLL_SECONDS)
+    return 0
 
 
 def describe(outcome: Outcome) -> str:
@@ -48,6 +92,10 @@ def describe_end(row: Request) -> str:
     if row.cancel_requested_at is not None and row.finished_at is not None:
         words += f", {(row.finished_at - row.cancel_requested_at).total_seconds() * 1000:.0f} ms after the cancel"
     return words
+
+
+def _actor() -> Actor:
+    return Actor(f"command line: {_user()}")
 
 
 def _user() -> str:

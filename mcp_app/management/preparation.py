@@ -9,7 +9,7 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.db import Error, connections
+from django.db import Error, IntegrityError, connections, router, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 ADMIN_NAME = "admin"
@@ -59,5 +59,9 @@ def create_demo_admin() -> str | None:
     if users.filter(is_superuser=True).exists() or users.filter(username=ADMIN_NAME).exists():
         return None
     password = secrets.token_urlsafe(12)
-    users.create_superuser(username=ADMIN_NAME, email="", password=password)
+    try:
+        with transaction.atomic(using=router.db_for_write(model)):
+            users.create_superuser(username=ADMIN_NAME, email="", password=password)
+    except IntegrityError:  # by another server process that starts at the same moment, which tells its password
+        return None
     return password

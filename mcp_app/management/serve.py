@@ -5,6 +5,7 @@ is stopped. Refuses to leave a process behind, however often it is told to stop.
 """
 
 import asyncio
+import math
 import os
 import signal
 import threading
@@ -21,10 +22,12 @@ from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.db import connections
 from django.urls import NoReverseMatch, reverse
 
+from mcp_app.auth import anonymous
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
 from mcp_app.embedded.server import EmbeddedServer
 from mcp_app.management import addresses, preparation, welcome
+from mcp_app.management.worker import PREFORK
 from mcp_app.management.worker_process import WorkerProcess
 from mcp_app.transport import draining, shutdown
 
@@ -50,6 +53,7 @@ class Options:
     host: str
     port: int
     concurrency: int | None
+    pool: str = PREFORK
 
 
 def serve(options: Options, say: Say) -> None:
@@ -72,10 +76,12 @@ def check_host(host: str) -> None:
         local = addresses.is_loopback(host)
     except OSError as error:
         raise AddressRefusedError(f"{host} is no address: {error.strerror}.") from error
-    if not local and settings.ALLOW_ANONYMOUS:
+    if not local and anonymous.is_allowed():
         raise AddressRefusedError(
             f"Not serving on {host}: anonymous calls are allowed, so anybody who reaches it could call every tool. "
-            'Serve on 127.0.0.1, or set MCP["ALLOW_ANONYMOUS"] = False (the example site: MCPSITE_DEBUG=0).'
+            "Serve on 127.0.0.1, or have callers say who they are: "
+            'MCP["AUTHENTICATOR"] = "mcp_app.auth.tokens.bearer", and no MCP["ALLOW_ANONYMOUS"] = True '
+            "(the example site: MCPSITE_AUTHENTICATOR=mcp_app.auth.tokens.bearer)."
         )
 
 
@@ -89,7 +95,7 @@ class _Site:
         self._worker = (
             None
             if options.concurrency is None
-            else WorkerProcess(options.concurrency, on_ready=self._readiness.worker_consumes)
+            else WorkerProcess(options.concurrency, on_ready=self._readiness.worker_consumes, pool=options.pool)
         )
         self._password: str | None = None
         self._server = EmbeddedServer(
@@ -97,6 +103,12 @@ class _Site:
             options.host,
             options.port,
             max_body_bytes=settings.MAX_BODY_BYTES,
+            vanished_after=settings.VANISHED_AFTER,
+            max_held_bytes=settings.MAX_HELD_BODY_BYTES,
+            max_connections=settings.MAX_CONNECTIONS,
+            head_timeout=settings.HEAD_TIMEOUT,
+            body_timeout=settings.BODY_TIMEOUT,
+            retry_after=max(1, math.ceil(settings.RETRY_AFTER)),
             ready_callable=self._listens,
             drain=self._drain,
             drain_seconds=settings.DRAIN_SECONDS + draining.STOPPING_SECONDS + draining.CLOSING_SECONDS + 1.0,

@@ -1,6 +1,6 @@
 """This site's Celery worker in this process: its queues, its options, and that it ends with the process it belongs to.
 
-Refuses pools other than prefork: a tool must have a process of its own to be stopped for certain.
+Its pool is prefork, where every tool can be stopped for certain, or threads, for many calls that wait.
 """
 
 import ctypes
@@ -22,11 +22,13 @@ from django.db import connections
 
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
-from mcp_app.execution import processes
+from mcp_app.execution import closing, processes
 from mcp_app.execution.worker import follow_queues
 
 MARKER = "MCP_WORKER"
 """In the environment of a worker and all that it starts: a token of who started it."""
+PREFORK = "prefork"
+POOLS = (PREFORK, "threads")
 PR_SET_PDEATHSIG = 1
 PARENT_POLL_SECONDS = 0.5
 
@@ -36,7 +38,7 @@ def default_concurrency() -> int:
     return max(4, os.cpu_count() or 1)
 
 
-def run(*, concurrency: int, queues: Sequence[str] | None, parent_pid: int | None = None) -> int:
+def run(*, concurrency: int, queues: Sequence[str] | None, pool: str = PREFORK, parent_pid: int | None = None) -> int:
     """Run the worker until it is told to stop; its exit status. With `parent_pid` it ends with that process.
 
     `queues` None: every queue that a tool is sent to, those included that administrators name while it runs.
@@ -49,7 +51,7 @@ def run(*, concurrency: int, queues: Sequence[str] | None, parent_pid: int | Non
     connections.close_all()  # the pool is forked: no child may hold a connection of this process
     worker = current_app.Worker(
         hostname=host_format(default_nodename(f"mcp-{secrets.token_hex(4)}@%h")),
-        pool_cls="prefork",
+        pool_cls=pool,
         concurrency=concurrency,
         queues=consumed,
         prefetch_multiplier=1,  # a call that is fetched waits for this worker, whoever else is free
@@ -67,9 +69,13 @@ def run(*, concurrency: int, queues: Sequence[str] | None, parent_pid: int | Non
     return int(worker.exitcode or 0)
 
 
-def stop_seconds() -> float:
-    """What a worker is given from SIGTERM to its end: what its running calls are given, then the ladder's time."""
-    return float(settings.DRAIN_SECONDS + settings.HARD_GRACE + 2.0)
+def stop_seconds(pool: str = PREFORK) -> float:
+    """What a worker is given from SIGTERM to its end: what its running calls are given, then the ladder's time.
+
+    With threads also the time to say, in its process's last program, which of them did not end.
+    """
+    seconds = float(settings.DRAIN_SECONDS + settings.HARD_GRACE + 2.0)
+    return seconds if pool == PREFORK else seconds + closing.SECONDS
 
 
 def kill_worker(token: str, pid: int | None, *, spare: frozenset[int] = frozenset()) -> bool:

@@ -19,7 +19,7 @@ from django.db import Error, connections
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.clock import from_now
-from mcp_app.management.worker import MARKER, kill_worker, stop_seconds
+from mcp_app.management.worker import MARKER, PREFORK, kill_worker, stop_seconds
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
 
@@ -32,7 +32,7 @@ STEADY_SECONDS = 60.0
 """A worker that lived this long is started again without delay."""
 
 
-def command(concurrency: int) -> list[str]:
+def command(concurrency: int, pool: str) -> list[str]:
     """The command line of a worker for this site, its settings and this process."""
     return [
         sys.executable,
@@ -44,6 +44,7 @@ def command(concurrency: int) -> list[str]:
         f"--pythonpath={sys.path[0] or os.getcwd()}",
         "--skip-checks",
         f"--concurrency={concurrency}",
+        f"--pool={pool}",
         f"--parent-pid={os.getpid()}",
     ]
 
@@ -51,8 +52,9 @@ def command(concurrency: int) -> list[str]:
 class WorkerProcess:
     """`start`, then `stop`. `on_ready` is called, in another thread, whenever a worker has begun to consume."""
 
-    def __init__(self, concurrency: int, on_ready: Callable[[], None]) -> None:
-        self._command = command(concurrency)
+    def __init__(self, concurrency: int, on_ready: Callable[[], None], pool: str = PREFORK) -> None:
+        self._command = command(concurrency, pool)
+        self._stop_seconds = stop_seconds(pool)
         self._on_ready = on_ready
         self._token = secrets.token_hex(16)
         self._stopping = threading.Event()
@@ -69,7 +71,7 @@ class WorkerProcess:
         with self._lock:
             if self._process is not None:
                 self._process.terminate()
-        self._join(stop_seconds())
+        self._join(self._stop_seconds)
         self.kill()
 
     def kill(self) -> None:

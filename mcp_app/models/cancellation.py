@@ -69,6 +69,9 @@ class Cancellation(models.Model):
     actor = models.CharField(max_length=255)
     actor_address = models.CharField(max_length=64, blank=True, default="")
     reason = models.CharField(max_length=1024, blank=True, default="")
+    part_of = models.CharField(
+        max_length=255, blank=True, default="", help_text=_("what else was cancelled in the same act")
+    )
     outcome = models.CharField(max_length=16, choices=Outcome.choices)
     status_before = models.CharField(max_length=16, choices=Status.choices, blank=True, default="")
     status_after = models.CharField(max_length=16, choices=Status.choices, blank=True, default="")

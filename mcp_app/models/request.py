@@ -1,7 +1,7 @@
 """Requests, and the lists of them that the admin has."""
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.apps import apps
 from django.db import models
@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.models.ordered_json import OrderedJSONField
-from mcp_app.states import CancelPolicy, Cause, Stage, Status
+from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status
 
 
 class Request(models.Model):
@@ -32,6 +32,9 @@ class Request(models.Model):
     client_id = models.CharField(max_length=255, blank=True, default="")
     principal_label = models.CharField(max_length=255)
     user_id = models.CharField(max_length=64, blank=True, default="")
+    scopes = models.JSONField(
+        null=True, help_text=_("what its caller's token was given for; null: no token limits it, nor what it starts")
+    )
     remote_address = models.CharField(max_length=64, blank=True, default="")
 
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.QUEUED)
@@ -54,6 +57,13 @@ class Request(models.Model):
     visited = models.JSONField(default=dict, help_text=_("what its user did on the pages it sent them to, by key"))
     kept = OrderedJSONField(default=dict, help_text=_("what the tool wanted done once, by its key"))
 
+    redacted = models.JSONField(
+        default=list, help_text=_("the columns that hold what the site's redaction left of what there was")
+    )
+    originals = OrderedJSONField(
+        null=True, help_text=_("what was there, by column, while the call needs it to run or its client to be answered")
+    )
+
     task_handle = models.UUIDField(
         null=True, unique=True, editable=False, help_text=_("what its client knows it by, as a task; shown to no other")
     )
@@ -71,7 +81,14 @@ class Request(models.Model):
     cooperative_grace = models.FloatField()
     hard_grace = models.FloatField()
     time_limit = models.FloatField()
+    caller_limit = models.FloatField(
+        null=True, help_text=_("seconds that its caller gives it, from queueing to its end; null: no limit of its own")
+    )
     queue = models.CharField(max_length=128)
+
+    parent = models.UUIDField(null=True, help_text=_("the request whose tool started it; null: a client's"))
+    children = models.PositiveIntegerField(default=0, help_text=_("how many calls its tool has started"))
+    depth = models.PositiveSmallIntegerField(default=0, help_text=_("how many calls above it started one another"))
 
     session = models.UUIDField(null=True, help_text=_("the session of its client, in revisions that have them"))
     follower = models.UUIDField(null=True, help_text=_("the connection that resumed its stream; null: the first"))
@@ -95,10 +112,14 @@ class Request(models.Model):
         indexes: ClassVar = [
             models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),
             models.Index(fields=("tool", "-submitted_at"), name="mcp_request_tool"),
-            models.Index(fields=("issuer", "subject", "client_id"), name="mcp_request_principal"),
+            models.Index(fields=("issuer", "subject", "client_id", "status"), name="mcp_request_principal"),
             # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
             models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
             models.Index(fields=("session", "status"), name="mcp_request_session"),
+            models.Index(fields=("parent", "status"), name="mcp_request_parent"),
+            models.Index(
+                fields=("finished_at",), name="mcp_request_originals", condition=models.Q(originals__isnull=False)
+            ),
             models.Index(
                 fields=("-cancel_requested_at",),
                 name="mcp_request_cancelled",
@@ -114,6 +135,22 @@ class Request(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} {self.id}"
+
+    def original(self, column: str) -> Any:
+        """What a column would hold without redaction; once that is not needed any more, what it holds."""
+        return (self.originals or {}).get(column, getattr(self, column))
+
+    @property
+    def run_limit(self) -> float:
+        """Seconds that its run may take: the tool's limit, or less where its caller's leaves less."""
+        if self.caller_limit is None or self.claimed_at is None:
+            return self.time_limit
+        return min(self.time_limit, self.caller_limit - (self.claimed_at - self.queued_at).total_seconds())
+
+    @property
+    def unstoppable(self) -> bool:
+        """Whether it runs on and cannot be stopped where it runs: its client was answered."""
+        return self.status == Status.RUNNING and (self.error or {}).get("cause") == UNSTOPPABLE
 
     @property
     def celery_result(self) -> models.Model | None:

@@ -4,6 +4,7 @@ Refuses to write a response: the transport does. Source: 2026-07-28 basic/index 
 streamable-http.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -102,6 +103,17 @@ def fail(code: int, message: str, request_id: RequestId, *, data: Any = None) ->
     return Rejection(code, message, STATUS_IN_METHOD.get(code, 200), request_id, data)
 
 
+def refuse_for_load(code: int, message: str, request_id: RequestId | None = None, *, retry_after: float) -> Rejection:
+    """Refuse what may succeed later: 429 for the caller's own excess, 503 for the server's.
+
+    `retry_after`: seconds. They go, as a whole number, into `Retry-After`, and into the error's data for transports
+    that have no headers and for members of a batch.
+    """
+    seconds = max(1, math.ceil(retry_after))
+    fields = ((b"retry-after", b"%d" % seconds),)
+    return refuse(code, message, request_id, data={"retryAfter": seconds}, headers=fields)
+
+
 def method_not_found(method: str, request_id: RequestId) -> Rejection:
     """The method is unknown, or stands behind a capability that is not advertised: -32601, 404."""
     return fail(METHOD_NOT_FOUND, f"Method not found: {clip(method)}.", request_id)
@@ -118,6 +130,11 @@ def missing_client_capability(required: Mapping[str, Any], request_id: RequestId
         request_id,
         data={"requiredCapabilities": dict(required)},
     )
+
+
+def unknown_tool(name: str) -> str:
+    """What is said of a tool that there is not, or not for this caller (-32602)."""
+    return f"Unknown tool: {clip(name)}."
 
 
 def session_not_found(request_id: RequestId | None = None) -> Rejection:

@@ -17,7 +17,7 @@ from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Limits, Notification, Request, is_identifier
 from mcp_app.protocol.legacy_questions import askable
-from mcp_app.protocol.metadata import LOG_LEVELS, PROGRESS_TOKEN, RequestMetadata, raw_metadata
+from mcp_app.protocol.metadata import LOG_LEVELS, PROGRESS_TOKEN, TIME_LIMIT, RequestMetadata, own_fault, raw_metadata
 from mcp_app.protocol.revisions import Revision
 from mcp_app.protocol.tracing import read_trace_context
 
@@ -58,12 +58,14 @@ def to_route(
 ) -> Route | Rejection:
     """The request as handlers take it: its client can be asked what `legacy_questions.askable` says.
 
-    Only its progress token can be wrong: -32602.
+    Only its progress token and our own key can be wrong: -32602.
     """
     meta = raw_metadata(request)
     if PROGRESS_TOKEN in meta and not is_identifier(meta[PROGRESS_TOKEN], limits):
         message = f"progressToken must be a string or an integer of at most {limits.max_id_chars} characters."
         return fail(INVALID_PARAMS, message, request.request_id)
+    if (fault := own_fault(meta)) is not None:
+        return fail(INVALID_PARAMS, fault, request.request_id)
     metadata = RequestMetadata(
         protocol_version=revision.name,
         client_capabilities=askable(revision, handshake.client_capabilities, accept),
@@ -71,6 +73,7 @@ def to_route(
         log_level=handshake.log_level,
         progress_token=meta.get(PROGRESS_TOKEN),
         trace_context=read_trace_context(meta),
+        time_limit_ms=meta.get(TIME_LIMIT),
     )
     params = {name: value for name, value in request.params.items() if name not in _MODERN_PARAMS}
     return Route(request.request_id, request.method, params, metadata, accept)

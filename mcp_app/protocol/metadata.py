@@ -1,4 +1,4 @@
-"""What a modern request says about itself in `params._meta`.
+"""What a modern request says about itself in `params._meta`; and the one key that is ours, in any era's.
 
 Refuses a request whose required fields are absent or mistyped, and optional ones that would steer an answer;
 what is for display only (`clientInfo`) or for tracing is dropped when malformed. Source: 2026-07-28
@@ -21,6 +21,11 @@ CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+TIME_LIMIT: Final = "org.pypi.django-mcp-app/timeLimitMs"
+"""How long a `tools/call` may wait for a worker and run, in milliseconds, where that is less than the tool may anyway.
+The prefix is the reversed name of this distribution's home, as the specification wants of keys that are not its own."""
+MAX_TIME_LIMIT_MS: Final = 2**53 - 1
+"""Beyond it JSON's numbers are not the same to everybody."""
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
 
 LOG_LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
@@ -40,6 +45,8 @@ class RequestMetadata:
     progress_token: RequestId | None
     """None: the client wants no progress. 0 and "" are tokens: compare with `is None`."""
     trace_context: dict[str, str]
+    time_limit_ms: int | None = None
+    """None: the caller sets no limit of its own."""
 
 
 def raw_metadata(request: Request) -> dict[str, Any]:
@@ -60,7 +67,16 @@ def read_metadata(request: Request, limits: Limits) -> RequestMetadata | Rejecti
         log_level=meta.get(LOG_LEVEL),
         progress_token=meta.get(PROGRESS_TOKEN),
         trace_context=read_trace_context(meta),
+        time_limit_ms=meta.get(TIME_LIMIT),
     )
+
+
+def own_fault(meta: dict[str, Any]) -> str | None:
+    """What is wrong with our own key, as a sentence."""
+    limit = meta.get(TIME_LIMIT, 1)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit <= MAX_TIME_LIMIT_MS:
+        return f"{TIME_LIMIT} must be a whole number of milliseconds above 0."
+    return None
 
 
 def _fault(meta: dict[str, Any], limits: Limits) -> str | None:
@@ -72,7 +88,7 @@ def _fault(meta: dict[str, Any], limits: Limits) -> str | None:
         return f"{LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}."
     if PROGRESS_TOKEN in meta and not is_identifier(meta[PROGRESS_TOKEN], limits):
         return f"progressToken must be a string or an integer of at most {limits.max_id_chars} characters."
-    return None
+    return own_fault(meta)
 
 
 def _are_capabilities(value: object) -> bool:

@@ -1,6 +1,7 @@
-"""How much a server process lets in: calls, reads and listen streams, in all and per principal; none while draining.
+"""How much a server process lets in: requests, calls, reads and listen streams, in all and per principal; how often;
+bytes of bodies; no new work while draining.
 
-Counts in this process only. Refuses with a `Rejection`; the caller answers.
+Counts in this process only; `call_admission` counts rows. Refuses with a `Rejection`; the caller answers.
 """
 
 import asyncio
@@ -15,16 +16,15 @@ from mcp_app.conf import settings
 from mcp_app.protocol.errors import (
     TOO_MANY_REQUESTS,
     UNAVAILABLE,
-    HTTPFields,
     Rejection,
     RequestId,
-    refuse,
+    refuse_for_load,
 )
 from mcp_app.transport.rate import Rate
 
 T = TypeVar("T")
 
-RETRY_AFTER: HTTPFields = ((b"retry-after", b"1"),)
+BUSY = "The server is busy; try again in a moment."
 
 
 class Admitted(Generic[T]):
@@ -87,7 +87,36 @@ class Admission:
         """Reads that may wait for their user; their questions are counted as rows."""
         self.listeners: Admitted[Subscription] = Admitted()
         self.draining = False
+        self.body_bytes = 0
+        """Of bodies that are arriving."""
+        self._serving = 0
+        self._requests = Rate()
         self._completions = Rate()
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Count a request among those that are served now."""
+        self._serving += 1
+        try:
+            yield
+        finally:
+            self._serving -= 1
+
+    def refuse_request(self, principal: Principal, address: str) -> Rejection | None:
+        """Whatever it is: of one caller's too many in a second, of all callers' too many at once."""
+        caller = principal if principal.subject else (principal, address)
+        wait = self._requests.take(
+            caller, time.monotonic(), burst=settings.REQUEST_BURST, per_second=settings.REQUEST_RATE
+        )
+        if wait:
+            return too_many("You send requests too often; wait a moment.", None, retry_after=wait)
+        if self._serving - len(self.listeners.open) >= settings.MAX_OPEN_REQUESTS:
+            return unavailable(BUSY, None)
+        return None
+
+    def refuse_body(self) -> Rejection | None:
+        """What has arrived is too much to hold, together with what others are sending."""
+        return unavailable(BUSY, None) if self.body_bytes > settings.MAX_HELD_BODY_BYTES else None
 
     def refuse_call(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
@@ -105,14 +134,15 @@ class Admission:
 
     def refuse_completion(self, principal: Principal, address: str, request_id: RequestId) -> Rejection | None:
         """Completions are asked for while somebody types, and tell much to one who asks for many."""
-        if self._completions.take(
+        wait = self._completions.take(
             (principal, address),
             time.monotonic(),
             burst=settings.COMPLETION_BURST,
             per_second=settings.COMPLETION_RATE,
-        ):
+        )
+        if not wait:
             return None
-        return too_many("You ask for completions too often; wait a moment.", request_id)
+        return too_many("You ask for completions too often; wait a moment.", request_id, retry_after=wait)
 
     def refuse_listener(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
@@ -120,20 +150,21 @@ class Admission:
         if self.listeners.count(principal) >= settings.MAX_LISTEN_STREAMS_PER_PRINCIPAL:
             return too_many("Too many subscriptions of yours are open; close one.", request_id)
         if len(self.listeners.open) >= settings.MAX_LISTEN_STREAMS:
-            return too_many("The server holds as many subscriptions as it can; try again later.", request_id)
+            return unavailable("The server holds as many subscriptions as it can; try again later.", request_id)
         return None
 
 
-def too_many(message: str, request_id: RequestId | None) -> Rejection:
-    """429: this caller, or everybody together, has as much as may be."""
-    return refuse(TOO_MANY_REQUESTS, message, request_id, headers=RETRY_AFTER)
+def too_many(message: str, request_id: RequestId | None, *, retry_after: float | None = None) -> Rejection:
+    """429: this caller has as much as may be. `retry_after` is in seconds, `RETRY_AFTER` where nobody knows better."""
+    wait = settings.RETRY_AFTER if retry_after is None else retry_after
+    return refuse_for_load(TOO_MANY_REQUESTS, message, request_id, retry_after=wait)
+
+
+def unavailable(message: str, request_id: RequestId | None) -> Rejection:
+    """503: the server cannot, whoever asks."""
+    return refuse_for_load(UNAVAILABLE, message, request_id, retry_after=settings.RETRY_AFTER)
 
 
 def shutting_down(request_id: RequestId | None = None) -> Rejection:
     """503: this process takes no new work; another may."""
-    return refuse(
-        UNAVAILABLE,
-        "The server process is shutting down; try again in a moment.",
-        request_id,
-        headers=RETRY_AFTER,
-    )
+    return unavailable("The server process is shutting down; try again in a moment.", request_id)

@@ -17,6 +17,7 @@ from mcp_app.catalogue.errors import (
     ResourceNotFound,
     TooLarge,
 )
+from mcp_app.lifecycle import redaction
 from mcp_app.protocol.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -64,5 +65,5 @@ def _rejection(error: Exception, exchange: Exchange) -> Rejection:
     if isinstance(error, TookTooLongError | TimeoutError):
         logger.error("%s took too long", exchange.route.method)
         return fail(INTERNAL_ERROR, TOOK_TOO_LONG, request_id)
-    logger.error("%s failed", exchange.route.method, exc_info=error)
+    logger.error("%s failed", exchange.route.method, exc_info=redaction.wordless(error))
     return fail(INTERNAL_ERROR, FAILED, request_id)

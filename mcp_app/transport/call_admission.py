@@ -5,12 +5,14 @@ Runs in a thread. Everything that is refused here leaves no row.
 
 from typing import Any
 
+from mcp_app.auth.challenges import insufficient_scope
 from mcp_app.catalogue import catalogue, schema
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.conf import settings
-from mcp_app.lifecycle import sessions, task_handles, transitions
-from mcp_app.lifecycle.transitions import Submission
+from mcp_app.lifecycle import room, sessions, task_handles, transitions
+from mcp_app.lifecycle.room import Lack
+from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Request
 from mcp_app.protocol import results
 from mcp_app.protocol.capabilities import declared
@@ -18,20 +20,22 @@ from mcp_app.protocol.errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     Rejection,
-    clip,
     fail,
     missing_client_capability,
     refuse,
     session_not_found,
+    unknown_tool,
 )
 from mcp_app.protocol.headers import check_param_headers
 from mcp_app.protocol.requests import CallTool
 from mcp_app.states import TaskMode
 from mcp_app.transport import call_rounds
-from mcp_app.transport.admission import too_many
+from mcp_app.transport.admission import too_many, unavailable
 from mcp_app.transport.exchange import Exchange, server_info
 from mcp_app.transport.handover import required_capabilities
 
+TOO_MANY_CALLS = "Too many calls of yours are open; wait for one to end."
+QUEUE_FULL = "As many calls as may wait for a worker already; try again in a moment."
 TOO_MANY_TASKS = "Too many tasks of yours are open; wait for one to end, or cancel one."
 
 
@@ -43,7 +47,9 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
     tool = catalogue.find(call.name, exchange.principal)
     request_id = exchange.route.request_id
     if tool is None:
-        return fail(INVALID_PARAMS, f"Unknown tool: {clip(call.name)}.", request_id)
+        return fail(INVALID_PARAMS, unknown_tool(call.name), request_id)
+    if missing := tool.registered.access.missing_scopes(exchange.principal):
+        return insufficient_scope(missing, tool.registered.access.scopes, request_id)
     required = required_capabilities(tool.registered, makes_tasks=exchange.makes_tasks)
     if not declared(required, exchange.route.metadata.client_capabilities):
         return missing_client_capability(required, request_id)
@@ -57,6 +63,8 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
         return results.call_tool(results.tool_error(str(error)), server_info())
+    if (lack := room.lack(exchange.principal)) is not None:
+        return too_many(TOO_MANY_CALLS, request_id) if lack is Lack.CALLER else unavailable(QUEUE_FULL, request_id)
     submission = _submission(call, tool, exchange)
     if exchange.makes_tasks and tool.registered.task == TaskMode.ALWAYS:
         return task_handles.submit(submission) or too_many(TOO_MANY_TASKS, request_id)
@@ -89,6 +97,7 @@ def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submis
         cooperative_grace=tool.cooperative_grace,
         hard_grace=tool.hard_grace,
         time_limit=tool.time_limit,
+        caller_limit=metadata.time_limit_ms / 1000 if metadata.time_limit_ms is not None else None,
         queue=tool.queue,
         progress_token=metadata.progress_token,
         log_level=metadata.log_level or "",

@@ -40,7 +40,7 @@ def resume(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str
         return refused
     if row.status in TERMINAL:
         return results.call_tool(final_result(row), server_info())
-    came = input_responses.sort(row.questions, call.answers.input_responses, exchange)
+    came = input_responses.sort(row.original("questions"), call.answers.input_responses, exchange)
     if isinstance(came, Rejection):
         return came
     taken = input_rounds.answer(row.pk, asked.number, came.answers, came.again, _retry(exchange))
@@ -48,7 +48,7 @@ def resume(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str
         return refused
     if taken.status == Status.QUEUED:
         return taken
-    return required(call, exchange, Round(taken.pk, taken.input_round), taken.questions)
+    return required(call, exchange, Round(taken.pk, taken.input_round), taken.original("questions"))
 
 
 def required(call: CallTool, exchange: Exchange, asked: Round, questions: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,6 +72,7 @@ def _retry(exchange: Exchange) -> Retry:
         client_info=metadata.client_info or {},
         client_capabilities=metadata.client_capabilities,
         trace_context=metadata.trace_context,
+        caller_limit=metadata.time_limit_ms / 1000 if metadata.time_limit_ms is not None else None,
         remote_address=exchange.remote_address,
     )
 

@@ -12,21 +12,23 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import publishing, transitions
+from mcp_app.lifecycle import observation, publishing, transitions
 from mcp_app.lifecycle.audit import SYSTEM, Actor
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.observation import Observed
 from mcp_app.models import Request
 from mcp_app.protocol import results
-from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, fail
+from mcp_app.protocol.errors import Rejection, fail
 from mcp_app.protocol.requests import CallTool, read_call_tool
 from mcp_app.protocol.tasks import Task
 from mcp_app.states import Cause, Status
-from mcp_app.transport import call_admission, call_rounds
+from mcp_app.transport import call_admission, call_rounds, failures
+from mcp_app.transport.admission import unavailable
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_rounds import Round
 from mcp_app.transport.exchange import Exchange, server_info
@@ -34,6 +36,7 @@ from mcp_app.transport.handover import Handover, created
 from mcp_app.transport.heartbeats import Heartbeat
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import Watcher
+from mcp_app.transport.threads import SilentDatabaseError
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +50,8 @@ class CallStream:
         self._exchange = exchange
         self._began_at = time.monotonic()
         self._storing: asyncio.Future[Request | Rejection | dict[str, Any]] | None = None
+        self._refused: Exception | None = None
+        """Why its client was refused while the row may still be stored."""
         self._ended = False
 
     async def run(self, call: CallTool) -> None:
@@ -54,7 +59,7 @@ class CallStream:
         try:
             await self._serve(call)
         except BaseException as error:
-            await self._give_up(error)
+            await self._give_up(self._refused or error)
             raise
 
     async def cancel_for_shutdown(self) -> None:
@@ -67,13 +72,29 @@ class CallStream:
         self._call = call
         await server.upkeep.vouch()
         self._storing = server.rows.start(call_admission.admit, call, self._exchange)
-        admitted = await asyncio.shield(self._storing)
+        stored, _ = await asyncio.wait([self._storing], timeout=settings.DATABASE_TIMEOUT)
+        if not stored:
+            self._refused = SilentDatabaseError()
+            await self._exchange.reject(failures.explain(self._refused, self._exchange.route.request_id))
+            await self._give_up(self._refused)
+            return
+        admitted = self._storing.result()
         if isinstance(admitted, Rejection):
             await self._exchange.reject(admitted)
         elif isinstance(admitted, dict):
             await self._exchange.complete(admitted)
         else:
+            self._let_go(call, admitted)
             await self._wait_for(admitted)
+
+    def _let_go(self, call: CallTool, request: Request) -> None:
+        """Keep nothing large while the call is waited for, maybe for an hour: what counts is in the row.
+
+        It is emptied, as everything that still holds the message has these very objects.
+        """
+        del request.arguments, request.originals
+        call.arguments.clear()
+        self._exchange.route.params.clear()
 
     async def _wait_for(self, request: Request) -> None:
         handover = Handover(self._exchange, request, self._began_at)
@@ -87,7 +108,7 @@ class CallStream:
                     await self._follow(watcher, told, heartbeat, handover)
             else:
                 self._ended = True
-                await self._exchange.reject(fail(INTERNAL_ERROR, BROKER_UNREACHABLE, self._exchange.route.request_id))
+                await self._exchange.reject(unavailable(BROKER_UNREACHABLE, self._exchange.route.request_id))
         finally:
             watcher.close()
 
@@ -193,7 +214,9 @@ class CallStream:
         It is the end of this request, not of its row: that waits for the client to come back with answers.
         """
         asked = Round(observed.request_id, observed.input_round)
-        await self._exchange.complete(call_rounds.required(self._call, self._exchange, asked, questions))
+        arguments = await self._exchange.server.rows.run(observation.arguments, observed.request_id)
+        call = replace(self._call, arguments=arguments)
+        await self._exchange.complete(call_rounds.required(call, self._exchange, asked, questions))
         self._ended = True
         return True
 

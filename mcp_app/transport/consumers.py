@@ -14,18 +14,18 @@ from channels.exceptions import StopConsumer
 from channels.utils import await_many_dispatch
 from django.conf import settings as django_settings
 
-from mcp_app.auth.authentication import anonymous, authenticate
 from mcp_app.auth.connection import HeaderFields, HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import KIB, settings
 from mcp_app.protocol.connection import check_connection
-from mcp_app.protocol.errors import UNAVAILABLE, Rejection, body_too_large
-from mcp_app.protocol.headers import Headers
+from mcp_app.protocol.errors import Rejection, body_too_large
+from mcp_app.protocol.headers import METHOD, Headers
 from mcp_app.protocol.inbound import Notified, Route, classify
 from mcp_app.protocol.jsonrpc import Limits
 from mcp_app.protocol.legacy_inbound import LegacyPost
-from mcp_app.transport import failures, methods
-from mcp_app.transport.admission import RETRY_AFTER, shutting_down
+from mcp_app.transport import callers, failures, methods
+from mcp_app.transport.admission import shutting_down
+from mcp_app.transport.callers import Caller, who_asks
 from mcp_app.transport.dispatch import dispatch
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.http import Response, Send
@@ -36,14 +36,11 @@ from mcp_app.transport.server import Server, current
 
 logger = logging.getLogger(__name__)
 
-BODY_SECONDS = 60.0
-"""How long a body may take to arrive."""
 SMALL_BODY_BYTES = 64 * KIB
 """What is parsed on the event loop; a larger body is parsed in a thread."""
 LOOPBACK_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
-WHO_ASKS_UNKNOWN = Rejection(
-    UNAVAILABLE, "The server did not find out in time who asks; try again in a moment.", 503, headers=RETRY_AFTER
-)
+ALWAYS_SERVED = "server/discover"
+"""By it clients find out whether the server is there: it touches no row, and is answered however much else is asked."""
 TOO_SLOW = Rejection(408, "The request body took too long to arrive.", 408)
 
 
@@ -68,15 +65,22 @@ class MCPConsumer(AsyncConsumer):
         self._headers = Headers(scope["headers"])
         self._response = Response(send, scope)
         self._body = bytearray()
+        self._held_bytes = 0
         self._checked = False
         self._exchange: Exchange | Peer | None = None
         self._work: asyncio.Task[None] | None = None
         self._working = asyncio.Event()
+        server = current()
+        server.arriving.add(self)
+        if server.stopped:
+            self.refuse(shutting_down())
         try:
             await await_many_dispatch([receive, self._finished], self.dispatch)
         except StopConsumer:
             pass
         finally:
+            server.arriving.discard(self)
+            self._release()
             await self._stop_work()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
@@ -97,10 +101,9 @@ class MCPConsumer(AsyncConsumer):
             if (refusal := self._check_connection()) is not None:
                 self._begin(refusal)
                 return
-        self._body += message.get("body", b"")
-        if len(self._body) > settings.MAX_BODY_BYTES:
-            self._body.clear()
-            self._begin(body_too_large(settings.MAX_BODY_BYTES))
+        if (refusal := self._take_in(message.get("body", b""))) is not None:
+            self._release()
+            self._begin(refusal)
         elif not message.get("more_body", False):
             self._begin(None)
 
@@ -112,6 +115,27 @@ class MCPConsumer(AsyncConsumer):
 
     async def mcp_finished(self, message: dict[str, Any]) -> None:
         raise StopConsumer
+
+    def refuse(self, refusal: Rejection) -> None:
+        """Wait no longer for the rest of the body."""
+        if self._work is None:
+            self._begin(refusal)
+
+    def _take_in(self, part: bytes) -> Rejection | None:
+        admission = current().admission
+        self._body += part
+        self._held_bytes += len(part)
+        admission.body_bytes += len(part)
+        if len(self._body) > settings.MAX_BODY_BYTES:
+            return body_too_large(settings.MAX_BODY_BYTES)
+        return admission.refuse_body()
+
+    def _release(self) -> None:
+        """Hold the body no longer: a call may be waited for long after it was read."""
+        if self._held_bytes:
+            current().admission.body_bytes -= self._held_bytes
+            self._held_bytes = 0
+            self._body.clear()
 
     def _check_connection(self) -> Rejection | None:
         return check_connection(
@@ -130,10 +154,10 @@ class MCPConsumer(AsyncConsumer):
     async def _finished(self) -> dict[str, Any]:
         """Wait for the work; a body that does not come is refused."""
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(settings.BODY_TIMEOUT):
                 await self._working.wait()
         except TimeoutError:
-            self._begin(TOO_SLOW)
+            self.refuse(TOO_SLOW)
         assert self._work is not None, "whoever sets the event has begun it"
         await asyncio.wait([self._work])
         return {"type": "mcp.finished"}
@@ -149,31 +173,45 @@ class MCPConsumer(AsyncConsumer):
             if refusal is not None:
                 await self._response.reject(refusal)
             else:
-                await self._serve(bytes(self._body))
+                await self._serve()
         except PeerGoneError as error:
             logger.info("a response was not delivered: %s", error)
         except Exception as error:
             await self._fail(failures.explain(error, self._request_id))
 
-    async def _serve(self, body: bytes) -> None:
+    async def _serve(self) -> None:
         server = current()
         if server.stopped:
             await self._response.reject(shutting_down())
             return
-        principal = await self._authenticate(server)
+        connection = HTTPConnection(HeaderFields(self.scope["headers"]), self._remote_address, self.scope["path"])
+        principal = await who_asks(server.authentication, connection)
+        if not isinstance(principal, Rejection) and (refusal := self._refuse(server, principal)) is not None:
+            principal = refusal
         if isinstance(principal, Rejection):
             await self._response.reject(principal)
             return
+        with server.admission.serving():
+            caller = callers.caller(server.authentication, connection, principal)
+            await self._serve_principal(server, principal, caller)
+
+    def _refuse(self, server: Server, principal: Principal) -> Rejection | None:
+        if self._headers.value(METHOD) == ALWAYS_SERVED and len(self._body) <= SMALL_BODY_BYTES:
+            return None
+        return server.admission.refuse_request(principal, self._remote_address)
+
+    async def _serve_principal(self, server: Server, principal: Principal, caller: Caller) -> None:
         if self.scope["method"] != "POST":
-            await legacy.serve_without_body(self._legacy(server, principal), self.scope["method"])
+            await legacy.serve_without_body(self._legacy(server, principal, caller), self.scope["method"])
             return
-        message = await self._read(server, body)
+        message = await self._read(server, bytes(self._body))
+        self._release()
         if isinstance(message, Rejection):
             await self._response.reject(message)
         elif isinstance(message, Notified):
             await self._response.accepted()
         elif isinstance(message, LegacyPost):
-            await legacy.serve_post(self._legacy(server, principal), message)
+            await legacy.serve_post(self._legacy(server, principal, caller), message)
         else:
             self._exchange = Exchange(
                 server=server,
@@ -182,24 +220,14 @@ class MCPConsumer(AsyncConsumer):
                 principal=principal,
                 remote_address=self._remote_address,
                 response=self._response,
+                caller=caller,
             )
             await dispatch(self._exchange, methods.HANDLERS)
 
-    def _legacy(self, server: Server, principal: Principal) -> Peer:
-        peer = Peer(server, self._headers, principal, self._remote_address, self._response)
+    def _legacy(self, server: Server, principal: Principal, caller: Caller) -> Peer:
+        peer = Peer(server, self._headers, principal, self._remote_address, self._response, caller)
         self._exchange = peer
         return peer
-
-    async def _authenticate(self, server: Server) -> Principal | Rejection:
-        if settings.AUTHENTICATOR is None:
-            return anonymous()
-        connection = HTTPConnection(HeaderFields(self.scope["headers"]), self._remote_address, self.scope["path"])
-        try:
-            async with asyncio.timeout(settings.AUTHENTICATION_TIMEOUT):
-                return await server.authentication.run(authenticate, connection)
-        except TimeoutError:
-            logger.error("the authenticator %s did not answer in time", settings.AUTHENTICATOR)
-            return WHO_ASKS_UNKNOWN
 
     async def _read(self, server: Server, body: bytes) -> Route | Notified | LegacyPost | Rejection:
         limits = Limits(max_depth=settings.MAX_DEPTH)

@@ -18,6 +18,7 @@ from mcp_app.protocol.jsonrpc import error_response
 from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.states import Cause
 from mcp_app.tracing import TOOL_ERROR, Span
+from mcp_app.transport.callers import Caller, Trusted
 from mcp_app.transport.responder import Responder
 from mcp_app.transport.server import Server
 
@@ -37,6 +38,8 @@ class Exchange:
     principal: Principal
     remote_address: str
     response: Responder
+    caller: Caller = field(default_factory=Trusted)
+    """The principal, to be asked again while a stream stays open."""
     disconnected: bool = False
     """Says, to a handler that is being cancelled, whether the client left or the server process ends."""
     cancelled: bool = False

@@ -6,9 +6,11 @@ Refuses to let the text of an exception out.
 import logging
 
 from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
 
+from mcp_app.lifecycle import redaction
 from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, RequestId, refuse
-from mcp_app.transport.admission import RETRY_AFTER
+from mcp_app.transport.admission import unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -18,13 +20,16 @@ DATABASE_AWAY = "The server's database is not reachable; try again in a moment."
 
 def explain(error: Exception, request_id: RequestId | None) -> Rejection:
     """Log the failure of a request, and word it for its client."""
-    if isinstance(error, DatabaseError):
-        logger.error("the database failed a request", exc_info=error)
+    if isinstance(error, OperationalError | InterfaceError):  # away, for everybody who asks
+        logger.error("the database failed a request: %s", str(error).strip())
         return database_away(request_id)
-    logger.error("a request failed inside the server", exc_info=error)
+    if isinstance(error, DatabaseError):
+        logger.error("the database failed a request", exc_info=redaction.wordless(error))
+        return database_away(request_id)
+    logger.error("a request failed inside the server", exc_info=redaction.wordless(error))
     return refuse(INTERNAL_ERROR, INTERNAL, request_id)
 
 
 def database_away(request_id: RequestId | None) -> Rejection:
     """What asks for what could not be stored."""
-    return Rejection(INTERNAL_ERROR, DATABASE_AWAY, 503, request_id, None, RETRY_AFTER)
+    return unavailable(DATABASE_AWAY, request_id)

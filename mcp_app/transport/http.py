@@ -13,7 +13,7 @@ from mcp_app.embedded.extensions import UNSENT_BYTES
 from mcp_app.protocol import sse
 from mcp_app.protocol.errors import HTTPFields, Rejection
 from mcp_app.protocol.jsonrpc import encode, error_response
-from mcp_app.transport.responder import STALL_SECONDS, PeerGoneError
+from mcp_app.transport.responder import PeerGoneError
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -38,27 +38,31 @@ class Response:
         return time.monotonic() - self._written_at
 
     async def json(self, message: Mapping[str, Any], status: int = 200, fields: HTTPFields = ()) -> None:
-        """A JSON-RPC message as the whole response."""
+        """A JSON-RPC message, or another object, as the whole response."""
         await self._json(encode(message), status, fields)
+
+    async def head(self, message: Mapping[str, Any], fields: HTTPFields = ()) -> None:
+        """The same without its body: the answer to HEAD."""
+        await self._json(encode(message), 200, fields, bodiless=True)
 
     async def json_array(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """JSON-RPC messages as the whole response: the answer to a batch."""
         await self._json(b"[" + b",".join(map(encode, messages)) + b"]", 200, ())
 
-    async def _json(self, body: bytes, status: int, fields: HTTPFields) -> None:
+    async def _json(self, body: bytes, status: int, fields: HTTPFields, *, bodiless: bool = False) -> None:
         length = (b"content-length", str(len(body)).encode())
         await self._start(status, ((b"content-type", b"application/json"), length, *fields))
-        await self._write(body, last=True)
+        await self._write(b"" if bodiless else body, last=True)
 
     async def reject(self, rejection: Rejection) -> None:
         if rejection.bodiless:
-            await self._empty(rejection.status, rejection.headers)
+            await self.empty(rejection.status, rejection.headers)
         else:
             await self.json(error_response(rejection), rejection.status, rejection.headers)
 
     async def accepted(self) -> None:
         """202 without a body: what a notification gets."""
-        await self._empty(202, ())
+        await self.empty(202, ())
 
     async def start_events(self) -> None:
         await self._start(200, sse.RESPONSE_HEADERS)
@@ -77,14 +81,15 @@ class Response:
 
     async def done(self) -> None:
         """200 without a body."""
-        await self._empty(200, ())
+        await self.empty(200, ())
 
     async def end(self) -> None:
         """End a started response that will get no answer; nothing when it has ended."""
         if self.started and not self.finished:
             await self._write(b"", last=True)
 
-    async def _empty(self, status: int, fields: HTTPFields) -> None:
+    async def empty(self, status: int, fields: HTTPFields) -> None:
+        """A response without a body."""
         await self._start(status, ((b"content-length", b"0"), *fields))
         await self._write(b"", last=True)
 
@@ -103,7 +108,7 @@ class Response:
 
     async def _send(self, message: dict[str, Any]) -> None:
         try:
-            async with asyncio.timeout(STALL_SECONDS):
+            async with asyncio.timeout(settings.STALL_TIMEOUT):
                 await self._send_to_server(message)
         except TimeoutError as error:
             self.finished = True

@@ -13,6 +13,7 @@ from mcp_app.lifecycle.observation import Subject
 from mcp_app.protocol import notifications, results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import read_listen
+from mcp_app.transport.callers import ASK_AGAIN_SECONDS, Standing
 from mcp_app.transport.exchange import Exchange, server_info
 from mcp_app.transport.honoured import Honoured, honour
 from mcp_app.transport.tail import Listener
@@ -30,6 +31,8 @@ class ListenStream:
         self._honoured = honoured
         self._id = exchange.route.request_id
         self._listener: Listener | None = None
+        self._untold: set[Subject] = set()
+        """What changed since it was last known that the client may still be told."""
         self._ended = False
 
     def end(self) -> None:
@@ -56,19 +59,37 @@ class ListenStream:
 
     async def _tell_next_changes(self, listener: Listener) -> None:
         """Send the next notifications, or a comment when there are none for too long."""
-        response = self._exchange.response
-        try:
-            async with asyncio.timeout(max(0.0, settings.KEEP_ALIVE - response.silent_seconds)):
-                changed = await listener.next()
-        except TimeoutError:
-            await response.keep_alive()
+        await self._await_changes(listener)
+        if not await self._may_tell():
             return
-        if changed:
-            changed |= await burst(listener)
+        changed, self._untold = self._untold, set()
         for subject, notification in self._honoured.notifications.items():
             if subject in changed:
-                await response.event(notification(self._id))
+                await self._exchange.response.event(notification(self._id))
         await self._tell_tasks(changed)
+
+    async def _await_changes(self, listener: Listener) -> None:
+        quiet = max(0.0, settings.KEEP_ALIVE - self._exchange.response.silent_seconds)
+        until_asked = ASK_AGAIN_SECONDS if self._untold else self._exchange.caller.seconds_until_due
+        try:
+            async with asyncio.timeout(min(quiet, until_asked)):
+                changed = await listener.next()
+        except TimeoutError:
+            if self._exchange.response.silent_seconds >= settings.KEEP_ALIVE:
+                await self._exchange.response.keep_alive()
+            return
+        self._untold |= changed
+        if changed:
+            self._untold |= await burst(listener)
+
+    async def _may_tell(self) -> bool:
+        """Whether the client is still who it was: asked before anything is told, and now and then without."""
+        caller = self._exchange.caller
+        if not self._untold and not caller.is_due:
+            return False
+        standing = await caller.confirm()
+        self._ended |= standing == Standing.GONE
+        return standing == Standing.CONFIRMED
 
     async def _tell_tasks(self, changed: Collection[Subject]) -> None:
         for notification in await self._honoured.tasks.of(changed):

@@ -6,8 +6,8 @@ Refuses to read a clock: it is told the time, in seconds.
 from collections.abc import Hashable
 from typing import Final
 
-MAX_BUCKETS: Final = 1_024
-"""Beyond this many, those that are full again are forgotten: they say nothing."""
+MAX_BUCKETS: Final = 4_096
+"""Beyond this many, those that were used longest ago are forgotten: most are full again, and say nothing."""
 
 
 class Rate:
@@ -16,20 +16,13 @@ class Rate:
     def __init__(self) -> None:
         self._buckets: dict[Hashable, tuple[float, float]] = {}
 
-    def take(self, key: Hashable, now: float, *, burst: float, per_second: float) -> bool:
-        """Whether `key` may do it once more, now."""
-        tokens, since = self._buckets.get(key, (burst, now))
+    def take(self, key: Hashable, now: float, *, burst: float, per_second: float) -> float:
+        """0 where `key` may do it once more, now, and has; else the seconds until it may."""
+        tokens, since = self._buckets.pop(key, (burst, now))
         tokens = min(burst, tokens + (now - since) * per_second)
-        if tokens < 1:
-            return False
-        self._buckets[key] = tokens - 1, now
+        taken = tokens >= 1
+        # The newest comes last, so that the first is the one to forget.
+        self._buckets[key] = (tokens - 1 if taken else tokens), now
         if len(self._buckets) > MAX_BUCKETS:
-            self._forget_full(now, burst, per_second)
-        return True
-
-    def _forget_full(self, now: float, burst: float, per_second: float) -> None:
-        self._buckets = {
-            key: (tokens, since)
-            for key, (tokens, since) in self._buckets.items()
-            if tokens + (now - since) * per_second < burst
-        }
+            del self._buckets[next(iter(self._buckets))]
+        return 0.0 if taken else (1 - tokens) / per_second

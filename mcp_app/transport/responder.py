@@ -9,9 +9,6 @@ from typing import Any, Protocol
 
 from mcp_app.protocol.errors import Rejection
 
-STALL_SECONDS = 30.0
-"""How long one write may wait for a peer that does not read."""
-
 
 class PeerGoneError(Exception):
     """The peer left, or does not read: nothing more can be sent to it."""

@@ -5,13 +5,17 @@ Owns how its parts are put together and taken down. Refuses work once it is stop
 
 import asyncio
 import logging
-from weakref import WeakKeyDictionary
+from collections.abc import Coroutine
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary, WeakSet
 
+from mcp_app.conf import settings
 from mcp_app.lifecycle import processes
 from mcp_app.lifecycle.processes import Identity
+from mcp_app.protocol.errors import Rejection
 from mcp_app.states import ProcessRole
 from mcp_app.transport import draining, signals
-from mcp_app.transport.admission import Admission
+from mcp_app.transport.admission import Admission, shutting_down
 from mcp_app.transport.author_threads import AuthorThreads
 from mcp_app.transport.cancellations import Cancellations
 from mcp_app.transport.heartbeats import Heartbeats
@@ -24,6 +28,15 @@ logger = logging.getLogger(__name__)
 
 THREADS = 4
 BACKGROUND_THREADS = 2
+ENDING_SECONDS = 5.0
+"""What each part is given to end: it may wait for a database or a channel layer that answers nothing."""
+
+
+class Arriving(Protocol):
+    """A request whose body is still on its way."""
+
+    def refuse(self, refusal: Rejection) -> None:
+        """Answer it so, without the rest."""
 
 
 class Server:
@@ -31,7 +44,7 @@ class Server:
 
     def __init__(self) -> None:
         self.identity = Identity(ProcessRole.SERVER)
-        self.rows = Threads("rows", THREADS)
+        self.rows = Threads("rows", THREADS, patience=settings.DATABASE_TIMEOUT)
         """For the database alone."""
         self.broker = Threads("broker", THREADS)
         """For publishing: it may wait for the broker, and a broker that hangs holds up nobody's result."""
@@ -47,6 +60,7 @@ class Server:
         self.hints = Hints(self.identity.boot_id, self._hinted)
         self.tail = Tail(self.rows, self.hints, self.upkeep)
         self.heartbeats = Heartbeats(self.rows)
+        self.arriving: WeakSet[Arriving] = WeakSet()
         self.stopped = False
         self._stopping: asyncio.Task[None] | None = None
 
@@ -62,21 +76,27 @@ class Server:
     async def _stop(self) -> None:
         await draining.drain(self.admission)
         self.stopped = True
-        await self.tail.close()
-        await self.hints.close()
-        await self.cancellations.close()
-        try:
-            await self.rows.run(processes.stop, self.identity)
-        except Exception as error:
-            logger.error("the end of this process could not be noted, supervision will see it: %s", error)
-        await self.rows.close()
-        await self.broker.close()
-        await self.authentication.close()
-        await self._background.close()
-        await self.authors.close()
+        for request in list(self.arriving):
+            # A web server waits for what it has begun to receive, and this might never come.
+            request.refuse(shutting_down())
+        await _end("its reading of rows", self.tail.close())
+        await _end("its listening for hints", self.hints.close())
+        await _end("its audit of vain cancellations", self.cancellations.close())
+        await _end("its sign of life", self.rows.run(processes.stop, self.identity))
+        pools = (self.rows, self.broker, self.authentication, self._background, self.authors)
+        await asyncio.gather(*(_end("a pool of threads", pool.close()) for pool in pools))
 
     def _hinted(self) -> None:
         self.tail.look()
+
+
+async def _end(what: str, step: Coroutine[Any, Any, None]) -> None:
+    """Take one part down; a part that fails, or does not end in time, is left to supervision and the process's end."""
+    try:
+        async with asyncio.timeout(ENDING_SECONDS):
+            await step
+    except Exception as error:
+        logger.error("this process ends without having ended %s: %s", what, str(error) or "it takes too long")
 
 
 _servers: WeakKeyDictionary[asyncio.AbstractEventLoop, Server] = WeakKeyDictionary()

@@ -92,12 +92,12 @@ def _answer(brought: UpdateTask, exchange: Exchange) -> Request | Rejection | No
 
 def _checked(row: Request, responses: Mapping[str, Any]) -> dict[str, Any]:
     """The answers to what is asked now, by the tool's keys. Raises `MalformedAnswer`, `UnfitAnswer`."""
-    answers = {}
+    answers, asked = {}, row.original("questions")
     for key, question in task_inputs.keys(row).items():
         if key not in responses:
             continue
         try:
-            answers[question] = questions.check(row.questions[question], responses[key])
+            answers[question] = questions.check(asked[question], responses[key])
         except (MalformedAnswer, UnfitAnswer) as error:
             # Nothing was delivered, so the question stays, under its key.
             raise type(error)(f"params.inputResponses[{clip(key)!r}]: {str(error).rstrip('.')}.") from None

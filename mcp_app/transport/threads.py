@@ -8,18 +8,55 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from django.db import connections
+from django.db import OperationalError, connections
 
 R = TypeVar("R")
 
 
-class Threads:
-    """A pool of at most `size` threads, each with its own database connections."""
+class SilentDatabaseError(OperationalError):
+    """The database did not answer in time; what it was asked may still be done."""
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self) -> None:
+        super().__init__("the database does not answer")
+
+
+class _Undoable(Generic[R]):
+    """A job that is undone in its thread where it is done after nobody waits for it any more."""
+
+    def __init__(self, job: Callable[[], R], undo: Callable[[], object]) -> None:
+        self._job = job
+        self._undo = undo
+        self._lock = threading.Lock()
+        self._is_done = False
+        self._is_disowned = False
+
+    def __call__(self) -> R:
+        made = self._job()
+        with self._lock:
+            self._is_done = True
+            is_disowned = self._is_disowned
+        if is_disowned:
+            self._undo()
+        return made
+
+    def disown(self) -> bool:
+        """Nobody waits for it any more; whether it was done before, and is to be undone by whoever says so."""
+        with self._lock:
+            self._is_disowned = True
+            return self._is_done
+
+
+class Threads:
+    """A pool of at most `size` threads, each with its own database connections.
+
+    Where there is a `patience`, in seconds, whoever waits for a job waits no longer.
+    """
+
+    def __init__(self, name: str, size: int, *, patience: float | None = None) -> None:
         self._size = size
+        self._patience = patience
         self._executor = ThreadPoolExecutor(size, thread_name_prefix=f"mcp-{name}")
 
     def start(self, function: Callable[..., R], *args: Any) -> "asyncio.Future[R]":
@@ -28,22 +65,38 @@ class Threads:
         return asyncio.get_running_loop().run_in_executor(self._executor, job)
 
     async def run(self, function: Callable[..., R], *args: Any) -> R:
-        """As `start`, and wait. Cancelled meanwhile, the job still runs to its end."""
-        return await asyncio.shield(self.start(function, *args))
+        """As `start`, and wait. Cancelled meanwhile, the job still runs to its end. Raises SilentDatabaseError.
 
-    async def run_to_end(self, function: Callable[..., R], *args: Any) -> R:
-        """As `run`; cancelled meanwhile, it is over only when the job is, so that what was done can be undone."""
+        A job that was not begun in time is dropped: while all threads wait, no queue grows behind them.
+        """
         job = self.start(function, *args)
+        limit = asyncio.timeout(self._patience)
         try:
-            return await asyncio.shield(job)
-        finally:
-            await asyncio.wait([job])
+            async with limit:
+                return await asyncio.shield(job)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            job.cancel()
+            raise SilentDatabaseError from error
+
+    async def run_or_undo(self, function: Callable[[], R], undo: Callable[[], object]) -> R:
+        """As `run`; what a job does that nobody waits for any more is undone in a thread as soon as it is done."""
+        job = _Undoable(function, undo)
+        try:
+            return await self.run(job)
+        except BaseException:
+            if job.disown():
+                self.start(undo)
+            raise
 
     async def close(self) -> None:
         """Close the threads' database connections and end the threads, once what is queued has run."""
         barrier = threading.Barrier(self._size)
-        await asyncio.gather(*(self.start(_close_connections, barrier) for _ in range(self._size)))
-        self._executor.shutdown(wait=False)
+        try:
+            await asyncio.gather(*(self.start(_close_connections, barrier) for _ in range(self._size)))
+        finally:
+            self._executor.shutdown(wait=False)
 
 
 def on_usable_connections(function: Callable[..., R], args: tuple[Any, ...]) -> R:

@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -84,13 +84,20 @@ def processes_of(data: Path) -> set[int]:
 
 def marked(variable: str) -> set[int]:
     """The processes that have `NAME=value` in their environment; zombies have none."""
-    found = set()
+    return {pid for pid, variables in _environments() if variable.encode() in variables}
+
+
+def with_variable(name: str) -> set[int]:
+    """The processes that have any value of it in their environment."""
+    start = f"{name}=".encode()
+    return {pid for pid, variables in _environments() if any(each.startswith(start) for each in variables)}
+
+
+def _environments() -> Iterator[tuple[int, list[bytes]]]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with suppress(OSError):
-                if variable.encode() in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
-                    found.add(int(entry))
-    return found
+                yield int(entry), Path("/proc", entry, "environ").read_bytes().split(b"\0")
 
 
 def command_line(pid: int) -> str:
@@ -112,22 +119,43 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def socket_inodes(pid: int) -> set[str]:
-    """The sockets that a process has open."""
-    inodes = set()
+def is_connected(port: int, peer: int) -> bool:
+    """Whether a process of this host has a TCP connection from its local port to that port of a peer."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(_ports(row) == (port, peer) and row[9] != "0" for row in rows)
+
+
+def _ports(row: list[str]) -> tuple[int, int]:
+    local, remote = (int(address.rpartition(":")[2], 16) for address in row[1:3])
+    return local, remote
+
+
+def open_files(pid: int) -> set[str]:
+    """What a process has open, by its path."""
+    found = set()
     with suppress(OSError):
         for descriptor in Path("/proc", str(pid), "fd").iterdir():
             with suppress(OSError):
-                target = os.readlink(descriptor)
-                if target.startswith("socket:["):
-                    inodes.add(target[len("socket:[") : -1])
-    return inodes
+                found.add(os.readlink(descriptor))
+    return found
+
+
+def socket_inodes(pid: int) -> set[str]:
+    """The sockets that a process has open."""
+    sockets = (target for target in open_files(pid) if target.startswith("socket:["))
+    return {target[len("socket:[") : -1] for target in sockets}
 
 
 def inodes_of_port(port: int) -> set[str]:
     """The TCP sockets of this host on that local port, listening and connected."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {row[9] for row in rows if int(row[1].rpartition(":")[2], 16) == port and row[9] != "0"}
+
+
+def peak_memory(pid: int) -> int:
+    """The most that was ever resident, in KiB."""
+    status = Path("/proc", str(pid), "status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
 
 
 def end_all(pids: set[int]) -> None:

@@ -35,10 +35,10 @@ class Situation:
     options: Mapping[str, Any] = field(default_factory=dict)
     begun: Callable[[Stack], bool] = lambda stack: True
 
-    def arguments(self, steps: Path) -> dict[str, Any]:
+    def arguments(self, steps: Path, seconds: float = LONG) -> dict[str, Any]:
         path = {"path": str(steps)} if self.takes_path else {}
         step = {"step": STEP} if self.writes_steps else {}
-        return {"seconds": LONG, **path, **step, **self.options}
+        return {"seconds": seconds, **path, **step, **self.options}
 
     def await_begun(self, stack: Stack, call: Connection, steps: Path) -> Row:
         """Wait until the tool is in the middle; the call's row."""

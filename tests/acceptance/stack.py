@@ -1,30 +1,35 @@
-"""Two ways to run the fixture site for real: on its embedded parts alone, and on PostgreSQL and Redis.
+"""A `Stack` is one running site, as real processes: its servers, taken in turn, its workers, its rows.
 
-A `Stack` is one running site: its servers, taken in turn, its workers, its rows. Leaving it stops everything and fails
-when a process is left.
+Closing it stops everything and fails when a process is left. Which processes there are is said in `layouts`.
 """
 
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from tests.acceptance import programs, wire
+from tests.acceptance import guide, programs, wire
 from tests.acceptance.inspector import Inspector, Row
 from tests.acceptance.programs import STARTING, Program
 from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, Connection
+from tests.acceptance.wire import BOTH, Connection, RequestId
 
 SETTINGS: Final = "tests.acceptance.settings"
 SLOTS_OF_A_WORKER: Final = 2
 MANAGE: Final = (sys.executable, "manage.py")
 LOG_CHARS: Final = 4000
 CONCURRENCY: Final = f"--concurrency={SLOTS_OF_A_WORKER}"
+
+
+class Sent(Protocol):
+    """A call that was made: a row is found by its id."""
+
+    request_id: RequestId
 
 
 class Server:
@@ -43,10 +48,24 @@ class Server:
 class Stack:
     """A running site."""
 
-    def __init__(self, data: Path, engines: Mapping[str, str], *, workers: int, settings: str = SETTINGS) -> None:
+    def __init__(
+        self,
+        data: Path,
+        engines: Mapping[str, str],
+        *,
+        workers: int,
+        settings: str = SETTINGS,
+        inside: Sequence[str] = (),
+        pool: str = "prefork",
+    ) -> None:
         self.data = data
+        self.worker_options = (CONCURRENCY, f"--pool={pool}")
         self.settings = settings
+        self.inside = inside
+        """What every command is started by."""
         self.environment = {**os.environ, **engines, "MCPSITE_DATA": str(data), "DJANGO_SETTINGS_MODULE": settings}
+        self.of_workers: Mapping[str, str] = {}
+        """What workers that are started by themselves have in their environment beside the site's."""
         self.expected_workers = workers
         self.slots = workers * SLOTS_OF_A_WORKER
         self.servers: list[Server] = []
@@ -64,8 +83,9 @@ class Stack:
         """Whether the rows were asked about: it starts with the first question."""
         return "inspector" in vars(self)
 
-    def start(self, *command: str) -> Program:
-        self._programs.append(Program(command, self.environment, self.data / f"{len(self._programs)}.log"))
+    def start(self, *command: str, **environment: str) -> Program:
+        log = self.data / f"{len(self._programs)}.log"
+        self._programs.append(Program([*self.inside, *command], {**self.environment, **environment}, log))
         return self._programs[-1]
 
     def logs(self) -> Iterator[tuple[str, str]]:
@@ -77,11 +97,15 @@ class Stack:
         """`mcp serve`: Daphne, with its worker unless the options say otherwise."""
         program = self.start(*MANAGE, "mcp", "serve", "--settings", self.settings, "--port=0", *options)
         program.says("READY")
-        return Server(program, r"MCP endpoint +http://127\.0\.0\.1:(\d+)/mcp")
+        return Server(program, r"MCP endpoint +http://[0-9.]+:(\d+)/mcp")
 
-    def start_uvicorn(self) -> Server:
-        program = self.start(sys.executable, "-m", "uvicorn", "mcpsite.asgi:application", "--port=0")
-        return Server(program, r"Uvicorn running on http://127\.0\.0\.1:(\d+)")
+    def start_uvicorn(self, *options: str) -> Server:
+        program = self.start(sys.executable, "-m", "uvicorn", "mcpsite.asgi:application", "--port=0", *options)
+        return Server(program, r"Uvicorn running on http://[0-9.]+:(\d+)")
+
+    def start_from_guide(self, program: str) -> Server:
+        """A server by its line of docs/deployment.md."""
+        return Server(self.start(*guide.server_commands()[program]), guide.SAYS[program])
 
     def start_again(self, server: Server) -> Server:
         """Another process in place of a server that has ended, on its port."""
@@ -99,7 +123,11 @@ class Stack:
         return extra
 
     def start_worker(self) -> None:
-        self.worker_programs.append(self.start(*MANAGE, "mcp", "worker", "--settings", self.settings, CONCURRENCY))
+        command = [*MANAGE, "mcp", "worker", "--settings", self.settings, *self.worker_options]
+        self.worker_programs.append(self.start(*command, **self.of_workers))
+
+    def start_supervisor(self, *options: str) -> Program:
+        return self.start(*MANAGE, "mcp", "supervise", "--settings", self.settings, *options)
 
     def serve_from(self, *servers: Server) -> None:
         """Send requests to these servers in turn."""
@@ -138,10 +166,19 @@ class Stack:
         """Call a tool on a connection of its own."""
         return self.post(wire.call(tool, **arguments), accept=accept, server=server)
 
+    @contextmanager
+    def limited(self, tool: str, **limits: float) -> Iterator[None]:
+        """Change the tool's limits for a while, each by its column."""
+        self.ask("limit", tool=tool, **limits)
+        try:
+            yield
+        finally:
+            self.ask("limit", tool=tool, **dict.fromkeys(limits))
+
     def ask(self, question: str, **details: Any) -> Any:
         return self.inspector.ask(question, **details)
 
-    def row(self, call: Connection) -> Row:
+    def row(self, call: Sent) -> Row:
         """The row of a call; waited for, as a client does not know when it is stored."""
         row = eventually(lambda: self.inspector.row(jsonrpc_id=call.request_id), f"a row for {call.request_id}")
         assert row is not None
@@ -159,7 +196,7 @@ class Stack:
         assert row is not None
         return row
 
-    def ended(self, call: Connection, within: float = 10.0) -> Row:
+    def ended(self, call: Sent, within: float = 10.0) -> Row:
         """The row of a call that has ended, its audit settled."""
         row = eventually(lambda: found if (found := self.row(call)).ended else None, f"{call.request_id} ends", within)
         assert row is not None
@@ -202,49 +239,3 @@ class Stack:
             return [f"{pid} {programs.command_line(pid)}" for pid in programs.processes_of(self.data) - spare]
 
         eventually(lambda: not left(), lambda: f"no process is left, but {left()}", within)
-
-
-@contextmanager
-def closing(stack: Stack) -> Iterator[Stack]:
-    """Close the stack whatever happens; after a failure, without judging how it ends."""
-    try:
-        yield stack
-    except BaseException:
-        stack.abandon()
-        raise
-    stack.close()
-
-
-@contextmanager
-def embedded(data: Path, settings: str = SETTINGS) -> Iterator[Stack]:
-    """One command: `mcp serve`."""
-    with closing(Stack(data, {}, workers=1, settings=settings)) as stack:
-        stack.serve_from(stack.start_embedded(CONCURRENCY))
-        yield stack
-
-
-@contextmanager
-def engines(data: Path, environment: Mapping[str, str], settings: str = SETTINGS) -> Iterator[Stack]:
-    """Daphne, uvicorn and two workers on the engines that the environment names."""
-    with ExitStack() as exits:
-        stack = exits.enter_context(closing(Stack(data, environment, workers=2, settings=settings)))
-        migrated = stack.start(*MANAGE, "migrate", "--settings", settings, "--verbosity=0")
-        assert migrated.wait(STARTING) == 0, migrated.output()
-        stack.serve_from(stack.start_embedded("--no-worker"), stack.start_uvicorn())
-        for _ in range(stack.expected_workers):
-            stack.start_worker()
-        stack.restore_workers()
-        yield stack
-
-
-@contextmanager
-def two_servers(stack: Stack) -> Iterator[tuple[Server, Server]]:
-    """The stack's first server and another one."""
-    if len(stack.servers) > 1:
-        yield stack.servers[0], stack.servers[1]
-        return
-    other = stack.start_embedded("--no-worker")
-    try:
-        yield stack.servers[0], other
-    finally:
-        other.stop()

@@ -18,6 +18,7 @@ def test_two_requests_with_one_id_in_flight_get_their_own_answers(stack: Stack) 
     assert [text(answered.result()) for answered in (second, first)] == ["6 steps", "3 steps"]
 
 
+@pytest.mark.fault("H6")
 @pytest.mark.parametrize("tool", ["echo", "sleep"])
 def test_a_connection_serves_a_second_request_after_the_first(stack: Stack, tool: str, steps: Path) -> None:
     arguments: dict[str, Any] = {"text": "1"} if tool == "echo" else {"seconds": 0.6, "path": str(steps), "step": 0.1}
@@ -41,6 +42,7 @@ def test_progress_comes_on_the_calls_own_stream_under_its_token(stack: Stack) ->
         assert text(answer["result"]) == "3 steps"
 
 
+@pytest.mark.fault("H2")
 def test_no_worker_and_nothing_that_a_tool_starts_holds_a_socket_of_the_server(stack: Stack, steps: Path) -> None:
     [spawning] = [situation for situation in RUNNING if situation.tool == "spawn"]
     running = stack.call("spawn", **spawning.arguments(steps))
@@ -77,6 +79,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, int]] = {
 }
 
 
+@pytest.mark.fault("F1", "F2", "F3", "G1", "G2")
 @pytest.mark.parametrize(("body", "changed", "status", "code"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused_says_why_and_leaves_no_row(
     stack: Stack, body: bytes, changed: dict[str, str], status: int, code: int
@@ -99,6 +102,7 @@ def test_what_is_refused_says_why_and_leaves_no_row(
     assert stack.ask("requests") == before
 
 
+@pytest.mark.fault("F8")
 def test_another_version_is_refused_with_those_that_are_served(stack: Stack) -> None:
     before = stack.ask("requests")
     body = message("tools/call", name="echo", arguments={}, meta={META + "protocolVersion": "2199-01-01"})
@@ -116,6 +120,7 @@ def test_bad_arguments_are_told_to_the_model_and_leave_no_row(stack: Stack) -> N
     assert stack.ask("requests") == before
 
 
+@pytest.mark.fault("F8")
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_other_http_methods_are_405_at_once(stack: Stack, method: str) -> None:
     connection = stack.connect()
@@ -124,6 +129,7 @@ def test_other_http_methods_are_405_at_once(stack: Stack, method: str) -> None:
     connection.response.read()
 
 
+@pytest.mark.fault("A11")
 def test_a_delivered_answer_is_noted_in_its_row(stack: Stack) -> None:
     answered = stack.call("echo", text="here")
     answered.result()

@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance import programs
 from tests.acceptance.inspector import Row
 from tests.acceptance.situations import HARD_GRACE_MS, KILL, LONG, RUNNING, STEP, Situation
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Server, Stack
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import BOTH, JSON, Connection, text
 
@@ -20,9 +20,11 @@ by_any_end = pytest.mark.parametrize("leave", LEAVE.values(), ids=LEAVE)
 in_any_form = pytest.mark.parametrize("accept", [BOTH, JSON], ids=["stream", "json"])
 
 
-def commence(stack: Stack, situation: Situation, steps: Path, accept: str = BOTH) -> tuple[Connection, Row]:
+def commence(
+    stack: Stack, situation: Situation, steps: Path, accept: str = BOTH, server: Server | None = None
+) -> tuple[Connection, Row]:
     """Call the situation's tool and wait until it is in the middle, its answer on its way in the wanted form."""
-    call = stack.call(situation.tool, accept=accept, **situation.arguments(steps))
+    call = stack.call(situation.tool, accept=accept, server=server, **situation.arguments(steps))
     if accept == BOTH:
         assert call.is_stream
     return call, situation.await_begun(stack, call, steps)
@@ -73,6 +75,8 @@ def assert_runs_once(stack: Stack, path: Path) -> None:
     assert len(path.read_text().splitlines()) == 3
 
 
+@pytest.mark.fault("A5", "A6", "A7", "A8", "H1")
+@pytest.mark.broker("FIN", "stream")
 @in_any_form
 @by_any_end
 @pytest.mark.parametrize("situation", RUNNING, ids=lambda situation: situation.name)
@@ -96,6 +100,8 @@ def test_disconnect_stops_a_tool(
     assert_runs_once(stack, steps.with_name("count"))
 
 
+@pytest.mark.fault("A4")
+@pytest.mark.broker("FIN", "stream")
 @in_any_form
 @by_any_end
 def test_disconnect_while_queued_means_that_the_tool_is_never_called(
@@ -131,6 +137,7 @@ def fill_slots(stack: Stack) -> None:
     eventually(all_busy, "all slots are busy")
 
 
+@pytest.mark.fault("A9")
 def test_a_killed_tools_processes_are_gone(stack: Stack, steps: Path) -> None:
     [spawning] = [situation for situation in RUNNING if situation.tool == "spawn"]
     call, row = commence(stack, spawning, steps)
@@ -143,6 +150,7 @@ def test_a_killed_tools_processes_are_gone(stack: Stack, steps: Path) -> None:
     assert not any(map(programs.is_alive, started))
 
 
+@pytest.mark.fault("A12")
 def test_a_half_closed_connection_is_a_disconnect(stack: Stack, steps: Path) -> None:
     [blocking] = [situation for situation in RUNNING if situation.tool == "sleep_sync"]
     call, _ = commence(stack, blocking, steps)
@@ -152,6 +160,7 @@ def test_a_half_closed_connection_is_a_disconnect(stack: Stack, steps: Path) -> 
     assert_stopped(row, steps)
 
 
+@pytest.mark.fault("A5")
 def test_partial_results_of_a_cooperative_tool_are_kept(stack: Stack, steps: Path) -> None:
     [polite] = [situation for situation in RUNNING if situation.tool == "polite"]
     call, _ = commence(stack, polite, steps)
@@ -159,6 +168,7 @@ def test_partial_results_of_a_cooperative_tool_are_kept(stack: Stack, steps: Pat
     assert text(stack.ended(call).partial_result).endswith(" polls")
 
 
+@pytest.mark.fault("H1")
 def test_a_row_locked_by_a_stopped_transaction_is_free_at_once(stack: Stack, steps: Path) -> None:
     [locking] = [situation for situation in RUNNING if situation.tool == "transaction"]
     commits = stack.ask("commits")
@@ -168,6 +178,8 @@ def test_a_row_locked_by_a_stopped_transaction_is_free_at_once(stack: Stack, ste
     assert text(stack.call("transaction", seconds=0).result()) == f"{commits + 1} commits"
 
 
+@pytest.mark.fault("B12")
+@pytest.mark.broker
 def test_celerys_own_result_of_a_stopped_call_is_revoked(stack: Stack, steps: Path) -> None:
     [blocking] = [situation for situation in RUNNING if situation.tool == "sleep_sync"]
     call, row = commence(stack, blocking, steps)
@@ -175,6 +187,29 @@ def test_celerys_own_result_of_a_stopped_call_is_revoked(stack: Stack, steps: Pa
     eventually(lambda: stack.ask("celery status", task_id=row.id) == "REVOKED", "Celery says REVOKED")
 
 
+def test_celerys_own_result_of_a_killed_call_is_revoked(stack: Stack, steps: Path) -> None:
+    [stubborn] = [situation for situation in RUNNING if situation.tool == "stubborn"]
+    call, row = commence(stack, stubborn, steps)
+    call.close()
+    eventually(lambda: stack.ask("celery status", task_id=row.id) == "REVOKED", "Celery says REVOKED")
+
+
+@pytest.mark.nightly
+def test_celerys_own_result_of_a_call_that_never_ran_is_revoked(stack: Stack, steps: Path) -> None:
+    busy = [stack.call("sleep_sync", seconds=LONG, path=str(steps), step=STEP) for _ in range(stack.slots)]
+    for call in busy:
+        stack.running(call)
+    queued = stack.call("count", path=str(steps.with_name("count")))
+    stack.row(queued)
+    queued.close()
+    row = stack.ended(queued)
+    for call in busy:
+        call.close()
+    eventually(lambda: stack.ask("celery status", task_id=row.id) == "REVOKED", "Celery says REVOKED")
+    assert not steps.with_name("count").exists()
+
+
+@pytest.mark.broker
 def test_forty_abandoned_blocking_calls_leave_room_for_a_fast_one(stack: Stack, steps: Path) -> None:
     abandoned = [stack.call("sleep_sync", seconds=LONG, path=str(steps), step=STEP) for _ in range(40)]
     for call in abandoned:
@@ -189,6 +224,7 @@ def test_forty_abandoned_blocking_calls_leave_room_for_a_fast_one(stack: Stack, 
         assert (row.status, row.cancel_cause) == ("cancelled", "disconnect")
 
 
+@pytest.mark.fault("A1")
 def test_a_body_that_never_comes_leaves_nothing(stack: Stack) -> None:
     before = stack.ask("requests")
     connection = stack.connect()

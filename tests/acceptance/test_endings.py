@@ -3,16 +3,15 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance import programs
 from tests.acceptance.inspector import ROOT, Attempt, Row
+from tests.acceptance.layouts import embedded
 from tests.acceptance.situations import COOPERATIVE, INTERRUPT, LONG, STEP
-from tests.acceptance.stack import MANAGE, SETTINGS, SLOTS_OF_A_WORKER, Stack, embedded
+from tests.acceptance.stack import MANAGE, SETTINGS, SLOTS_OF_A_WORKER, Stack
 from tests.acceptance.test_disconnect import assert_runs_once, assert_stopped
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import BOTH, JSON, Connection, message, text
@@ -43,15 +42,7 @@ def accepted(row: Row) -> Attempt:
     return attempt
 
 
-@contextmanager
-def time_limit(stack: Stack, tool: str, seconds: float) -> Iterator[None]:
-    stack.ask("set time limit", tool=tool, seconds=seconds)
-    try:
-        yield
-    finally:
-        stack.ask("set time limit", tool=tool, seconds=None)
-
-
+@pytest.mark.broker("stream")
 @pytest.mark.parametrize("accept", [BOTH, JSON], ids=["stream", "json"])
 def test_cancel_from_the_command_line_stops_the_call_and_tells_the_client_why(
     stack: Stack, accept: str, steps: Path
@@ -71,9 +62,11 @@ def test_cancel_from_the_command_line_stops_the_call_and_tells_the_client_why(
     assert_stopped(row, steps)
 
 
+@pytest.mark.fault("A14")
+@pytest.mark.broker
 @pytest.mark.parametrize(("tool", "stage"), [("sleep", COOPERATIVE), ("sleep_sync", INTERRUPT)])
 def test_a_call_past_its_time_limit_is_stopped(stack: Stack, tool: str, stage: int, steps: Path) -> None:
-    with time_limit(stack, tool, 0.5):
+    with stack.limited(tool, time_limit=0.5):
         call = commence(stack, steps, tool)
         assert error_text(call).startswith("The call was stopped because its time limit passed.")
     row = stack.ended(call)
@@ -82,6 +75,8 @@ def test_a_call_past_its_time_limit_is_stopped(stack: Stack, tool: str, stage: i
     assert_stopped(row, steps)
 
 
+@pytest.mark.fault("C1")
+@pytest.mark.broker
 def test_a_killed_worker_child_loses_its_call_which_is_not_run_again(stack: Stack, steps: Path) -> None:
     call = commence(stack, steps)
     child = stack.row(call).worker_pid
@@ -94,6 +89,8 @@ def test_a_killed_worker_child_loses_its_call_which_is_not_run_again(stack: Stac
     assert_stopped(row, steps)
 
 
+@pytest.mark.fault("C2")
+@pytest.mark.broker
 def test_a_killed_worker_loses_its_calls_and_others_go_on(stack: Stack, steps: Path) -> None:
     call = commence(stack, steps)
     spawning = commence(stack, steps.with_name("spawned"), "spawn")
@@ -112,6 +109,8 @@ def test_a_killed_worker_loses_its_calls_and_others_go_on(stack: Stack, steps: P
     assert stack.row(call).worker == row.worker
 
 
+@pytest.mark.fault("C12")
+@pytest.mark.broker
 def test_calls_of_a_killed_server_are_cancelled(stack: Stack, steps: Path) -> None:
     for server in stack.start_extra_servers():
         path = steps.with_name(f"steps{server.port}")
@@ -125,6 +124,8 @@ def test_calls_of_a_killed_server_are_cancelled(stack: Stack, steps: Path) -> No
         assert_stopped(row, path)
 
 
+@pytest.mark.fault("C13")
+@pytest.mark.broker
 def test_a_server_that_is_told_to_stop_ends_its_streams_and_its_calls(stack: Stack, steps: Path) -> None:
     for server in stack.start_extra_servers():
         path = steps.with_name(f"steps{server.port}")
@@ -146,6 +147,7 @@ def test_a_server_that_is_told_to_stop_ends_its_streams_and_its_calls(stack: Sta
         assert server.program.wait() in (0, -signal.SIGTERM), server.program.output()
 
 
+@pytest.mark.fault("C13")
 def test_sigterm_of_the_whole_site_ends_every_call_and_process(tmp_path: Path) -> None:
     with embedded(tmp_path) as site:
         path = tmp_path / "steps"

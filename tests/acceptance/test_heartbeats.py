@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.acceptance.layouts import closing, two_servers
 from tests.acceptance.legacy_wire import Client, events
-from tests.acceptance.stack import Stack, closing, two_servers
+from tests.acceptance.stack import Stack
 from tests.acceptance.test_legacy import client
 from tests.acceptance.wire import META, Connection, message
 

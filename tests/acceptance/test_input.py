@@ -52,6 +52,7 @@ def second(stack: Stack) -> Any:
             server.stop()
 
 
+@pytest.mark.fault("H4")
 def test_an_answer_goes_to_another_server_and_a_killed_worker_changes_nothing(
     stack: Stack, second: Server, tmp_path: Path
 ) -> None:

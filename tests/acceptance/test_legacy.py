@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.layouts import closing, two_servers
 from tests.acceptance.legacy_wire import Client, events, progress_until
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import Stack, closing, two_servers
+from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import JSON, text
@@ -51,6 +52,7 @@ def test_cancelled_at_the_other_process_stops_the_call_and_ends_its_stream(
         assert_stopped(row, steps)
 
 
+@pytest.mark.fault("A15")
 @pytest.mark.parametrize("kind", ["stopped", "killed"])
 def test_a_call_is_resumed_at_another_process_after_its_server_ended(stack: Stack, client: Client, kind: str) -> None:
     [server, *others] = stack.start_extra_servers()
@@ -76,6 +78,7 @@ def test_a_call_is_resumed_at_another_process_after_its_server_ended(stack: Stac
     assert stack.ended(call).status == "completed"
 
 
+@pytest.mark.fault("A15", "H5")
 def test_leaving_without_a_session_cancels(stack: Stack, steps: Path) -> None:
     stateless = Client(stack)
     for server in stack.servers:
@@ -89,6 +92,7 @@ def test_leaving_without_a_session_cancels(stack: Stack, steps: Path) -> None:
         assert_stopped(row, path)
 
 
+@pytest.mark.fault("A15")
 def test_leaving_without_a_session_stops_nothing_where_the_site_says_so(tmp_path: Path) -> None:
     with closing(Stack(tmp_path, {"MCP_TEST_SESSIONLESS_GOES_ON": "1"}, workers=1)) as site:
         site.serve_from(site.start_embedded("--no-worker"))

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.layouts import two_servers
 from tests.acceptance.legacy_wire import Client, Event, asked, events
-from tests.acceptance.stack import Stack, two_servers
+from tests.acceptance.stack import Stack
 from tests.acceptance.wire import text
 
 TWO = {"action": "accept", "content": {"quantity": 2}}

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.layouts import closing
 from tests.acceptance.legacy_wire import Client, events, progress_until
 from tests.acceptance.situations import STEP
-from tests.acceptance.stack import Server, Stack, closing
+from tests.acceptance.stack import Server, Stack
 from tests.acceptance.test_input import kill_workers
 from tests.acceptance.test_tasks import ask, create, ended
 from tests.acceptance.waiting import eventually
@@ -77,6 +78,7 @@ def test_a_task_is_followed_through_a_restart_of_its_server(
         assert stack.ask("request", id=row.id)["attempts"] == []
 
 
+@pytest.mark.broker
 def test_a_task_that_asks_outlives_the_death_of_every_worker_and_one_that_runs_is_lost(
     stack: Stack, steps: Path
 ) -> None:
@@ -100,10 +102,10 @@ def test_a_task_is_finished_by_a_worker_that_is_stopped_and_begun_once_by_the_ne
         site.serve_from(site.start_embedded("--no-worker"))
         site.start_worker()
         site.restore_workers()
-        finished, _, _ = create(site, "step_as_task", seconds=2.0, path=str(first), step=STEP)
+        finished, _, _ = create(site, "step_as_task", seconds=0.5, path=str(first), step=STEP)
         eventually(first.exists, "it takes a step")
         assert site.worker_programs.pop().stop() == 0
-        assert text(ended(site, finished)["result"]) == f"{round(2.0 / STEP)} steps"
+        assert text(ended(site, finished)["result"]) == f"{round(0.5 / STEP)} steps"
         waiting, row, _ = create(site, "step_as_task", seconds=0.5, path=str(second), step=STEP)
         assert ask(site, "tasks/get", waiting)["status"] == "working"
         assert not second.exists()

@@ -100,6 +100,7 @@ def test_one_of_everything_of_a_legacy_revision(stack: Stack, version: str) -> N
     assert client.asked == ASKS[version]
 
 
+@pytest.mark.fault("F2")
 @pytest.mark.parametrize(
     ("steps", "client"),
     [

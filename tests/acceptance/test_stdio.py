@@ -9,8 +9,9 @@ import pytest
 
 from tests.acceptance import wire
 from tests.acceptance.inspector import Row
+from tests.acceptance.layouts import closing
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import Stack, closing
+from tests.acceptance.stack import Stack
 from tests.acceptance.stdio import ERAS, PATIENCE, StdioClient
 from tests.acceptance.waiting import eventually
 from tests.everything.noise import NOISE

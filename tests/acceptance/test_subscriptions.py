@@ -64,7 +64,7 @@ def test_a_change_by_an_administrator_is_told(stack: Stack) -> None:
     streams = [listen(stack) for _ in stack.servers]
     for stream in streams:
         next(stream.messages())
-    stack.ask("set time limit", tool="echo", seconds=None)
+    stack.ask("limit", tool="echo", time_limit=None)
     for stream in streams:
         assert next(stream.messages())["method"] == "notifications/tools/list_changed"
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance.inspector import Row
 from tests.acceptance.situations import LONG, STEP
 from tests.acceptance.stack import Server, Stack
@@ -63,6 +65,7 @@ def test_a_task_survives_the_restart_and_the_death_of_the_server_that_made_it(st
     restarted.stop()
 
 
+@pytest.mark.broker
 def test_tasks_cancel_through_another_server_stops_the_work(stack: Stack, steps: Path) -> None:
     task_id, row, connection = create(stack, "step_as_task", stack.servers[0], seconds=LONG, path=str(steps), step=STEP)
     eventually(steps.exists, "the task takes a step")

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.acceptance.stack import CONCURRENCY, Stack, closing
+from tests.acceptance.layouts import closing
+from tests.acceptance.stack import CONCURRENCY, Stack
 from tests.acceptance.tracing import spans_in
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import message, text

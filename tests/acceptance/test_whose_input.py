@@ -11,10 +11,11 @@ import pytest
 
 from tests.acceptance.browsing import Browser
 from tests.acceptance.inspector import Row
+from tests.acceptance.layouts import closing
 from tests.acceptance.legacy_wire import Client as LegacyClient
 from tests.acceptance.legacy_wire import asked as asked_of
 from tests.acceptance.legacy_wire import events
-from tests.acceptance.stack import CONCURRENCY, Stack, closing
+from tests.acceptance.stack import CONCURRENCY, Stack
 from tests.acceptance.test_input import asked, post
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import META, Connection, message, text
@@ -134,6 +135,7 @@ def test_an_expired_state_is_refused_and_its_call_is_over(tmp_path: Path) -> Non
         assert stored(site, row) == ended
 
 
+@pytest.mark.fault("G11")
 @pytest.mark.parametrize("part", [0, 1, 2], ids=["content", "time", "signature"])
 def test_a_forged_state_is_refused_and_the_true_one_still_good(stack: Stack, tmp_path: Path, part: int) -> None:
     [server, *_] = stack.servers

@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPResponse
 from itertools import count
 from typing import Any, Final
@@ -17,6 +18,8 @@ VERSION: Final = "2026-07-28"
 META: Final = "io.modelcontextprotocol/"
 BOTH: Final = "application/json, text/event-stream"
 JSON: Final = "application/json"
+
+CHUNK: Final = 50_000
 
 RequestId = str | int
 
@@ -50,12 +53,23 @@ def _name(params: Mapping[str, Any]) -> str | None:
     return next((params[member] for member in ("name", "uri", "taskId") if member in params), None)
 
 
+def own_headers(body: Mapping[str, Any], accept: str) -> dict[str, str]:
+    """The headers that belong to a modern message."""
+    return {
+        "Content-Type": JSON,
+        "Accept": accept,
+        "MCP-Protocol-Version": VERSION,
+        "Mcp-Method": body["method"],
+        **({"Mcp-Name": name} if (name := _name(body["params"])) is not None else {}),
+    }
+
+
 class Connection:
     """One TCP connection to one server; requests one after another."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self.request_id: RequestId = ""
-        self._http = HTTPConnection("127.0.0.1", port, timeout=PATIENCE * 2)
+        self._http = HTTPConnection(host, port, timeout=PATIENCE * 2)
         self._http.connect()
         assert isinstance(self._http.sock, socket.socket)
         # Kept: HTTPConnection forgets its socket when the server is going to close it.
@@ -65,14 +79,7 @@ class Connection:
     def post(self, body: Mapping[str, Any], *, accept: str = BOTH, headers: Mapping[str, str] | None = None) -> None:
         """Send one message with the headers that belong to it; `headers` are added or replace them."""
         self.request_id = body["id"]
-        fields = {
-            "Content-Type": JSON,
-            "Accept": accept,
-            "MCP-Protocol-Version": VERSION,
-            "Mcp-Method": body["method"],
-            **({"Mcp-Name": name} if (name := _name(body["params"])) is not None else {}),
-        }
-        self.send(json.dumps(body).encode(), {**fields, **(headers or {})})
+        self.send(json.dumps(body).encode(), {**own_headers(body, accept), **(headers or {})})
 
     def send(self, body: bytes, headers: Mapping[str, str], method: str = "POST") -> None:
         self._response = None
@@ -84,6 +91,27 @@ class Connection:
         self._http.putheader("Content-Type", JSON)
         self._http.putheader("Content-Length", str(promised))
         self._http.endheaders(body)
+
+    def send_raw(self, data: bytes) -> None:
+        """Whatever bytes, behind what was sent before."""
+        self._socket.sendall(data)
+
+    def send_until_refused(self, size: int, *, chunked: bool) -> None:
+        """A request with a body of that many bytes, or of as many as the server lets through."""
+        self._http.putrequest("POST", "/mcp")
+        self._http.putheader("Content-Type", JSON)
+        self._http.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(size))))
+        self._http.endheaders()
+        part = bytes(CHUNK)
+        framed = b"%x\r\n%b\r\n" % (CHUNK, part) if chunked else part
+        with suppress(ConnectionResetError, BrokenPipeError):
+            for _ in range(size // CHUNK):
+                self._socket.sendall(framed)
+
+    @property
+    def local_port(self) -> int:
+        port: int = self._socket.getsockname()[1]
+        return port
 
     @property
     def response(self) -> HTTPResponse:
@@ -132,8 +160,21 @@ class Connection:
         """The answer's result, of the request that was sent."""
         answer = self.answer()
         assert answer["id"] == self.request_id
+        assert "result" in answer, answer
         result: dict[str, Any] = answer["result"]
         return result
+
+    def closed_by_peer(self) -> bool:
+        """Wait until the other side has closed the connection; whether it did, and said nothing but an error."""
+        received = b""
+        with suppress(ConnectionResetError):
+            while data := self._socket.recv(65536):
+                received += data
+        return not received or received.startswith(b"HTTP/1.1 4")
+
+    def wait_at_most(self, seconds: float) -> None:
+        """From now on a read or write that takes longer raises TimeoutError, and nothing more can be read."""
+        self._socket.settimeout(seconds)
 
     def close(self) -> None:
         """Leave by FIN."""

@@ -1,10 +1,12 @@
 """Users with the rights that the admin tells apart, each with a browser's session."""
 
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.contrib.messages import get_messages
 from django.test import Client
 
 from mcp_app.lifecycle import processes
@@ -30,6 +32,22 @@ def log_in() -> Callable[..., Client]:
         return client
 
     return log_in
+
+
+@pytest.fixture
+def operator(log_in: Callable[..., Client]) -> Client:
+    return log_in(SEE, CANCEL)
+
+
+@pytest.fixture
+def viewer(log_in: Callable[..., Client]) -> Client:
+    """Sees everything, and may not cancel."""
+    return log_in(SEE, SEE_PAYLOAD, name="viewer")
+
+
+def told(response: Any) -> list[str]:
+    """What the admin's next page says of what was done."""
+    return [str(message) for message in get_messages(response.wsgi_request)]
 
 
 @pytest.fixture

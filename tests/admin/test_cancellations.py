@@ -193,6 +193,7 @@ def test_search_finds_ids_exactly_and_words_anywhere(auditor: Client) -> None:
         assert found(auditor, q=term) == expected, term
 
 
+@pytest.mark.fault("G9")
 def test_nobody_adds_changes_or_deletes_an_audit_row(log_in: LogIn) -> None:
     row = attempt()
     before = Cancellation.objects.values().get()
@@ -217,6 +218,7 @@ def test_who_may_not_view_it_sees_nothing_of_the_audit(log_in: LogIn) -> None:
     assert Client().get(f"{LIST}export/").status_code == 302
 
 
+@pytest.mark.fault("G7")
 def test_what_clients_wrote_is_words(auditor: Client) -> None:
     texts = dict.fromkeys(
         ("tool", "issuer", "subject", "client_id", "principal_label", "client_name", "actor", "reason", "requested_id"),

@@ -59,6 +59,12 @@ def test_the_page_tells_who_called_what_and_how_it_ended(log_in, told):
     assert '<progress max="4.0" value="1.0">' in shown
 
 
+def test_what_its_caller_gave_it_is_told_beside_the_tools_time_limit(log_in):
+    browser, said = log_in(SEE), "Its caller&#x27;s, with the wait for a worker"
+    assert re.search(rf"{said}.*?12.5 s", page(browser, rows.queued(caller_limit=12.5)), re.DOTALL)
+    assert said not in page(browser, rows.queued())
+
+
 def test_the_cancellation_is_a_story_of_every_attempt(log_in, told):
     response = log_in(SEE).get(f"/admin/mcp_app/request/{told.pk}/change/")
     first, second = response.context["tellings"]
@@ -68,6 +74,7 @@ def test_the_cancellation_is_a_story_of_every_attempt(log_in, told):
     assert "“me too”" in second.words
 
 
+@pytest.mark.fault("G12")
 @pytest.mark.parametrize("part", ["change", "state"])
 def test_without_the_permission_for_payload_nothing_of_it_is_told(log_in, told, part):
     shown = page(log_in(SEE, CANCEL), told, part)
@@ -89,6 +96,7 @@ def test_what_moves_is_told_anew_without_the_rest_of_the_page(log_in, worker):
     assert "data-open" not in page(browser, row, "state")
 
 
+@pytest.mark.fault("G7")
 @pytest.mark.parametrize("text", [hostile.SCRIPT, hostile.REVERSED, hostile.CONTROL])
 def test_hostile_text_stays_text(log_in, worker, text):
     client = {"name": text, "version": text}
@@ -102,6 +110,7 @@ def test_hostile_text_stays_text(log_in, worker, text):
         assert not [sign for sign in "\u202e\x07\x1b" if sign in shown]
 
 
+@pytest.mark.fault("G7")
 def test_no_link_is_made_of_what_a_tool_returned(log_in, worker):
     row = rows.running(worker)
     linked = {"content": [{"type": "resource_link", "uri": hostile.LINK, "name": "click"}]}
@@ -209,3 +218,37 @@ def test_what_was_asked_and_answered_is_told_and_withheld_like_all_payload(log_i
     assert "asked name" in shown
     for part in ("Your name?", "ANSWER", "KEPT"):
         assert part not in shown
+
+
+def hide(kind, tool, value):
+    return dict.fromkeys(value, "LEFT") if isinstance(value, dict) else "LEFT"
+
+
+@pytest.mark.fault("G12")
+def test_what_redaction_leaves_out_is_on_no_page_while_the_call_needs_it(log_in, worker, configure):
+    configure(REDACT=f"{__name__}.hide")
+    row = rows.asking(worker, arguments={"depth": "HUSH"})
+    row = rows.answer(row, answers={"name": {"action": "accept", "content": {"name": "HUSH"}}})
+    assert "HUSH" in str(row.originals)
+    browser = log_in(SEE, SEE_PAYLOAD)
+    shown = page(browser, row)
+    assert "Redacted" in shown
+    assert "answers, arguments" in shown
+    assert "LEFT" in shown
+    for address in ("request/", "inflightrequest/", f"request/{row.pk}/change/", f"request/{row.pk}/state/"):
+        assert b"HUSH" not in browser.get(f"/admin/mcp_app/{address}").content
+    for lookup in ("originals__contains", "originals__arguments__depth", "redacted"):
+        response = browser.get("/admin/mcp_app/request/", {lookup: "HUSH"})
+        assert response.status_code in (302, 400)
+
+
+@pytest.mark.fault("A7", "A8")
+def test_what_cannot_be_stopped_where_it_runs_says_so_wherever_it_is_seen(log_in, worker):
+    row = rows.stopping(worker)
+    browser = log_in(SEE)
+    paths = [f"/admin/mcp_app/{name}/" for name in ("request", "inflightrequest", "cancelledrequest")]
+    paths.append(f"/admin/mcp_app/request/{row.pk}/change/")
+    assert not any(b"unstoppable here" in browser.get(path).content for path in paths)
+    assert transitions.give_up(row.pk)
+    assert all(b"unstoppable here" in browser.get(path).content for path in paths)
+    assert b"it runs on until it ends by itself" in browser.get(paths[-1]).content

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.acceptance import stack as stacks
+from tests.acceptance import layouts
 from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
 from tests.acceptance.stack import Stack
 from tests.browser.chromium import PATIENCE_MS, BrowserMissingError, launched
@@ -45,7 +45,7 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture(scope="package", name="running_stack")
 def _running_stack(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with stacks.embedded(tmp_path_factory.mktemp("site"), SETTINGS) as stack:
+    with layouts.embedded(tmp_path_factory.mktemp("site"), SETTINGS) as stack:
         for name, permissions in USERS.items():
             stack.ask("make user", name=name, password=PASSWORD, permissions=permissions)
         yield stack

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.acceptance.stack import Stack
 from tests.acceptance.waiting import eventually
 from tests.browser import pages
@@ -25,6 +27,7 @@ def assert_inert(page: "Page", *, shown: int) -> None:
     expect(page.locator(f"#{INJECTED}")).to_have_count(0)
 
 
+@pytest.mark.fault("G7")
 def test_texts_of_clients_and_tools_are_inert(stack: Stack, browse: "Browse") -> None:
     calling = call(stack, "hostile_texts", CLIENT, text=TEXT)
     running = eventually(lambda: row if "progress" in (row := stack.running(calling)).story else None, "progress")
@@ -48,6 +51,7 @@ def test_texts_of_clients_and_tools_are_inert(stack: Stack, browse: "Browse") ->
     assert_inert(page, shown=1)
 
 
+@pytest.mark.fault("G7")
 def test_a_result_is_inert(stack: Stack, browse: "Browse") -> None:
     calling = call(stack, "echo", CLIENT, text=TEXT)
     assert answer(calling) == TEXT

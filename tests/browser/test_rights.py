@@ -40,6 +40,7 @@ FORGED = {
 }
 
 
+@pytest.mark.fault("G8")
 @pytest.mark.parametrize("door", FORGED)
 def test_a_forged_cancellation_is_refused_and_audited(door: str, stack: Stack, steps: Path, browse: "Browse") -> None:
     calling, running = start_indexing(stack, steps)
@@ -52,6 +53,7 @@ def test_a_forged_cancellation_is_refused_and_audited(door: str, stack: Stack, s
     assert (attempt.outcome, attempt.actor, attempt.cause) == ("denied", "auditor", "admin")
 
 
+@pytest.mark.fault("G8")
 def test_a_cancellation_from_another_site_is_refused(stack: Stack, steps: Path, browse: "Browse") -> None:
     calling, running = start_indexing(stack, steps)
     page = browse("operator")

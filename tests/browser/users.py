@@ -9,5 +9,6 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
     "auditor": AUDITOR,
     "operator": (*AUDITOR, "cancel_request", "view_request_payload"),
     "manager": ("view_tool", "change_tool"),
+    "keeper": ("add_token", "change_token", "view_token"),
     "chief": (*AUDITOR, "cancel_request", "view_request_payload", "view_tool", "change_tool"),
 }

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import pytest
 
+from tests.acceptance import layouts
 from tests.acceptance import programs as processes
-from tests.acceptance import stack as stacks
 from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
 from tests.acceptance.front import front
 from tests.acceptance.services import ServicesMissingError, own_services
@@ -28,14 +28,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with stacks.embedded(tmp_path_factory.mktemp("embedded")) as stack:
+    with layouts.embedded(tmp_path_factory.mktemp("embedded")) as stack:
         yield stack
 
 
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     try:
-        with own_services() as environment, stacks.engines(tmp_path_factory.mktemp("engines"), environment) as stack:
+        with own_services() as environment, layouts.engines(tmp_path_factory.mktemp("engines"), environment) as stack:
             yield stack
     except ServicesMissingError as error:
         _missing(f"no PostgreSQL and Redis: {error}")

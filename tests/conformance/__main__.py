@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.acceptance import stack as stacks
-from tests.acceptance import wire
+from tests.acceptance import layouts, wire
 from tests.acceptance.front import front
 from tests.acceptance.services import ServicesMissingError, own_services
 from tests.acceptance.stack import Stack
@@ -28,7 +27,7 @@ SETTINGS: Final = "tests.conformance.settings"
 @contextmanager
 def embedded(data: Path) -> Iterator[tuple[Stack, int]]:
     """The site and the port to reach it at."""
-    with stacks.embedded(data, SETTINGS) as stack:
+    with layouts.embedded(data, SETTINGS) as stack:
         yield stack, stack.servers[0].port
 
 
@@ -37,7 +36,7 @@ def engines(data: Path) -> Iterator[tuple[Stack, int]]:
     """The same. Raises ServicesMissingError."""
     with ExitStack() as exits:
         environment = exits.enter_context(own_services())
-        stack = exits.enter_context(stacks.engines(data, environment, SETTINGS))
+        stack = exits.enter_context(layouts.engines(data, environment, SETTINGS))
         port = exits.enter_context(front(*(server.port for server in stack.servers)))
         yield stack, port
 

@@ -12,6 +12,8 @@ from typing import Any
 from mcp_app.embedded.extensions import UNSENT_BYTES
 from mcp_app.embedded.server import EmbeddedServer, ListenError
 
+PAGE = bytes(1_000_000)
+
 
 def say(*words: object) -> None:
     print(*words, flush=True)
@@ -34,11 +36,14 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         raise RuntimeError("after the headers")
     if path == "/flood":
         await reply(send, b"", more=True)
-        for _ in range(64):
-            await send({"type": "http.response.body", "body": bytes(1_000_000), "more_body": True})
+        unsent = scope["extensions"][UNSENT_BYTES]
+        while not unsent():
+            await send({"type": "http.response.body", "body": PAGE, "more_body": True})
             await asyncio.sleep(0)
-        say("unsent", scope["extensions"][UNSENT_BYTES]())
+        say("unsent", unsent())
         return await send({"type": "http.response.body", "body": b"", "more_body": False})
+    if path == "/pages":
+        return await write_pages(send)
     if path == "/wait":
         return await wait(receive, send)
     if path == "/inherited":
@@ -50,6 +55,18 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         size += len(message.get("body", b""))
         if not message.get("more_body"):
             return await reply(send, str(size).encode())
+
+
+async def write_pages(send: Any) -> None:
+    """64 MB, whoever reads them; says so when it is held up."""
+    await reply(send, b"", more=True)
+    for number in range(64):
+        writing = asyncio.ensure_future(send({"type": "http.response.body", "body": PAGE, "more_body": True}))
+        if not (await asyncio.wait([writing], timeout=0.5))[0]:
+            say("held", number)
+            await writing
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+    say("written")
 
 
 async def wait(receive: Any, send: Any) -> None:
@@ -72,15 +89,20 @@ async def drain() -> None:
     say("drained")
 
 
+LIMITS = {"max_held_bytes": int, "max_connections": int, "head_timeout": float, "body_timeout": float}
+
+
 def main() -> None:
     server = EmbeddedServer(
         application,
-        "127.0.0.1",
+        os.environ.get("HOST", "127.0.0.1"),
         int(sys.argv[1]),
         max_body_bytes=100_000,
+        vanished_after=float(os.environ.get("VANISHED_AFTER", "30")),
         ready_callable=lambda host, port: say("ready", port),
         drain=drain,
         drain_seconds=15.0,
+        **{name: of(os.environ[name.upper()]) for name, of in LIMITS.items() if name.upper() in os.environ},
     )
     try:
         server.listen()

@@ -54,6 +54,7 @@ def open_descriptors() -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.fault("C11")
 def test_two_reader_processes_lose_and_repeat_nothing(folder: Path, connect: Connect) -> None:
     command = [sys.executable, "-m", "tests.embedded.reader", str(folder)]
     processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -162,6 +163,7 @@ def test_size_and_purge_count_the_waiting_messages(connect: Connect) -> None:
     assert received(connect(), "load") == []
 
 
+@pytest.mark.fault("C11")
 @pytest.mark.parametrize(
     "content",
     [

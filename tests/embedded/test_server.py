@@ -150,6 +150,7 @@ def test_a_client_that_waits_for_permission_is_refused_and_not_told_to_continue(
         assert_refused(read_all(connection))
 
 
+@pytest.mark.fault("F1")
 def test_a_large_body_is_dropped_as_it_arrives_and_its_sender_reads_the_refusal(served: Served) -> None:
     before = served.memory()
     client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=15)
@@ -159,6 +160,7 @@ def test_a_large_body_is_dropped_as_it_arrives_and_its_sender_reads_the_refusal(
     assert served.memory() - before < 10_000
 
 
+@pytest.mark.fault("F1")
 def test_a_chunked_body_is_refused_where_it_passes_the_limit(one_server: Served) -> None:
     chunk = b"%x\r\n%b\r\n" % (LIMIT // 2, bytes(LIMIT // 2))
     with post(one_server, b"Transfer-Encoding: chunked") as connection:
@@ -187,6 +189,7 @@ def test_a_connection_is_kept_for_the_next_request(one_server: Served) -> None:
     assert len(sockets) == 1
 
 
+@pytest.mark.fault("G2")
 def test_no_header_sets_the_root_path_and_the_client_is_the_peer(one_server: Served) -> None:
     client = http.client.HTTPConnection("127.0.0.1", one_server.port, timeout=15)
     client.request("GET", "/scope", headers={"Daphne-Root-Path": "/evil", "X-Forwarded-For": "9.9.9.9"})
@@ -220,6 +223,7 @@ def test_an_application_hears_of_its_clients_end(served: Served) -> None:
     assert served.line() == "disconnected"
 
 
+@pytest.mark.fault("H2")
 def test_no_socket_is_inherited_by_a_child_process(one_server: Served) -> None:
     client = http.client.HTTPConnection("127.0.0.1", one_server.port, timeout=15)
     client.request("GET", "/inherited")
@@ -227,6 +231,7 @@ def test_no_socket_is_inherited_by_a_child_process(one_server: Served) -> None:
     client.close()
 
 
+@pytest.mark.fault("C13", "H2")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_frees_the_port_drains_ends_applications_and_stops(
     number: signal.Signals, start: Callable[..., Served]

@@ -1,6 +1,7 @@
 """A real prefork worker on the embedded broker."""
 
 import os
+import pickle
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,7 @@ def test_a_restarted_worker_runs_what_its_killed_predecessor_left(
     assert worker.process.poll() is None
 
 
+@pytest.mark.fault("C11")
 def test_a_worker_outlives_files_that_are_no_messages_and_the_loss_of_its_queues(
     app: Celery, folder: Path, tmp_path: Path, start_worker: StartWorker
 ) -> None:
@@ -123,3 +125,39 @@ def test_pool_processes_share_neither_the_watch_nor_the_reader_lock(
     assert "inotify" not in opened
     assert "/reader" not in opened
     assert app.control.ping(timeout=10, limit=1)
+
+
+class Trap:
+    """Unpickled, it leaves a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
+        return open, (self._path, "w")
+
+
+@pytest.mark.fault("G14")
+def test_G14_a_pickle_or_yaml_message_is_refused_and_the_next_one_is_run(
+    app: Celery, tmp_path: Path, start_worker: StartWorker
+) -> None:
+    worker, sprung = start_worker(), tmp_path / "sprung"
+    trap = pickle.dumps(((Trap(sprung),), {}, {}))
+    with app.connection_for_write() as connection, connection.Producer() as producer:
+        for number, (body, kind, encoding) in enumerate(
+            [
+                (trap, "application/x-python-serialize", "binary"),
+                (b"!!python/object/apply:os.mkdir [%s]" % str(sprung).encode(), "application/x-yaml", "utf-8"),
+                (b"[[], {}, {}]", "application/x-msgpack", "binary"),
+            ]
+        ):
+            headers = {"task": "note", "id": f"foreign {number}", "lang": "py", "argsrepr": "", "kwargsrepr": ""}
+            producer.publish(
+                body, content_type=kind, content_encoding=encoding, headers=headers, routing_key="celery", declare=[]
+            )
+    app.send_task("note", (str(tmp_path / "notes"), "json"))
+    wait_until(lambda: lines(tmp_path / "notes") == ["json"])
+    wait_until(lambda: worker.log.read_text().count("Refusing to deserialize untrusted content") >= 3)
+    assert not sprung.exists()
+    assert "application/x-python-serialize" in worker.log.read_text()
+    assert worker.stop(signal.SIGTERM) == 0

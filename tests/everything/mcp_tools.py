@@ -8,8 +8,10 @@ from tests.everything import (
     conformance_resources,
     conformance_tasks,
     conformance_tools,
+    flooding_tools,
     measuring_tools,
     noise,
+    starting_tools,
 )
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "conformance_resources",
     "conformance_tasks",
     "conformance_tools",
+    "flooding_tools",
     "measuring_tools",
     "noise",
+    "starting_tools",
 ]

@@ -1,50 +1,99 @@
-"""A site whose worker has one slot, so that the next call lands in the process of the one before."""
+"""Sites of workers. Those of the package have one worker, for tests that leave it as it was."""
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
-from tests.acceptance.services import ServicesMissingError
+from tests.acceptance.services import ServicesMissingError, missing
 from tests.execution.site import Site, engines_of
+from tests.execution.threads import SLOTS
 
-
-def _skip(error: ServicesMissingError) -> None:
-    why = f"NO PostgreSQL AND Redis: {error}"
-    if os.environ.get("MCP_REQUIRE_ENGINES") == "1":
-        pytest.fail(why)
-    pytest.skip(why)
+Opened = Callable[[str, Path], AbstractContextManager[Site]]
+AtWork = Callable[..., AbstractContextManager[Site]]
+ENGINES = ["embedded", pytest.param("engines", marks=pytest.mark.engines)]
 
 
 @pytest.fixture(scope="session")
-def embedded_slot(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Site]:
-    data = Path(copytree(migrated, tmp_path_factory.mktemp("site") / "data"))
-    with Site.opened(data, {}) as site:
-        site.start_worker(concurrency=1)
+def opened(migrated: Path) -> Opened:
+    """Open a site on these engines in an empty folder, its workers to be started."""
+
+    @contextmanager
+    def opened(engines: str, folder: Path) -> Iterator[Site]:
+        try:
+            with engines_of(engines) as environment:
+                data = folder if environment else Path(copytree(migrated, folder / "data"))
+                with Site.opened(data, environment) as site:
+                    yield site
+        except ServicesMissingError as error:
+            missing(f"NO PostgreSQL AND Redis: {error}")
+
+    return opened
+
+
+@pytest.fixture
+def site(tmp_path: Path, opened: Opened) -> Iterator[Site]:
+    """An embedded site, its workers to be started by the test."""
+    with opened("embedded", tmp_path) as site:
         yield site
 
 
-@pytest.fixture(scope="session")
-def engines_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    try:
-        with engines_of("engines") as engines, Site.opened(tmp_path_factory.mktemp("site"), engines) as site:
-            site.start_worker(concurrency=1)
+@pytest.fixture(scope="package")
+def at_work(tmp_path_factory: pytest.TempPathFactory, opened: Opened) -> AtWork:
+    """Open a site with one worker."""
+
+    @contextmanager
+    def at_work(engines: str, **worker: Any) -> Iterator[Site]:
+        with opened(engines, tmp_path_factory.mktemp("site")) as site:
+            site.start_worker(**worker)
             yield site
-    except ServicesMissingError as error:
-        _skip(error)
+
+    return at_work
 
 
-@pytest.fixture(params=["embedded", pytest.param("engines", marks=pytest.mark.engines)])
+@pytest.fixture(scope="package")
+def embedded_slot(at_work: AtWork) -> Iterator[Site]:
+    with at_work("embedded", concurrency=1) as site:
+        yield site
+
+
+@pytest.fixture(scope="package")
+def engines_slot(at_work: AtWork) -> Iterator[Site]:
+    with at_work("engines", concurrency=1) as site:
+        yield site
+
+
+@pytest.fixture(scope="package")
+def embedded_threads(at_work: AtWork) -> Iterator[Site]:
+    with at_work("embedded", concurrency=SLOTS, pool="threads") as site:
+        yield site
+
+
+@pytest.fixture(scope="package")
+def engines_threads(at_work: AtWork) -> Iterator[Site]:
+    with at_work("engines", concurrency=SLOTS, pool="threads") as site:
+        yield site
+
+
+@pytest.fixture(scope="package")
+def family(at_work: AtWork) -> Iterator[Site]:
+    """An embedded site whose worker has slots for a starter and what it starts."""
+    with at_work("embedded", concurrency=3) as site:
+        yield site
+
+
+@pytest.fixture(params=ENGINES)
 def one_slot(request: pytest.FixtureRequest) -> Site:
-    """For tests that leave the worker as it was: each engine's has the same one for all of them."""
+    """A site whose worker has one slot, so that the next call lands in the process of the one before."""
     site: Site = request.getfixturevalue(f"{request.param}_slot")
     return site
 
 
-@pytest.fixture
-def site(tmp_path: Path, migrated: Path) -> Iterator[Site]:
-    """An embedded site, its workers to be started by the test."""
-    with Site.opened(Path(copytree(migrated, tmp_path / "data")), {}) as site:
-        yield site
+@pytest.fixture(params=ENGINES)
+def threads(request: pytest.FixtureRequest) -> Site:
+    """A site whose one worker runs its tools in threads."""
+    site: Site = request.getfixturevalue(f"{request.param}_threads")
+    return site

@@ -28,10 +28,11 @@ def submit(tool: str, arguments: dict[str, Any], **changes: Any) -> str:
     """Store a call as a server does and hand it to Celery; the row's id."""
     from mcp_app.auth.principal import ANONYMOUS
     from mcp_app.lifecycle import publishing, transitions
+    from mcp_app.lifecycle.submission import Submission
     from mcp_app.states import CancelPolicy
 
     row = transitions.submit(
-        transitions.Submission(
+        Submission(
             **{
                 "jsonrpc_id": 1,
                 "tool": tool,
@@ -51,6 +52,20 @@ def submit(tool: str, arguments: dict[str, Any], **changes: Any) -> str:
     return str(row.pk)
 
 
+def publish_again(request_id: str) -> None:
+    """Give Celery another message for a request, as a broker may that delivers twice."""
+    from mcp_app.lifecycle import publishing
+
+    publishing.send(UUID(request_id), str(row(request_id)["queue"]))
+
+
+def celery_status(request_id: str) -> str | None:
+    """Celery's own state of a request's task."""
+    from django_celery_results.models import TaskResult
+
+    return TaskResult.objects.values_list("status", flat=True).filter(task_id=request_id).first()
+
+
 def cancel(request_id: str, reason: str = "") -> str:
     from mcp_app.lifecycle import cancellation
     from mcp_app.lifecycle.audit import Actor
@@ -60,12 +75,39 @@ def cancel(request_id: str, reason: str = "") -> str:
     return str(outcome.value)
 
 
+def cancel_without_broker(request_id: str, reason: str = "") -> tuple[str, list[str]]:
+    """As `cancel`, while the broker takes no connection; and what was logged of that."""
+    import logging
+
+    from mcp_app.lifecycle import publishing
+    from tests.lifecycle.brokers import URLS, celery_on, refusing_port
+
+    publishing._speechless_until = 0.0  # by an earlier cancellation without one
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("mcp_app.lifecycle.publishing")
+    logger.addHandler(handler)
+    try:
+        with refusing_port() as port, celery_on(URLS["amqp"].format(port=port)):
+            return cancel(request_id, reason), logged
+    finally:
+        logger.removeHandler(handler)
+
+
 def row(request_id: str) -> dict[str, Any]:
     from mcp_app.models import Request
     from mcp_app.states import Stage
 
     found = Request.objects.filter(pk=request_id).values().get()
     return {**found, "stage": Stage(found["stage"]).name.lower()}
+
+
+def children(request_id: str) -> list[dict[str, Any]]:
+    """What the tool of a request has started, the oldest first."""
+    from mcp_app.models import Request
+
+    return list(Request.objects.filter(parent=request_id).order_by("submitted_at").values())
 
 
 def ended(request_id: str, within: float = 20.0) -> dict[str, Any]:
@@ -154,3 +196,18 @@ def sql(alias: str, query: str) -> list[tuple[Any, ...]]:
     with connections[alias].cursor() as cursor:
         cursor.execute(query)
         return list(cursor.fetchall()) if cursor.description else []
+
+
+def make_user(name: str, *codenames: str) -> str:
+    """A user with these permissions; its key."""
+    from django.contrib.auth.models import Permission, User
+
+    user = User.objects.create_user(name)
+    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    return str(user.pk)
+
+
+def take_permissions(user_id: str) -> None:
+    from django.contrib.auth.models import User
+
+    User.objects.get(pk=user_id).user_permissions.clear()

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from tests import sqlite_locks
 from tests.acceptance.services import own_services
 from tests.execution import driver
 
@@ -92,8 +93,8 @@ class Site:
     def ask(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return self._driver.submit(function, *args, **options).result(self.patience)
 
-    def start_worker(self, *, concurrency: int = 2, **environment: str) -> Worker:
-        known = {pid for _, pid in self.ask(driver.workers)}
+    def start_worker(self, *, concurrency: int = 2, pool: str = "prefork", **environment: str) -> Worker:
+        """`mcp worker`."""
         command = [
             sys.executable,
             "manage.py",
@@ -101,14 +102,29 @@ class Site:
             "worker",
             f"--settings={self.settings}",
             f"--concurrency={concurrency}",
+            f"--pool={pool}",
             f"--parent-pid={os.getpid()}",  # so that it ends with the tests, also with killed ones
         ]
+        return self._start(command, environment)
+
+    def start_celery_worker(
+        self, name: str = "plain@%h", *, concurrency: int = 2, queue: str = "mcp", **environment: str
+    ) -> Worker:
+        """Celery's own command; waited for only where it takes the tools' queue."""
+        command = [sys.executable, "-m", "celery", "-A", "mcpsite", "worker", "-n", name, "-Q", queue]
+        command += [f"--concurrency={concurrency}", "--loglevel=WARNING"]
+        return self._start(command, environment, registers=queue == "mcp")
+
+    def _start(self, command: list[str], environment: dict[str, str], *, registers: bool = True) -> Worker:
+        known = {pid for _, pid in self.ask(driver.workers)}
         log = self.data / f"worker{len(self.workers)}.log"
         worker = Worker(command, {**self.environment, **environment}, log)
         self.workers.append(worker)
 
         def ready() -> bool:
             assert worker.process.poll() is None, worker.log.read_text()
+            if not registers:
+                return "ready" in worker.log.read_text()
             return bool({pid for _, pid in self.ask(driver.workers)} - known)
 
         eventually(ready, "the worker's start")
@@ -152,6 +168,9 @@ class Site:
                 continue
         return [*found, *(psutil.Process(w.pid) for w in self.workers if w.process.poll() is None)]
 
+    def stand_still(self, *pids: int) -> None:
+        sqlite_locks.stand_still(self.data / "mcp.sqlite3", *pids)
+
     def close(self) -> None:
         """End everything at once: the tests that care have seen how a worker ends by itself."""
         for worker in self.workers:
@@ -172,11 +191,17 @@ def engines_of(kind: str) -> Iterator[dict[str, str]]:
         yield services if kind == "engines" else {"MCPSITE_BROKER": services["MCPSITE_BROKER"]}
 
 
-def stop(site: Site, code: str, tool: str = "python", **changes: Any) -> dict[str, Any]:
-    """Run code as a tool, cancel it once it has created the file `READY`, and give the row of its end."""
+def begin_code(site: Site, code: str, tool: str = "python", **changes: Any) -> str:
+    """Run code as a tool and wait until it has created the file `READY`; the request's id."""
     ready = site.data / f"ready-{time.monotonic_ns()}"
     source = f"READY = {str(ready)!r}\n{textwrap.dedent(code)}"
     request_id = site.submit(tool, {"code": source}, **changes)
     eventually(ready.exists, f"the tool's start ({site.ask(driver.row, request_id)})")
+    return request_id
+
+
+def stop(site: Site, code: str, tool: str = "python", **changes: Any) -> dict[str, Any]:
+    """Run code as a tool, cancel it once it has created the file `READY`, and give the row of its end."""
+    request_id = begin_code(site, code, tool, **changes)
     assert site.cancel(request_id) == "accepted"
     return site.ended(request_id)

@@ -12,9 +12,11 @@ import pytest
 from mcp_app.execution import runner
 from mcp_app.execution.child import Child
 from mcp_app.execution.identity import worker_identity
-from mcp_app.execution.interrupt import Interrupter
-from mcp_app.execution.ladder import Ladder
+from mcp_app.execution.interrupt import SignalInterrupter
+from mcp_app.execution.prefork import PreforkLadder
 from mcp_app.execution.recorder import Recorder
+from mcp_app.execution.slots import ProcessSlot
+from mcp_app.execution.termination import Termination
 from mcp_app.execution.watcher import Watcher
 from mcp_app.lifecycle import processes, transitions
 from mcp_app.states import Stage
@@ -38,9 +40,9 @@ class NoPool:
 
 @pytest.fixture
 def here():
-    interrupter, recorder = Interrupter(), Recorder()
-    watcher = Watcher(worker_identity(), os.getpid(), interrupter, recorder)
-    yield Child(os.getpid(), interrupter, recorder, watcher)
+    recorder, termination = Recorder(), Termination(lambda: None, lambda: False)
+    watcher = Watcher(worker_identity(), os.getpid(), recorder, termination)
+    yield Child(os.getpid(), recorder, watcher, termination, lambda: ProcessSlot(SignalInterrupter()))
     watcher._socket.close()
 
 
@@ -52,6 +54,7 @@ def test_a_claim_whose_answer_was_lost_is_still_this_childs(here):
     assert again.pk == row.pk
 
 
+@pytest.mark.fault("C10")
 def test_what_another_child_claimed_is_not_run_again(here):
     row = rows.queued()
     transitions.claim(row.pk, worker=worker_identity().boot_id, pid=here.pid + 1)
@@ -68,10 +71,24 @@ def test_a_child_that_moved_on_from_behind_the_fence_is_let_go(killing, status):
     child = subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=-1, stdout=-1)
     try:
         child.stdout.readline()
-        assert Ladder(identity, NoPool())._hold(row.pk, child.pid) is killing
+        assert PreforkLadder(identity, NoPool())._hold(row.pk, child.pid) is killing
         while (now := psutil.Process(child.pid).status()) != status:
             assert now in (psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED)
     finally:
         child.kill()
         child.communicate()
     assert rows.fresh(row).stage == (Stage.KILL if killing else Stage.NONE)
+
+
+@pytest.mark.fault("C10")
+def test_what_this_process_runs_already_is_not_run_a_second_time(here):
+    row = rows.queued()
+    assert runner._claim(here, row.pk) is not None
+    assert runner._claim(here, row.pk) is None
+    assert here.claimed == {row.pk}
+    assert runner._claim(here, rows.fresh(row).pk) is None
+
+
+def test_a_claim_that_was_refused_is_nobodys(here):
+    assert runner._claim(here, UUID(int=0)) is None
+    assert here.claimed == set()

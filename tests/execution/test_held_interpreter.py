@@ -69,6 +69,7 @@ def test_nothing_is_written_in_a_transaction_while_a_tool_runs(one_slot: Site) -
     assert sorted(kinds[2:6]) == ["cancel", "log", "progress", "stage"]
 
 
+@pytest.mark.fault("A8")
 @pytest.mark.parametrize("turn", range(4))
 def test_a_tool_that_holds_the_interpreter_after_its_progress_is_cancelled_and_killed(
     one_slot: Site, turn: int

@@ -1,20 +1,20 @@
 """The interrupt strikes the armed body of the targeted request, once, and nothing else."""
 
 import logging
+import sys
 import threading
 import time
 import uuid
 
 import pytest
 
-from mcp_app.execution.interrupt import Interrupter, Raised, Returned, ToolCancelled
+from mcp_app.execution.interrupt import Raised, Returned, SignalInterrupter, ToolCancelled
+from mcp_app.execution.thread_interrupt import ThreadInterrupter
 
 
-@pytest.fixture
-def interrupter():
-    made = Interrupter()
-    made.install()
-    return made
+@pytest.fixture(params=[SignalInterrupter, ThreadInterrupter])
+def interrupter(request):
+    return request.param()
 
 
 def interrupt_from_another_thread(interrupter, request_id, *, when: threading.Event) -> threading.Thread:
@@ -32,13 +32,16 @@ def interrupt_from_another_thread(interrupter, request_id, *, when: threading.Ev
     return thread
 
 
+@pytest.mark.fault("A6")
 def test_a_sleeping_body_is_interrupted_and_its_finally_runs(interrupter):
     request_id, armed, cleaned = uuid.uuid4(), threading.Event(), []
+    nap = 30 if isinstance(interrupter, SignalInterrupter) else 0.05  # a thread that sleeps in C code is not woken
 
     def body():
         try:
             armed.set()
-            time.sleep(30)
+            while not interrupter.raised:
+                time.sleep(nap)
         finally:
             cleaned.append(True)
 
@@ -51,6 +54,7 @@ def test_a_sleeping_body_is_interrupted_and_its_finally_runs(interrupter):
     assert interrupter.raised
 
 
+@pytest.mark.fault("A7")
 def test_except_exception_does_not_swallow_the_interrupt(interrupter):
     request_id = uuid.uuid4()
 
@@ -135,6 +139,7 @@ def test_an_interrupt_is_not_swallowed_by_a_finalizer(interrupter):
     assert isinstance(outcome.error, ToolCancelled)
 
 
+@pytest.mark.fault("H1")
 def test_an_interrupt_does_not_leave_a_lock_of_logging_held(interrupter):
     request_id, raised_inside = uuid.uuid4(), []
 
@@ -146,6 +151,55 @@ def test_an_interrupt_does_not_leave_a_lock_of_logging_held(interrupter):
     record = logging.makeLogRecord({"msg": "words"})
     assert interrupter.run(request_id, lambda: Interrupted().handle(record)) is not None
     assert raised_inside == [False]
+
+
+@pytest.mark.fault("H1")
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
+def test_H1_an_interrupt_at_any_moment_leaves_no_lock_held_that_the_tool_took_with_a_with(interrupter, make):
+    lock = make()
+
+    def take_and_give():
+        armed.set()
+        while True:
+            with lock:
+                held.append(None)
+                held.pop()
+
+    def is_free():
+        if free := lock.acquire(blocking=False):
+            lock.release()
+        found.append(free)
+
+    for _ in range(20):
+        request_id, armed, held, found = uuid.uuid4(), threading.Event(), [], []
+        striking = interrupt_from_another_thread(interrupter, request_id, when=armed)
+        outcome = interrupter.run(request_id, take_and_give)
+        striking.join()
+        assert isinstance(outcome.error, ToolCancelled)
+        other = threading.Thread(target=is_free)
+        other.start()
+        other.join()
+        assert found == [True]
+
+
+@pytest.mark.fault("H1")
+def test_H1_a_tool_that_waits_for_its_own_lock_is_interrupted_and_has_not_taken_it():
+    # By a signal alone: an exception that another thread leaves is not seen before the lock is taken.
+    interrupter, request_id = SignalInterrupter(), uuid.uuid4()
+    lock, armed = threading.Lock(), threading.Event()
+
+    def wait():
+        armed.set()
+        with lock:
+            raise AssertionError("somebody else has it")
+
+    with lock:
+        striking = interrupt_from_another_thread(interrupter, request_id, when=armed)
+        outcome = interrupter.run(request_id, wait)
+        striking.join()
+        assert isinstance(outcome.error, ToolCancelled)
+        assert lock.locked()
+    assert not lock.locked()
 
 
 def test_a_shield_that_ends_inside_logging_leaves_the_interrupt_to_be_asked_for_again(interrupter):
@@ -217,3 +271,52 @@ def test_many_late_interrupts_hit_no_innocent_body(interrupter):
         stop.set()
         thread.join()
     assert struck_innocent == 0
+
+
+def struck_where_it_waits(body, method: str):
+    """The outcome of a body in a thread that is sent the interrupt while it waits for the lock in that method."""
+    made, request_id, outcomes = [], uuid.uuid4(), []
+
+    def run():
+        made.append(ThreadInterrupter())
+        ready.wait(5)
+        outcomes.append(made[0].run(request_id, lambda: body(made[0])))
+
+    ready, thread = threading.Event(), threading.Thread(target=run)
+    thread.start()
+    while not made:
+        time.sleep(0.001)
+    begun = threading.Event()
+    made[0]._arm = lambda request_id, arm=made[0]._arm: (arm(request_id), begun.set(), may_go_on.wait(5))
+    may_go_on = threading.Event()
+    ready.set()
+    begun.wait(5)
+    with made[0]._lock:
+        may_go_on.set()
+        while sys._current_frames()[thread.ident].f_code.co_name != method:
+            time.sleep(0.001)
+        made[0].interrupt(request_id)
+    thread.join()
+    return outcomes[0], made[0]
+
+
+def test_an_interrupt_that_was_sent_as_the_body_ended_is_taken_back():
+    outcome, interrupter = struck_where_it_waits(lambda interrupter: "done", "_disarm")
+    assert outcome == Returned("done")
+    assert not interrupter.raised
+
+
+def test_an_interrupt_that_was_sent_as_a_shield_began_waits_for_its_end():
+    steps = []
+
+    def body(interrupter):
+        with interrupter.shield():
+            steps.append("inside")
+            sum(range(100))
+            steps.append("still inside")
+        steps.append("after")
+
+    outcome, _ = struck_where_it_waits(body, "_enter_shield")
+    assert isinstance(outcome, Raised)
+    assert isinstance(outcome.error, ToolCancelled)
+    assert steps == ["inside", "still inside"]

@@ -35,6 +35,7 @@ def test_a_transaction_left_open_is_not_the_next_calls(one_slot):
     one_slot.ask(driver.sql, "default", "DELETE FROM everything_lockedrow WHERE id = 77")
 
 
+@pytest.mark.fault("D4")
 def test_a_connection_that_the_database_ended_is_not_the_next_calls(one_slot):
     if one_slot.mcp_alias != "default":
         pytest.skip("SQLite ends no connection")
@@ -65,6 +66,7 @@ def test_a_thread_that_outlives_its_call_tells_the_next_calls_client_nothing(one
     assert not [data for kind, data in one_slot.ask(driver.events, request_id) if kind == "log"]
 
 
+@pytest.mark.fault("H1")
 def test_an_interrupted_query_leaves_a_clean_connection(one_slot):
     for _ in range(3):
         request_id = one_slot.begin("slow_query")
@@ -98,6 +100,7 @@ def test_an_async_tools_database_thread_is_clean_for_the_next(one_slot):
     assert one_slot.call("python_async", {"code": textwrap.dedent(count)})["status"] == "completed"
 
 
+@pytest.mark.fault("H1")
 def test_an_orm_loop_is_stopped_wherever_it_is_and_the_next_call_is_fine(one_slot):
     for _ in range(8):
         request_id = one_slot.begin("orm_loop")

@@ -7,6 +7,7 @@ import pytest
 
 from mcp_app.catalogue.errors import ToolError
 from mcp_app.execution import processes, subprocesses
+from tests.execution.programs import STUBBORN
 from tests.execution.site import eventually, stop
 
 
@@ -71,24 +72,13 @@ def test_a_program_that_closed_its_output_is_still_looked_after():
         run("import os, time; os.close(1); os.close(2); time.sleep(30)", check=check)
 
 
-STUBBORN = """
-import os, signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(60)"])
-    os._exit(0)
-os.wait()
-print("half", flush=True)
-time.sleep(60)
-"""
 TOOL = f"""
     program = {STUBBORN!r}
     ctx.run([sys.executable, "-c", program], on_line=lambda line: open(READY, "w").close())
 """
 
 
+@pytest.mark.fault("A9")
 @pytest.mark.skipif(sys.platform != "linux", reason="the marker is read from /proc")
 @pytest.mark.parametrize("policy", ["cooperative", "interrupt"])
 def test_a_cancelled_program_dies_with_all_it_started_and_what_it_printed_is_kept(one_slot, policy):

@@ -3,15 +3,15 @@
 import os
 import signal
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from mcp_app.execution import processes
 from tests.execution import driver
-from tests.execution.site import Site, eventually, stop
+from tests.execution.site import Site, begin_code, eventually, stop
 from tests.execution.stress import slots, strain
+from tests.sqlite_locks import go_on
 
 DEAF = """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
@@ -58,6 +58,7 @@ def test_one_call_to_a_process_works_with_every_stage(site: Site) -> None:
     slots(site, site.data / "guests", 2)
 
 
+@pytest.mark.fault("C1")
 def test_a_child_killed_from_outside_loses_its_call_and_what_that_started(site: Site) -> None:
     site.start_worker(concurrency=1)
     code = 'subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)\ntime.sleep(60)'
@@ -93,15 +94,22 @@ def test_another_worker_ends_what_a_killed_one_left(site: Site) -> None:
     assert not [pid for pid in children if processes.is_alive(pid)]
 
 
+@pytest.mark.fault("C2")
+def test_a_killed_worker_leaves_no_temporary_file(site: Site, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    doomed = site.start_worker(TMPDIR=str(temporary))
+    children = doomed.children()
+    doomed.stop(signal.SIGKILL)
+    eventually(lambda: not any(map(processes.is_alive, children)), "the end of its children")
+    assert list(temporary.iterdir()) == []
+
+
 @pytest.mark.parametrize("policy", ["interrupt", "kill"])
 def test_a_call_is_stopped_while_its_worker_shuts_down(site: Site, policy: str) -> None:
     worker = site.start_worker(concurrency=1)
-    ready = site.data / "ready"
-    code = f"READY = {str(ready)!r}\n{textwrap.dedent(DEAF)}"
-    if policy == "interrupt":
-        code = code.replace("signal.SIG_BLOCK", "signal.SIG_UNBLOCK")
-    request_id = site.submit("python", {"code": code}, cancel_policy=policy, hard_grace=0.3)
-    eventually(ready.exists, "the tool's start")
+    code = DEAF.replace("signal.SIG_BLOCK", "signal.SIG_UNBLOCK") if policy == "interrupt" else DEAF
+    request_id = begin_code(site, code, cancel_policy=policy, hard_grace=0.3)
     worker.process.terminate()
     eventually(lambda: "Warm shutdown" in worker.log.read_text(), "the shutdown")
     site.cancel(request_id)
@@ -111,18 +119,17 @@ def test_a_call_is_stopped_while_its_worker_shuts_down(site: Site, policy: str) 
     assert not site.processes()
 
 
+@pytest.mark.fault("B12")
 def test_a_late_result_of_a_worker_that_was_given_up_is_refused(site: Site) -> None:
     frozen = site.start_worker(concurrency=1)
     runs = site.data / "runs"
     request_id = site.submit("brief", {"path": str(runs), "name": "once", "seconds": 60})
     eventually(runs.exists, "the tool's start")
     child = site.ask(driver.row, request_id)["worker_pid"]
-    for pid in (frozen.pid, child):
-        os.kill(pid, signal.SIGSTOP)
+    site.stand_still(frozen.pid, child)
     site.start_worker(concurrency=1)
     assert site.ended(request_id, 25)["status"] == "lost"
-    for pid in (child, frozen.pid):
-        os.kill(pid, signal.SIGCONT)
+    go_on(child, frozen.pid)
     # Nobody waits for the call any more: it is stopped, and its process is free for others.
     eventually(lambda: "was discarded" in frozen.log.read_text(), "the end of the given up call")
     assert site.ask(driver.row, request_id)["status"] == "lost"

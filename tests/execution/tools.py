@@ -48,6 +48,19 @@ def meet(folder: str, name: str, guests: int) -> str:
     return name
 
 
+@tool(permissions=["auth.view_user"])
+def permitted(path: str) -> str:
+    """Leave a line."""
+    append(path, "ran")
+    return "ran"
+
+
+@tool(scopes=["ink"])
+def refill() -> str:
+    """Takes a scope."""
+    return "filled"
+
+
 @tool
 def pid() -> str:
     """The process that runs this."""

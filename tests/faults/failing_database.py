@@ -11,6 +11,16 @@ REFUSAL = "the audit is full"
 
 
 @contextmanager
+def write_lock() -> Iterator[None]:
+    """While it is held nobody stores anything, and everybody waits."""
+    name = databases.connection().settings_dict["NAME"]
+    with closing(sqlite3.connect(name, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@contextmanager
 def locked() -> Iterator[None]:
     """Another connection writes for longer than anybody of this thread waits."""
     other = sqlite3.connect(databases.connection().settings_dict["NAME"], isolation_level=None)

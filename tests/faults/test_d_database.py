@@ -108,6 +108,7 @@ SUPERVISED = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.fault("D1")
 @SUPERVISED
 def test_D1_what_supervision_could_not_cancel_it_cancels_in_its_next_round(worker, situation, step, cause):
     row = situation(worker)
@@ -118,6 +119,7 @@ def test_D1_what_supervision_could_not_cancel_it_cancels_in_its_next_round(worke
     assert rows.fresh(row).cancel_cause == cause
 
 
+@pytest.mark.fault("D7")
 def test_D7_a_cancellation_without_its_audit_is_not_stored_and_can_be_repeated(worker):
     row = rows.running(worker)
     with audit_refused(of=row), pytest.raises(IntegrityError, match=REFUSAL):
@@ -133,6 +135,7 @@ def test_D7_the_admins_button_says_that_nothing_was_cancelled(operator, worker):
     assert_untouched(row)
 
 
+@pytest.mark.fault("D7")
 @SUPERVISED
 def test_D7_what_cannot_be_audited_keeps_supervision_from_no_other(worker, situation, step, cause):
     refused, other = situation(worker), situation(worker)
@@ -161,6 +164,7 @@ def stored(asks: Sequence[Ask], *, once) -> list[bool]:
     return asyncio.run(scenario())
 
 
+@pytest.mark.fault("D7")
 def test_D7_a_disconnect_is_insisted_on_and_keeps_no_other_from_being_stored(worker):
     refused, other = rows.running(worker), rows.running(worker)
     asks = [Ask(row.pk, Cause.DISCONNECT, SYSTEM) for row in (refused, other)]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import stack as stacks
+from tests.acceptance import layouts
 from tests.acceptance.legacy_wire import Client
 from tests.acceptance.situations import LONG, STEP
 from tests.acceptance.stack import MANAGE, SETTINGS, Stack
-from tests.acceptance.wire import message
+from tests.acceptance.wire import message, text
 
 pytestmark = pytest.mark.acceptance
 
@@ -20,17 +20,18 @@ LOCKED_SECONDS = 8.0
 PATIENCE = 30.0
 
 
+@pytest.mark.fault("D1")
 def test_D1_no_cancellation_is_lost_to_a_lock_and_nobody_else_gets_an_error(tmp_path: Path) -> None:
     # For as long as the lock is held nobody is heard, and for longer than that makes a process lost.
     steps = tmp_path / "steps"
     environment = {"MCP_TEST_LOST_AFTER": "5"}
-    with stacks.closing(Stack(tmp_path, environment, workers=1)) as stack, ThreadPoolExecutor(2) as threads:
+    with layouts.closing(Stack(tmp_path, environment, workers=1)) as stack, ThreadPoolExecutor(3) as threads:
         stack.serve_from(stack.start_embedded("--concurrency=4"))
         session = Client.opened(stack)
         left = stack.call("sleep", seconds=LONG, path=str(steps), step=STEP)
         told = session.call("sleep", seconds=LONG, path=str(steps), step=STEP)
         commanded = stack.call("sleep", seconds=LONG, path=str(steps), step=STEP)
-        stack.ask("set time limit", tool="sleep_sync", seconds=1.0)
+        stack.ask("limit", tool="sleep_sync", time_limit=1.0)
         overdue = stack.call("sleep_sync", seconds=LONG, path=str(steps), step=STEP)
         calls = {"disconnect": left, "client": told, "admin": commanded, "deadline": overdue}
         for call in calls.values():
@@ -44,6 +45,9 @@ def test_D1_no_cancellation_is_lost_to_a_lock_and_nobody_else_gets_an_error(tmp_
             )
             commander = stack.start(*command)
             assert stack.post(message("server/discover")).result()["supportedVersions"]
+            assert stack.post(message("tools/list")).result()["tools"]
+            patient = stack.call("echo", text="patient")
+            opening = threads.submit(Client.opened, stack)
             time.sleep(LOCKED_SECONDS)
             other.execute("ROLLBACK")
         assert notified.result(PATIENCE) == 202
@@ -52,4 +56,6 @@ def test_D1_no_cancellation_is_lost_to_a_lock_and_nobody_else_gets_an_error(tmp_
             row = stack.ended(call, PATIENCE)
             assert (row.status, row.cancel_cause) == ("cancelled", cause)
             assert [attempt.outcome for attempt in row.attempts].count("accepted") == 1
+        assert text(patient.result()) == "patient"
+        assert opening.result(PATIENCE).delete() == 200
         assert session.delete() == 200

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import OperationalError
 from django.db.models.functions import Now
 
+from mcp_app import databases
 from mcp_app.lifecycle import locks, processes, supervision
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.processes import Identity
@@ -82,3 +84,35 @@ def test_D2_who_stays_silent_when_others_could_speak_again_is_lost(
         assert time.monotonic() < until
         processes.beat(supervisor)
         supervision.supervise()
+
+
+@pytest.mark.fault("D2")
+def test_D2_who_spoke_before_the_database_held_its_breath_is_not_taken_for_dead(
+    worker: UUID, supervisor: Identity, configure: Callable[..., None]
+) -> None:
+    configure(LOST_AFTER=0.4)
+    row = rows.running(worker)
+    processes.beat(supervisor)
+    processes.beat(Identity(ProcessRole.WORKER, boot_id=worker))
+
+    def hold_breath(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if Request._meta.db_table in sql:
+            time.sleep(1.0)
+        return execute(sql, params, many, context)
+
+    with databases.connection().execute_wrapper(hold_breath):
+        supervision.lose_requests_of_silent_workers()
+    assert rows.fresh(row).status == Status.RUNNING
+
+
+@pytest.mark.fault("D2")
+def test_D2_after_a_step_that_took_too_long_nobody_is_called_silent(
+    worker: UUID, supervisor: Identity, configure: Callable[..., None]
+) -> None:
+    configure(LOST_AFTER=0.4)
+    row = rows.running(worker)
+    processes.beat(supervisor)
+    with processes.listening():
+        time.sleep(1.0)
+    supervision.supervise()
+    assert rows.fresh(row).status == Status.RUNNING

@@ -33,6 +33,7 @@ async def in_threads(failing: AbstractContextManager[None]) -> AsyncIterator[Non
         await in_thread(failing.__exit__, None, None, None)
 
 
+@pytest.mark.fault("D2")
 def test_D7_a_task_is_not_said_to_be_cancelled_before_that_is_stored(configure, monkeypatch) -> None:
     configure(ALLOW_ANONYMOUS=True, ALLOWED_HOSTS=["testserver"], DRAIN_SECONDS=0.1)
     monkeypatch.setattr(cancellations, "DELAYS", (0.0, 0.0))

@@ -73,6 +73,7 @@ def test_equal_ids_of_whomever_are_all_served(offered: None, worker: Worker) -> 
     run(scenario())
 
 
+@pytest.mark.fault("F8")
 def test_missing_or_mistyped_metadata_is_refused_and_client_info_may_be_absent(offered: None) -> None:
     async def scenario() -> None:
         for change in ({CAPABILITIES: None}, {CAPABILITIES: []}, {INFO: "me"}, {INFO: {"name": "me", "version": "1"}}):

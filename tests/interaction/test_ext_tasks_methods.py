@@ -102,6 +102,7 @@ def test_a_task_is_working_until_its_stop_is_proved_and_a_finished_one_is_acknow
     run(scenario())
 
 
+@pytest.mark.fault("B9")
 def test_notifications_cancelled_does_not_cancel_a_task(worker: Worker) -> None:
     async def scenario() -> None:
         created, request = await start(worker)
@@ -155,6 +156,7 @@ def test_an_answer_that_is_none_is_refused_and_leaves_the_question(worker: Worke
     run(scenario())
 
 
+@pytest.mark.fault("B5", "G5")
 @pytest.mark.parametrize("method", METHODS)
 def test_unknown_foreign_and_expired_tasks_get_the_same_words(worker: Worker, method: str) -> None:
     async def scenario() -> None:

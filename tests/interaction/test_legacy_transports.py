@@ -154,6 +154,7 @@ def test_resumability_ids_of_the_server_s_requests_are_unique_in_the_session(wor
     run(scenario())
 
 
+@pytest.mark.fault("B9")
 def test_cancellation_initialize_is_not_cancelled() -> None:
     async def scenario(version: str) -> None:
         async with connected() as piped:

@@ -70,6 +70,7 @@ def test_a_reason_is_kept_with_the_attempt(worker: Worker) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("A14")
 def test_every_request_has_a_time_limit_that_progress_does_not_extend(worker: Worker) -> None:
     async def scenario() -> None:
         client = await post(call(meta={"progressToken": 1}))

@@ -105,6 +105,7 @@ def test_the_retry_stands_alone_and_any_server_process_takes_it(worker: Worker) 
     run(second())
 
 
+@pytest.mark.fault("G11")
 def test_a_state_is_used_once(worker: Worker) -> None:
     async def scenario() -> None:
         asking, result = await ask(worker)

@@ -33,6 +33,7 @@ async def told(worker: Worker, meta: dict[str, Any], *steps: float, **details: A
     return await client.rest()
 
 
+@pytest.mark.fault("E6")
 def test_a_token_of_either_type_is_echoed_and_nothing_follows_the_response(worker: Worker) -> None:
     async def scenario() -> None:
         for token in (0, "", "0"):
@@ -62,6 +63,7 @@ def test_what_is_unknown_is_left_out(worker: Worker) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("E6", "G15")
 def test_without_a_token_there_is_none_and_a_mistyped_one_is_refused(worker: Worker) -> None:
     async def scenario() -> None:
         assert len(await told(worker, {}, 1, 2)) == 1

@@ -112,6 +112,7 @@ def test_receiving_a_client_of_json_alone_gets_no_stream_whatever_is_reported(wo
     run(scenario())
 
 
+@pytest.mark.fault("F8")
 def test_earlier_revisions_have_nothing_to_say_here() -> None:
     async def scenario() -> None:
         for method in ("GET", "DELETE"):
@@ -139,6 +140,7 @@ def test_cancellation_a_disconnect_cancels_its_own_request_and_says_nothing_more
     run(scenario())
 
 
+@pytest.mark.fault("F6")
 @pytest.mark.parametrize(
     "headers",
     [

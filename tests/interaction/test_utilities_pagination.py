@@ -34,6 +34,7 @@ def test_pages_follow_each_other_to_an_end_without_a_cursor(configure, method: s
     assert "nextCursor" not in second
 
 
+@pytest.mark.fault("G15")
 @pytest.mark.parametrize(("method", "member"), LISTS)
 def test_invalid_and_foreign_cursors_are_invalid_params(configure, method: str, member: str) -> None:
     configure(PAGE_SIZE=2)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.interaction.answers import exchange, refused
 from tests.transport.client import META, VERSION, message, run
 from tests.transport.legacy_client import Client, request
@@ -25,6 +27,7 @@ def test_a_modern_header_makes_any_method_modern(offered: None) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("F8")
 def test_header_and_body_agree_before_anything_is_asked_of_the_version(offered: None) -> None:
     unknown = {VERSION_KEY: LATER}
 

@@ -2,13 +2,17 @@
 
 import socket
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from celery import Celery, current_app
 from kombu import pools
 
 URLS = {"redis": "redis://127.0.0.1:{port}/9", "amqp": "amqp://guest:guest@127.0.0.1:{port}//"}
+
+
+BACKLOG = 4
+"""More than a listener that wants none is given by the kernel."""
 
 
 @contextmanager
@@ -24,6 +28,19 @@ def silent_port():
     """A port that takes connections and says nothing."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         yield listener.getsockname()[1]
+
+
+@contextmanager
+def deaf_port():
+    """A port whose packets are dropped, as a firewall does: not even a connection is answered."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as exits:
+        port = listener.getsockname()[1]
+        # A full backlog: the kernel drops what else would connect.
+        for _ in range(BACKLOG):
+            end = exits.enter_context(socket.socket())
+            end.setblocking(False)
+            end.connect_ex(("127.0.0.1", port))
+        yield port
 
 
 @contextmanager
@@ -43,12 +60,16 @@ def celery_on(url: str):
 
 
 class Line:
-    """A TCP proxy to `port`. `cut()` ends what is connected, `hang_up()` refuses what would be."""
+    """A TCP proxy to `port`, which may have nobody listening for a while.
+
+    `cut()` ends what is connected, `lose()` drops all that its ends still say, `hang_up()` refuses what would connect.
+    """
 
     def __init__(self, port: int) -> None:
         self._target = ("127.0.0.1", port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._sockets: set[socket.socket] = set()
+        self._lost: set[socket.socket] = set()
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self.port = self._listener.getsockname()[1]
         self._threads[0].start()
@@ -57,6 +78,10 @@ class Line:
         for end in list(self._sockets):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+    def lose(self) -> None:
+        """As a network that forgot these connections: nobody is told, and nothing arrives any more."""
+        self._lost |= self._sockets
 
     def hang_up(self) -> None:
         with suppress(OSError):
@@ -70,7 +95,11 @@ class Line:
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
-                far = socket.create_connection(self._target)
+                try:
+                    far = socket.create_connection(self._target)
+                except OSError:
+                    near.close()
+                    continue
                 self._sockets |= {near, far}
                 for source, target in ((near, far), (far, near)):
                     self._threads.append(threading.Thread(target=self._carry, args=(source, target), daemon=True))
@@ -79,9 +108,11 @@ class Line:
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
-                target.sendall(data)
-        with suppress(OSError):
-            target.shutdown(socket.SHUT_RDWR)
+                if source not in self._lost:
+                    target.sendall(data)
+        if source not in self._lost:
+            with suppress(OSError):
+                target.shutdown(socket.SHUT_RDWR)
         self._sockets.discard(source)
         source.close()
 

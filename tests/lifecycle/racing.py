@@ -6,9 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from django.db import connections
 
 PATIENCE = 20.0
+often = pytest.mark.parametrize("times", [40, pytest.param(400, marks=pytest.mark.nightly)])
+"""For a race whose winner is the scheduler's choice."""
 
 
 class Race:

@@ -6,7 +6,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import cancellation, input_rounds, transitions
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.input_rounds import Retry
-from mcp_app.lifecycle.transitions import Submission
+from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Cancellation, Request, RequestEvent
 from mcp_app.states import CancelPolicy, Cause, EventKind, Outcome, Status
 

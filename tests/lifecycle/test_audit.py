@@ -20,6 +20,7 @@ def test_a_stored_attempt_cannot_be_saved_again(attempt):
     assert Cancellation.objects.get().reason == ""
 
 
+@pytest.mark.fault("G9")
 @pytest.mark.parametrize(
     "change",
     [

@@ -42,6 +42,7 @@ def audited(outcome):
     return list(Cancellation.objects.filter(outcome=outcome).order_by("pk").values_list("reason", flat=True))
 
 
+@pytest.mark.fault("B3")
 def test_many_unknown_ids_are_some_rows_and_one_for_the_rest(counts, clock):
     assert ask(counts, times=RECORDED + 40) == Outcome.UNKNOWN
     assert audited(Outcome.UNKNOWN) == [""] * RECORDED
@@ -67,6 +68,7 @@ def test_a_new_window_audits_one_by_one_again_and_keeps_the_count_of_the_last(co
     assert audited(Outcome.UNKNOWN)[-1] == "5 more such attempts within 60 s"
 
 
+@pytest.mark.fault("B3")
 def test_every_attempt_that_takes_is_audited_whatever_came_before_it(counts, worker):
     ask(counts, times=RECORDED + 5)
     row = rows.running(worker)
@@ -76,6 +78,7 @@ def test_every_attempt_that_takes_is_audited_whatever_came_before_it(counts, wor
     assert rows.fresh(row).cancel_requested_at is not None
 
 
+@pytest.mark.fault("B10")
 def test_the_bound_is_for_each_client_and_for_no_administrator(counts):
     ask(counts, times=RECORDED + 5)
     ask(counts, actor=Actor("Ada", "192.0.2.8"))

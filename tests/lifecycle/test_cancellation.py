@@ -15,9 +15,10 @@ from mcp_app.lifecycle.wakeups import listening_socket
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import TERMINAL, Cause, EventKind, Outcome, Stage, Status
 from tests.lifecycle import rows
-from tests.lifecycle.racing import races
+from tests.lifecycle.racing import often, races
 
 
+@pytest.mark.fault("A3")
 def test_cancelling_a_queued_request_closes_it_and_the_claim_refuses(worker):
     row = rows.queued()
     assert rows.cancel(row, reason="changed my mind") == Outcome.ACCEPTED
@@ -62,12 +63,14 @@ def test_the_proof_of_the_stop_completes_the_audit(worker):
     assert attempt.latency_ms >= 0
 
 
-def test_of_a_cancellation_and_a_completion_at_one_moment_both_are_told_as_they_were(worker):
+@often
+@pytest.mark.fault("B1")
+def test_of_a_cancellation_and_a_completion_at_one_moment_both_are_told_as_they_were(worker, times):
     def complete(row):
         return transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
 
     with races(2) as race:
-        for _ in range(200):
+        for _ in range(times):
             row = rows.running(worker)
             outcome, completed = race.run(partial(rows.cancel, row), partial(complete, row))
             assert outcome in (Outcome.ACCEPTED, Outcome.TOO_LATE)
@@ -79,7 +82,9 @@ def test_of_a_cancellation_and_a_completion_at_one_moment_both_are_told_as_they_
             assert attempt.status_before == ("running" if outcome == Outcome.ACCEPTED else "completed")
 
 
-def test_of_a_stop_and_a_completion_at_one_moment_one_wins(worker):
+@often
+@pytest.mark.fault("B1")
+def test_of_a_stop_and_a_completion_at_one_moment_one_wins(worker, times):
     def complete(row):
         return transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
 
@@ -88,7 +93,7 @@ def test_of_a_stop_and_a_completion_at_one_moment_one_wins(worker):
         return outcome, transitions.finish(row.pk, Status.CANCELLED, worker=worker, stage=Stage.INTERRUPT)
 
     with races(2) as race:
-        for _ in range(200):
+        for _ in range(times):
             row = rows.running(worker)
             completed, (outcome, stopped) = race.run(partial(complete, row), partial(stop, row))
             [winner] = [status for status in (completed, stopped) if status]
@@ -101,9 +106,10 @@ def test_of_a_stop_and_a_completion_at_one_moment_one_wins(worker):
             assert rows.numbers(row) == list(range(1, after.event_seq + 1))
 
 
-def test_of_a_cancellation_and_a_claim_at_one_moment_the_tool_is_not_called_or_is_told(worker):
+@often
+def test_of_a_cancellation_and_a_claim_at_one_moment_the_tool_is_not_called_or_is_told(worker, times):
     with races(2) as race:
-        for _ in range(50):
+        for _ in range(times):
             row = rows.queued()
             claimed, outcome = race.run(
                 partial(transitions.claim, row.pk, worker=worker, pid=1), partial(rows.cancel, row)
@@ -122,6 +128,7 @@ def test_a_hundred_cancellations_at_once_are_one(worker):
     assert len(rows.story(row, EventKind.CANCEL)) == 1
 
 
+@pytest.mark.fault("B4")
 def test_the_first_cause_stays_and_the_others_are_listed(worker):
     row = rows.running(worker)
     for cause in (Cause.ADMIN, Cause.CLIENT, Cause.DEADLINE):
@@ -144,6 +151,7 @@ def test_only_the_accepted_attempt_is_completed_by_the_end(worker):
     assert (duplicate.latency_ms, duplicate.stopped_at, duplicate.status_after) == (None, None, "running")
 
 
+@pytest.mark.fault("B5")
 def test_another_principals_cancellation_is_denied_audited_and_without_effect(worker):
     row = rows.running(worker)
     before, told = Request.objects.values().get(pk=row.pk), rows.story(row)
@@ -190,6 +198,7 @@ def test_a_request_is_found_by_its_id_as_text():
     assert cancellation.cancel(str(row.pk), cause=Cause.ADMIN, actor=SYSTEM) == Outcome.ACCEPTED
 
 
+@pytest.mark.fault("G13")
 def test_what_an_asker_says_reaches_neither_log_nor_terminal_nor_column_raw(worker, configure, caplog):
     configure(MAX_REASON_CHARS=5000)
     row = rows.running(worker, client_info={"name": "evil\r\nclient\x1b]0;title\x07"})

@@ -70,6 +70,7 @@ def test_a_cancellation_waits_for_a_held_write_lock(worker):
     assert rows.outcomes(row) == [Outcome.ACCEPTED]
 
 
+@pytest.mark.fault("D1")
 def test_a_cancellation_that_was_told_of_a_locked_database_tries_again(worker, on_first_retry):
     on("sqlite")
     row = rows.running(worker)
@@ -119,6 +120,27 @@ def test_inside_an_outer_transaction_nothing_is_repeated():
     with pytest.raises(OperationalError), databases.atomic():
         fail()
     assert len(attempts) == 1
+
+
+@pytest.mark.fault("D1")
+def test_D1_the_waits_for_a_lock_double_and_differ_at_random(monkeypatch):
+    """Of those that were refused together none keeps meeting the others."""
+    waits = []
+    monkeypatch.setattr(locks.time, "sleep", waits.append)
+
+    @transactional
+    def fail():
+        raise OperationalError("database is locked")
+
+    for _ in range(2):
+        with pytest.raises(OperationalError):
+            fail()
+    one, other = waits[: locks.ATTEMPTS - 1], waits[locks.ATTEMPTS - 1 :]
+    assert len(one) == len(other) == locks.ATTEMPTS - 1
+    for number, (first, second) in enumerate(zip(one, other, strict=True)):
+        middle = locks.FIRST_DELAY * 2**number
+        assert first != second
+        assert 0.5 * middle <= min(first, second) < max(first, second) <= 1.5 * middle
 
 
 def test_a_lock_that_is_never_given_up_is_an_error_in_the_end(monkeypatch):

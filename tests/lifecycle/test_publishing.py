@@ -21,7 +21,7 @@ NEEDS_CLIENT = {"redis": pytest.mark.engines, "amqp": ()}
 BROKEN = [
     pytest.param((kind, port), marks=NEEDS_CLIENT[kind], id=f"{kind}-{port.__name__}")
     for kind in brokers.URLS
-    for port in (brokers.refusing_port, brokers.silent_port)
+    for port in (brokers.refusing_port, brokers.silent_port, brokers.deaf_port)
 ]
 
 
@@ -38,6 +38,7 @@ def _broker_not_left_alone(monkeypatch):
     monkeypatch.setattr(publishing, "_speechless_until", 0.0)
 
 
+@pytest.mark.fault("G12")
 def test_a_message_carries_the_rows_id_and_nothing_else():
     row = rows.queued(arguments={"secret": "hunter2"})
     publishing.publish(row)
@@ -49,6 +50,7 @@ def test_a_message_carries_the_rows_id_and_nothing_else():
     assert b"hunter2" not in repr(message.__dict__).encode()
 
 
+@pytest.mark.fault("C7", "C8")
 @BOUNDED
 def test_a_broker_that_does_not_take_the_message_fails_the_row_and_says_so(broken_broker):
     row = rows.queued()
@@ -60,6 +62,7 @@ def test_a_broker_that_does_not_take_the_message_fails_the_row_and_says_so(broke
     assert transitions.claim(row.pk, worker=row.pk, pid=1) is None
 
 
+@pytest.mark.fault("B11")
 @BOUNDED
 def test_a_broker_that_does_not_answer_loses_no_cancellation(broken_broker, worker):
     queued, running = rows.queued(), rows.running(worker)
@@ -68,6 +71,7 @@ def test_a_broker_that_does_not_answer_loses_no_cancellation(broken_broker, work
     assert rows.fresh(running).cancel_requested_at is not None
 
 
+@pytest.mark.fault("C8")
 @BOUNDED
 def test_many_cancellations_do_not_wait_for_a_silent_broker_each(configure, worker):
     configure(PUBLISH_TIMEOUT=4.0)
@@ -93,6 +97,7 @@ def test_a_cancellation_that_came_first_outweighs_it_too(configure):
     assert rows.fresh(row).status == Status.CANCELLED
 
 
+@pytest.mark.fault("C9")
 @pytest.mark.engines
 @pytest.mark.parametrize(("kind", "port"), [("redis", 6379), ("amqp", 5672)])
 def test_a_broker_that_came_back_is_spoken_to_on_a_new_connection(kind, port):

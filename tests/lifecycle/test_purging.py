@@ -45,6 +45,7 @@ def test_a_request_goes_with_all_that_belongs_to_it_when_its_time_is_over(worker
     assert [each.task_id for each in results.all()] == [str(young.pk)]
 
 
+@pytest.mark.fault("D5")
 def test_what_is_in_flight_stays_however_old_it_is(worker):
     kept = [rows.queued(), rows.running(worker), rows.stopping(worker), rows.asking(worker)]
     age(1000)
@@ -107,6 +108,7 @@ def two_days(monkeypatch):
     return past
 
 
+@pytest.mark.fault("D5")
 def test_the_audit_stays_until_its_requests_are_gone(two_days):
     assert purging.purge_audit() == 0
     age(10_000)
@@ -115,6 +117,7 @@ def test_the_audit_stays_until_its_requests_are_gone(two_days):
     assert not Cancellation.objects.exists()
 
 
+@pytest.mark.fault("D5")
 def test_one_request_that_is_kept_keeps_its_day_of_the_audit(two_days, worker):
     kept = Cancellation.objects.filter(sealed_on=two_days[1]).first()
     age(10_000, *Request.objects.exclude(pk=kept.request_id))

@@ -39,6 +39,7 @@ def test_each_day_has_a_chain_that_begins_where_the_last_one_ends(monkeypatch):
     assert today.origin == yesterday.head == Cancellation.objects.get(sealed_on=YESTERDAY, seal_number=2).seal
 
 
+@pytest.mark.fault("D6")
 def test_a_clock_that_goes_back_opens_no_day_of_the_past(monkeypatch):
     for day in (TODAY, YESTERDAY):
         attempts(1)
@@ -79,6 +80,7 @@ def test_who_cancels_while_it_is_sealed_is_sealed_next():
     assert findings() == []
 
 
+@pytest.mark.fault("G9")
 @pytest.mark.parametrize(
     "statement",
     [

@@ -37,6 +37,7 @@ def words(row):
     return block["text"]
 
 
+@pytest.mark.fault("C2")
 def test_requests_of_a_silent_worker_are_lost_with_words_for_their_clients(worker):
     row = rows.running(worker)
     later(11)
@@ -55,6 +56,7 @@ def test_requests_of_a_worker_that_stopped_are_lost_at_once():
     assert rows.fresh(row).status == Status.LOST
 
 
+@pytest.mark.fault("C4")
 def test_requests_of_a_worker_that_nobody_knows_are_lost():
     row = rows.running(uuid4())
     supervision.supervise()
@@ -184,6 +186,7 @@ def test_a_queued_request_does_not_wait_behind_newer_ones(monkeypatch):
     assert brokers.waiting(oldest.queue) == [str(oldest.pk)]
 
 
+@pytest.mark.fault("C14")
 def test_many_supervisors_publish_a_request_once():
     row = rows.queued()
     later(20)
@@ -203,6 +206,7 @@ def test_what_a_lost_broker_did_not_take_stays_due(configure, caplog):
     assert brokers.waiting(row.queue) == [str(row.pk)]
 
 
+@pytest.mark.fault("C14")
 def test_every_step_twice_is_once(worker):
     lost, late = rows.running(uuid4()), rows.running(worker, time_limit=1.0)
     orphan, queued = rows.running(worker, server=uuid4()), rows.queued()
@@ -216,6 +220,7 @@ def test_every_step_twice_is_once(worker):
     assert brokers.waiting(queued.queue) == []
 
 
+@pytest.mark.fault("C14")
 def test_supervisors_at_one_moment_close_a_request_once(worker):
     lost = [rows.running(uuid4()) for _ in range(10)]
     race(*[supervision.supervise] * 3)

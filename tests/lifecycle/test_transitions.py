@@ -13,7 +13,7 @@ from mcp_app.lifecycle.events import Event
 from mcp_app.models import Request
 from mcp_app.states import TERMINAL, TRANSITIONS, Cause, EventKind, Outcome, Stage, Status
 from tests.lifecycle import rows
-from tests.lifecycle.racing import race, races
+from tests.lifecycle.racing import often, race, races
 
 STEPS = [*sorted(TERMINAL), Status.RUNNING]
 LEGAL = [(source, target) for source, target in product(Status, STEPS) if target in TRANSITIONS[source]]
@@ -32,7 +32,8 @@ def row_at(status, worker, *, cancelled):
 def step(row, target, worker):
     if target == Status.RUNNING:
         return transitions.claim(row.pk, worker=worker, pid=2)
-    return transitions.finish(row.pk, target, worker=row.worker, result={"content": []})
+    runs = row.status == Status.RUNNING
+    return transitions.finish(row.pk, target, worker=row.worker if runs else None, result={"content": []})
 
 
 @pytest.mark.parametrize(("source", "target"), LEGAL)
@@ -84,6 +85,7 @@ def test_a_claim_gives_the_worker_what_it_needs_and_sets_the_deadline_for_the_en
     assert (stored.deadline_at - stored.claimed_at).total_seconds() == pytest.approx(30, abs=1)
 
 
+@pytest.mark.fault("C10")
 def test_of_two_workers_one_gets_the_row():
     with races(2) as race:
         for _ in range(50):
@@ -108,6 +110,7 @@ def test_a_result_is_stored_and_ends_the_deadline(worker):
     assert Request.objects.filter(pk=row.pk, partial_result__isnull=True, error__isnull=True).exists()
 
 
+@pytest.mark.fault("B12")
 def test_a_result_after_the_end_is_refused(worker):
     row = rows.stopping(worker)
     assert transitions.finish(row.pk, Status.CANCELLED, worker=worker) == Status.CANCELLED
@@ -124,6 +127,16 @@ def test_a_worker_that_does_not_own_the_row_cannot_end_it(status, worker):
     assert rows.everything(row) == before
 
 
+@pytest.mark.fault("B12")
+def test_a_worker_whose_run_has_asked_cannot_end_the_request_any_more(worker):
+    asking = rows.asking(worker)
+    answered = rows.answer(rows.asking(worker))
+    for row in (asking, answered):
+        before = rows.everything(row)
+        assert transitions.finish(row.pk, Status.FAILED, worker=worker, error={"cause": "storage"}) is None
+        assert rows.everything(row) == before
+
+
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
 def test_nobody_but_its_worker_says_how_a_running_request_came_out(status, worker):
     row = rows.running(worker)
@@ -137,6 +150,7 @@ def test_nothing_is_cancelled_that_nobody_asked_to_cancel(worker):
     assert rows.fresh(row).status == Status.RUNNING
 
 
+@pytest.mark.fault("B2")
 def test_a_failure_after_an_accepted_cancellation_is_cancelled_and_keeps_its_error(worker):
     row = rows.stopping(worker)
     error, told = {"cause": "tool", "type": "ValueError"}, {"content": [], "isError": True}
@@ -191,6 +205,7 @@ def test_progress_is_recorded_after_a_transaction_that_was_rolled_back(worker):
     assert [data["progress"] for _, data in rows.story(row, EventKind.PROGRESS)] == [3]
 
 
+@pytest.mark.fault("E6")
 def test_progress_after_the_end_is_refused(worker):
     row = rows.running(worker)
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
@@ -263,7 +278,8 @@ def test_after_the_end_no_kill_begins(worker):
     assert transitions.begin_kill(row.pk, worker=worker) is False
 
 
-def test_a_kill_and_an_end_at_one_moment_have_one_winner(worker):
+@often
+def test_a_kill_and_an_end_at_one_moment_have_one_winner(worker, times):
     def kill(row):
         began = transitions.begin_kill(row.pk, worker=worker)
         return began and transitions.finish(row.pk, Status.CANCELLED, worker=worker, fenced=True)
@@ -272,7 +288,7 @@ def test_a_kill_and_an_end_at_one_moment_have_one_winner(worker):
         return transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
 
     with races(2) as race:
-        for _ in range(100):
+        for _ in range(times):
             row = rows.stopping(worker)
             killed, ended = race.run(partial(kill, row), partial(end, row))
             assert (killed, ended) in [(Status.CANCELLED, None), (False, Status.COMPLETED)]

@@ -31,7 +31,7 @@ TRIGGERS = import_module("mcp_app.migrations.0002_audit_triggers")
 DAYS = AuditDay._meta.db_table
 TEXTS = ["reason", "actor", "cause", "outcome", "tool", "subject", "status_after", "requested_id", "signature"]
 TIMES = ["requested_at", "settled_at"]
-IN_FULL = settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=60)
+IN_FULL = settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=30)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_what_was_written_by_this_app_alone_is_well(chain, worker):
     assert verification.head().startswith(f"{TODAY}:5:")
 
 
-@settings(parent=IN_FULL, max_examples=25)
+@settings(parent=IN_FULL, max_examples=15)
 @given(words=st.text(), floats=st.floats(0, 1e9))
 def test_whatever_anybody_says_is_no_finding(chain, words, floats):
     attempt = audit.attempt(Cause.CLIENT, Actor(words, words), words)
@@ -68,6 +68,7 @@ def test_every_column_is_proved():
     assert {field.name for field in Cancellation._meta.concrete_fields} == {*seals.SEALED, *proving}
 
 
+@pytest.mark.fault("G9")
 @IN_FULL
 @given(index=st.integers(0, 9), column=st.sampled_from(TEXTS))
 def test_any_changed_text_is_found(chain, index, column):
@@ -84,6 +85,7 @@ def test_a_changed_time_or_number_is_found(chain, column):
         assert findings() == [("changed", f"cancellation {chain[3]}")]
 
 
+@pytest.mark.fault("G9")
 @IN_FULL
 @given(first=st.integers(0, 9), count=st.integers(1, 10))
 def test_any_deletion_is_found(chain, first, count):
@@ -96,6 +98,7 @@ def test_any_deletion_is_found(chain, first, count):
     assert ("cut" in found) == (gone[-1] in (chain[4], chain[9]) or gone[0] <= chain[4] <= gone[-1])
 
 
+@pytest.mark.fault("G9")
 @IN_FULL
 @given(index=st.integers(0, 9), is_sealed=st.booleans())
 def test_any_insertion_is_found(chain, index, is_sealed):

@@ -94,6 +94,7 @@ def test_no_layer_does_not_count_either(settings):
     assert wakeups.layer_crosses_processes() is False
 
 
+@pytest.mark.fault("E4")
 def test_a_layer_that_is_away_disturbs_nobody(layer, worker):
     layer("tests.lifecycle.layers.BrokenLayer")
     row = rows.running(worker, server=uuid4())

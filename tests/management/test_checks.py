@@ -5,35 +5,15 @@ from typing import Any
 
 import pytest
 from celery import Celery
-from django.core.checks import CheckMessage, run_checks
 from django.db import connections
 from pytest_django import Settings
 
-from mcp_app.auth.connection import HTTPConnection
 from mcp_app.checks import celery as celery_checks
 from mcp_app.checks import channels as channels_checks
 from mcp_app.transport.consumers import MCPConsumer
+from tests.management.findings import found, only_hint
 
 LAYER = "channels_redis.core.RedisChannelLayer"
-
-
-def not_called(connection: HTTPConnection) -> None:
-    raise AssertionError("checks do not ask who asks")
-
-
-async def not_plain(connection: HTTPConnection) -> None: ...
-
-
-def found(*, deploy: bool = False) -> list[CheckMessage]:
-    """What the checks of this app find."""
-    messages = run_checks(include_deployment_checks=deploy)
-    return [message for message in messages if (message.id or "").startswith("mcp_app.")]
-
-
-def only_hint(expected: str, *, deploy: bool = False) -> str:
-    """The hint of the one thing that is found, which has that id."""
-    assert [message.id for message in found(deploy=deploy)] == [expected]
-    return str(found(deploy=deploy)[0].hint)
 
 
 @pytest.fixture
@@ -83,6 +63,7 @@ def test_mistake_in_the_settings_is_found(settings: Settings, change: dict[str, 
         ({"PAGE_SIZE": 0}, "mcp_app.E007"),
         ({"HARD_GRACE": 0.05}, "mcp_app.E007"),
         ({"LOST_AFTER": 2.0}, "mcp_app.E007"),
+        ({"MAX_HELD_BODY_BYTES": 1024}, "mcp_app.E007"),
         ({"QUEUE": "no spaces"}, "mcp_app.E007"),
         ({"LOG_LEVEL": "info"}, "mcp_app.E007"),
         ({"ALLOWED_ORIGINS": ["example.com"]}, "mcp_app.E007"),
@@ -151,11 +132,18 @@ def test_celery_app_that_does_not_read_the_settings_is_found(monkeypatch: pytest
         ({"broker_transport_options": {"folder": "broker"}}, "mcp_app.E013", 'str(BASE_DIR / "broker")'),
         ({"accept_content": ["pickle"]}, "mcp_app.E014", "CELERY_ACCEPT_CONTENT = ['json', 'pickle']"),
         ({"task_serializer": "yaml"}, "mcp_app.E014", "CELERY_ACCEPT_CONTENT = ['json', 'yaml']"),
+        pytest.param(
+            {"accept_content": ["json", "pickle"]},
+            "mcp_app.W012",
+            'CELERY_ACCEPT_CONTENT = ["json"]',
+            marks=pytest.mark.fault("G14"),
+        ),
         ({"task_create_missing_queues": False}, "mcp_app.E018", 'Queue("mcp")'),
         ({"result_backend": None}, "mcp_app.W002", 'CELERY_RESULT_BACKEND = "django-db"'),
         ({"result_backend": "rpc://"}, "mcp_app.W002", 'CELERY_RESULT_BACKEND = "django-db"'),
         ({"task_always_eager": True}, "mcp_app.W005", "CELERY_TASK_ALWAYS_EAGER"),
         ({"worker_pool": "gevent"}, "mcp_app.W006", "manage.py mcp worker"),
+        ({"worker_pool": "threads"}, "mcp_app.W006", "unless you say --pool"),
     ],
 )
 def test_mistake_in_celerys_settings_is_found(
@@ -213,30 +201,3 @@ def test_layer_that_cannot_be_idle_is_found(settings: Settings, hosts: list[Any]
 def test_layer_in_memory_passes(settings: Settings) -> None:
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     assert found() == []
-
-
-@pytest.mark.parametrize(
-    ("authenticator", "expected"),
-    [
-        ("nowhere.caller", "mcp_app.E016"),
-        (f"{__name__}.missing", "mcp_app.E016"),
-        (f"{__name__}.LAYER", "mcp_app.E016"),
-        (f"{__name__}.not_plain", "mcp_app.E017"),
-    ],
-)
-def test_authenticator_that_cannot_be_called_is_found(configure: Any, authenticator: str, expected: str) -> None:
-    configure(AUTHENTICATOR=authenticator)
-    assert "def caller(connection)" in only_hint(expected)
-
-
-def test_site_that_serves_nobody_is_warned(configure: Any) -> None:
-    configure(ALLOW_ANONYMOUS=False)
-    assert 'MCP["AUTHENTICATOR"] = ' in only_hint("mcp_app.W008")
-    configure(AUTHENTICATOR=f"{__name__}.not_called")
-    assert found() == []
-
-
-def test_site_that_serves_everybody_is_warned_before_it_is_deployed(configure: Any) -> None:
-    configure(ALLOW_ANONYMOUS=True)
-    assert found() == []
-    assert 'MCP["ALLOW_ANONYMOUS"] = False' in only_hint("mcp_app.W009", deploy=True)

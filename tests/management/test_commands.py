@@ -1,6 +1,7 @@
 """`manage.py mcp cancel`, `tools` and `worker`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -9,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mcp_app.models import Cancellation, Tool
+from tests.lifecycle import families, rows
 from tests.management.conftest import Served, manage, read
 
 
@@ -40,6 +42,70 @@ def test_cancel_of_an_unknown_request_says_so_and_is_audited(request_id: str) ->
     assert (row.cause, row.outcome, row.requested_id, row.reason) == ("admin", "unknown", request_id, "a mistake")
 
 
+def stopped(*options: str) -> tuple[str, set[str]]:
+    """What `mcp cancel` says of a group, and the tools of the requests that it stopped."""
+    call_command("mcp", "cancel", *options, "--reason", "an incident", stdout=(said := StringIO()))
+    return said.getvalue().strip(), set(Cancellation.objects.values_list("tool", flat=True))
+
+
+@pytest.mark.django_db(databases="__all__")
+@pytest.mark.parametrize(
+    ("options", "said", "tools"),
+    [
+        (["--tool", "dig"], "tool dig: 1 cancel requested", {"dig"}),
+        (["--principal", "Eve"], "caller Eve: 1 cancel requested", {"delve"}),
+        (["--principal", "site,7,editor"], "caller Ada: 2 cancel requested", {"dig", "mine"}),
+        (["--session", str(UUID(int=5))], f"session {UUID(int=5)}: 1 cancel requested", {"mine"}),
+        (["--all"], "everything: 3 cancel requested", {"dig", "delve", "mine"}),
+        (["--tool", "unheard"], "tool unheard: nothing is open that is not to stop already", set()),
+    ],
+)
+def test_cancel_stops_all_of_a_kind(options: list[str], said: str, tools: set[str]) -> None:
+    rows.queued(tool="dig")
+    rows.queued(tool="delve", principal=rows.STRANGER)
+    rows.queued(tool="mine", session=UUID(int=5))
+    assert stopped(*options) == (said, tools)
+    assert not Cancellation.objects.exclude(reason="an incident", part_of=said.split(":")[0], cause="admin").exists()
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_cancel_stops_what_a_request_started_and_not_itself() -> None:
+    parent = rows.running(uuid4(), tool="dig")
+    families.child(parent, tool="delve")
+    said, tools = stopped("--children-of", str(parent.pk), "--wait")
+    assert said.splitlines() == [
+        f"started by {parent.pk}: 1 cancel requested",
+        f"started by {parent.pk}: stopped",
+    ]
+    assert tools == {"delve"}
+    assert rows.fresh(parent).cancel_requested_at is None
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_cancel_says_whose_name_is_not_clear() -> None:
+    for client_id in ("editor", "shell"):
+        rows.queued(principal=replace(rows.OWNER, client_id=client_id))
+    with pytest.raises(CommandError, match="site,7,editor; site,7,shell"):
+        stopped("--principal", "Ada")
+    with pytest.raises(CommandError, match="No caller named Bob"):
+        stopped("--principal", "Bob")
+    assert stopped("--principal", "site,7,shell")[0] == "caller Ada: 1 cancel requested"
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_cancel_says_how_many_have_not_stopped_in_time() -> None:
+    rows.running(uuid4(), tool="dig")
+    with pytest.raises(CommandError, match=r"tool dig: 1 not stopped within 0\.1 s"):
+        stopped("--tool", "dig", "--wait", "0.1")
+
+
+@pytest.mark.parametrize("options", [[], ["--all", "--tool", "dig"], [str(uuid4()), "--all"]])
+def test_cancel_wants_one_selection(options: list[str]) -> None:
+    with pytest.raises(CommandError, match=r"required|not allowed with"):
+        call_command("mcp", "cancel", *options)
+
+
+@pytest.mark.acceptance
 @pytest.mark.parametrize("command", [["cancel", str(uuid4())], ["worker"]])
 def test_command_says_what_to_run_where_tables_are_missing(tmp_path: Path, command: list[str]) -> None:
     done = manage(tmp_path / "data", "mcp", *command)
@@ -60,6 +126,7 @@ def test_tools_lists_every_tool_with_its_state() -> None:
     assert said["roman"] == "disabled"
 
 
+@pytest.mark.acceptance
 def test_worker_without_its_parent_does_not_begin(data: Path) -> None:
     done = manage(data, "mcp", "worker", "--parent-pid", "1")
     assert (done.returncode, done.stderr) == (1, "The process 1 that this worker belongs to is gone.\n")

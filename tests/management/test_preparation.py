@@ -46,6 +46,21 @@ def test_demo_administrator_takes_nobodys_name(settings: Settings) -> None:
     assert not get_user_model().objects.get().is_superuser
 
 
+@pytest.mark.django_db
+def test_of_two_servers_that_start_at_once_one_makes_the_demo_administrator(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DEBUG = True
+
+    def meanwhile(size: int) -> str:
+        get_user_model().objects.create_superuser("admin", password="the other's")
+        return "ours"
+
+    monkeypatch.setattr(preparation.secrets, "token_urlsafe", meanwhile)
+    assert preparation.create_demo_admin() is None
+    assert authenticate(username="admin", password="the other's") is not None
+
+
 @pytest.mark.django_db(databases="__all__")
 def test_worker_consumes_the_default_queue_and_every_tools_own() -> None:
     Tool.objects.create(name="roman", location="x", queue="slow")

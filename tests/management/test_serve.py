@@ -109,6 +109,7 @@ def test_running_call_is_cancelled_when_the_server_stops(data: Path, tmp_path: P
     assert titles(served)[-1] == "Stopped"
 
 
+@pytest.mark.acceptance
 def test_port_in_use_starts_nothing(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -121,6 +122,7 @@ def test_port_in_use_starts_nothing(tmp_path: Path) -> None:
     assert processes(tmp_path / "data") == []
 
 
+@pytest.mark.acceptance
 def test_host_beyond_this_machine_is_refused_while_anybody_may_call(tmp_path: Path) -> None:
     done = manage(tmp_path / "data", "mcp", "serve", "--port=0", "--host=0.0.0.0")
 

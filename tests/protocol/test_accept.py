@@ -10,6 +10,7 @@ ONLY_JSON = Accept(json=True, event_stream=False)
 ONLY_STREAM = Accept(json=False, event_stream=True)
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.parametrize(
     ("accept", "expected"),
     [
@@ -32,6 +33,7 @@ def test_accept_is_honoured(accept: Any, expected: Accept) -> None:
     assert route(headers={"accept": accept}).accept == expected
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/json;q=0", "*/*;q=0", "application/jsonx"])
 def test_neither_form_accepted_is_406(accept: str) -> None:
     outcome = rejection(headers={"accept": accept}, request_id=0)
@@ -54,6 +56,7 @@ def test_json_in_utf8_is_read(content_type: str) -> None:
     assert check_content_type(headers_of({"content-type": content_type})) is None
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.parametrize(
     "fields",
     [

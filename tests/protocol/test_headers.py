@@ -52,6 +52,7 @@ def test_characters_outside_visible_ascii_are_faults(value: bytes) -> None:
     assert isinstance(decoded(value), HeaderFault)
 
 
+@pytest.mark.fault("F6")
 @pytest.mark.parametrize("name", ["mcp-protocol-version", "mcp-method", "mcp-name"])
 @pytest.mark.parametrize("bend", ["missing", "doubled", "different", "upper case", "ill-formed"])
 def test_a_bent_metadata_header_is_a_header_mismatch(name: str, bend: str) -> None:

@@ -32,6 +32,7 @@ def nested(depth: int) -> bytes:
     return BODY % (b"[" * (depth - 2) + b"]" * (depth - 2))
 
 
+@pytest.mark.fault("F5")
 @pytest.mark.parametrize("request_id", [0, 1, -5, 2**70, "", "0", "1", "é", "x" * 256])
 def test_an_id_is_kept_exactly(request_id: str | int) -> None:
     message = parse_message(json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "m"}).encode())
@@ -40,12 +41,14 @@ def test_an_id_is_kept_exactly(request_id: str | int) -> None:
     assert type(message.request_id) is type(request_id)
 
 
+@pytest.mark.fault("F5")
 @pytest.mark.parametrize("request_id", [b"null", b"true", b"1.0", b"1e2", b"{}", b"[1]", b'"%s"' % (b"x" * 257)])
 def test_an_id_of_another_type_or_too_long_is_an_invalid_request_without_id(request_id: bytes) -> None:
     outcome = rejected(b'{"jsonrpc":"2.0","id":%s,"method":"m"}' % request_id)
     assert (outcome.code, outcome.request_id) == (-32600, None)
 
 
+@pytest.mark.fault("F2")
 @pytest.mark.parametrize(
     "body",
     [
@@ -103,6 +106,7 @@ def test_a_depth_beyond_pythons_own_is_still_a_value() -> None:
     assert isinstance(parse_message(nested(100_000), Limits(max_depth=10**6)), Rejection)
 
 
+@pytest.mark.fault("F2")
 @pytest.mark.parametrize(
     "value",
     [rb'"\ud800"', rb'"\uDFFF"', rb'"\udc00\ud800"', rb'"\u0000"', rb'{"\u0000":1}', rb'[{"k":["\ud83d"]}]'],
@@ -124,6 +128,7 @@ def test_surrogate_pairs_and_escaped_backslashes_are_plain_text(value: bytes, te
     assert message.params["a"] == text
 
 
+@pytest.mark.fault("F4")
 @pytest.mark.parametrize("body", [b"[]", b"[%s]" % (BODY % b"1"), b"1", b'"x"', b"null", b"true"])
 def test_batches_and_scalars_are_invalid_requests(body: bytes) -> None:
     assert rejected(body).code == -32600
@@ -179,6 +184,7 @@ BODIES = (
 )
 
 
+@pytest.mark.fault("F2")
 @given(BODIES)
 def test_any_bytes_become_a_value(body: bytes) -> None:
     outcome = parse_message(body)

@@ -2,7 +2,16 @@ from typing import Any
 
 import pytest
 
+from mcp_app.protocol.accept import Accept
+from mcp_app.protocol.errors import Rejection
+from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Request
+from mcp_app.protocol.legacy_requests import Handshake, to_route
+from mcp_app.protocol.metadata import TIME_LIMIT
+from mcp_app.protocol.revisions import LEGACY
 from tests.protocol.posts import ABSENT, modern_meta, rejection, route
+
+NO_LIMITS = [0, -1, True, 1.5, "1000", None, [], {}, 2**53]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +36,7 @@ from tests.protocol.posts import ABSENT, modern_meta, rejection, route
         modern_meta(progressToken=1.5),
         modern_meta(progressToken=["t"]),
         modern_meta(progressToken="x" * 257),
+        *(modern_meta(**{TIME_LIMIT: limit}) for limit in NO_LIMITS),
     ],
 )
 def test_missing_or_mistyped_metadata_is_invalid_params_and_400(meta: Any) -> None:
@@ -45,6 +55,7 @@ def test_what_was_not_asked_for_is_none() -> None:
     metadata = route().metadata
     assert metadata.progress_token is None
     assert metadata.log_level is None
+    assert metadata.time_limit_ms is None
     assert metadata.trace_context == {}
 
 
@@ -64,3 +75,32 @@ def test_client_info_is_optional_and_dropped_when_malformed(client_info: Any) ->
 
 def test_a_malformed_trace_context_fails_nothing() -> None:
     assert route(meta=modern_meta(traceparent="bad", baggage="a=1")).metadata.trace_context == {"baggage": "a=1"}
+
+
+def legacy(meta: dict[str, Any]) -> Route | Rejection:
+    request = Request(1, "tools/call", {"name": "work", "_meta": meta})
+    return to_route(request, LEGACY["2025-11-25"], Handshake(), Accept(json=True, event_stream=True), DEFAULT_LIMITS)
+
+
+@pytest.mark.parametrize("limit", [1, 1500, 2**53 - 1])
+def test_a_callers_time_limit_is_read_in_any_era(limit: int) -> None:
+    assert route(meta=modern_meta(**{TIME_LIMIT: limit})).metadata.time_limit_ms == limit
+    read = legacy({TIME_LIMIT: limit})
+    assert isinstance(read, Route)
+    assert read.metadata.time_limit_ms == limit
+
+
+@pytest.mark.parametrize("limit", NO_LIMITS)
+def test_a_callers_time_limit_that_is_none_is_refused_in_the_older_eras_too(limit: Any) -> None:
+    refused = legacy({TIME_LIMIT: limit})
+    assert isinstance(refused, Rejection)
+    assert (refused.code, refused.request_id) == (-32602, 1)
+    assert TIME_LIMIT in refused.message
+
+
+def test_our_key_is_one_that_the_specification_leaves_to_others() -> None:
+    prefix, name = TIME_LIMIT.split("/")
+    labels = prefix.split(".")
+    assert labels[1] not in ("mcp", "modelcontextprotocol")
+    assert all(label[0].isalpha() and label[-1].isalnum() for label in labels)
+    assert name.isalnum()

@@ -59,7 +59,7 @@ MISTAKES: Final = [
     ("mcp_app.E005", without(SETTINGS, 'ASGI_APPLICATION = "mysite.asgi.application"')),
     ("mcp_app.W011", adding(SETTINGS, 'CELERY_BROKER_URL = "memory://"\n')),
     ("mcp_app.E013", adding(SETTINGS, 'CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": "broker"}\n')),
-    ("mcp_app.E014", adding(SETTINGS, 'CELERY_ACCEPT_CONTENT = ["pickle"]\n')),
+    ("mcp_app.E014", adding(SETTINGS, "CELERY_ACCEPT_CONTENT = []\n")),
     ("mcp_app.E015", without(SETTINGS, '"django_celery_results", ')),
     ("mcp_app.W002", without(SETTINGS, 'CELERY_RESULT_BACKEND = "django-db"')),
     ("mcp_app.W003", adding(SETTINGS, 'del DATABASES["mcp"]["OPTIONS"]\n')),

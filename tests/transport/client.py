@@ -50,7 +50,9 @@ class Connection:
         method: str = "POST",
         path: str = "/mcp",
         headers: dict[str, str] | None = None,
+        query: str = "",
         unsent: Callable[[], int] | None = None,
+        peer: str = "192.0.2.1",
     ) -> None:
         fields = {"host": "testserver", "content-type": "application/json", **(headers or {})}
         scope = {
@@ -58,9 +60,9 @@ class Connection:
             "http_version": "1.1",
             "method": method,
             "path": path,
-            "query_string": b"",
+            "query_string": query.encode(),
             "headers": [(name.lower().encode(), value.encode()) for name, value in fields.items()],
-            "client": ("192.0.2.1", 4711),
+            "client": (peer, 4711),
             "extensions": {} if unsent is None else {UNSENT_BYTES: unsent},
         }
         self._application = ApplicationCommunicator(mcp_application(_no_site), scope)
@@ -75,8 +77,12 @@ class Connection:
 
     async def leave(self) -> None:
         """Close the connection, and wait for the application to end."""
-        await self._application.send_input({"type": "http.disconnect"})
+        await self.disconnect()
         await self._application.wait(PATIENCE)
+
+    async def disconnect(self) -> None:
+        """Close the connection, and wait for nothing."""
+        await self._application.send_input({"type": "http.disconnect"})
 
     def stop_reading(self) -> None:
         """From now on no write of the application's ends."""

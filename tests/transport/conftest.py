@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
+from mcp_app.catalogue import registry
 from mcp_app.catalogue.declaration import isolated_registries
-from mcp_app.catalogue.registry import tool
+from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
 from tests.transport.worker import Worker
 
 
@@ -33,8 +34,9 @@ def _settings(settings: Any) -> None:
     }
 
 
-@pytest.fixture(autouse=True)
-def _tools() -> Iterator[None]:
+@pytest.fixture(scope="session")
+def declared() -> dict[str, RegisteredTool]:
+    """The tools of every test here; their schemas are made once."""
     with isolated_registries():
 
         @tool
@@ -52,6 +54,14 @@ def _tools() -> Iterator[None]:
             """Ask its user."""
             return ""
 
+        return dict(registered_tools())
+
+
+@pytest.fixture(autouse=True)
+def _tools(declared: dict[str, RegisteredTool]) -> Iterator[None]:
+    with isolated_registries():
+        for name, each in declared.items():
+            registry._registry.add(name, each)
         yield
 
 

@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.db import connections
 
+from mcp_app.auth.authentication import InvalidCredentialsError
 from mcp_app.auth.connection import HeaderFields, HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle.audit import Actor
@@ -87,6 +88,7 @@ def test_principal_of_the_sites_own_is_taken_as_it_is(answer: Any, worker: Worke
     run(scenario())
 
 
+@pytest.mark.fault("G5")
 def test_another_users_call_cannot_be_cancelled(answer: Any, worker: Worker) -> None:
     users = {name: get_user_model().objects.create_user(name) for name in ("ada", "eve")}
     answer(lambda connection: users[connection.headers["x-name"]])
@@ -104,6 +106,7 @@ def test_another_users_call_cannot_be_cancelled(answer: Any, worker: Worker) -> 
     run(scenario())
 
 
+@pytest.mark.fault("G3")
 @pytest.mark.parametrize("nobody", [None, AnonymousUser()])
 def test_nobody_is_challenged(answer: Any, nobody: object) -> None:
     answer(lambda connection: nobody)
@@ -219,6 +222,7 @@ def test_authenticator_that_does_not_answer_is_given_up(answer: Any, configure: 
     run(scenario())
 
 
+@pytest.mark.fault("D4")
 def test_database_connections_are_not_kept_longer_than_the_site_says(answer: Any) -> None:
     used: list[Any] = []
 
@@ -232,3 +236,20 @@ def test_database_connections_are_not_kept_longer_than_the_site_says(answer: Any
     assert status_of()[0] == 401
     [wrapper] = used
     assert wrapper.connection is None
+
+
+@pytest.mark.fault("G3")
+def test_bad_credentials_are_no_anonymous_call(answer: Any, configure: Any) -> None:
+    def refuse(connection: HTTPConnection) -> None:
+        raise InvalidCredentialsError
+
+    answer(refuse)
+    configure(ALLOW_ANONYMOUS=True)
+
+    async def scenario() -> None:
+        client = await post(message("tools/list"), headers=CREDENTIALS)
+        said = await client.json()
+        assert (client.status, said["error"]["code"]) == (401, 401)
+        assert client.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+
+    run(scenario())

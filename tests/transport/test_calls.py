@@ -61,6 +61,7 @@ def test_progress_streams_to_its_token(worker: Worker, token: str | int) -> None
     run(scenario())
 
 
+@pytest.mark.fault("E5")
 def test_only_growing_progress_is_sent(worker: Worker) -> None:
     async def scenario() -> None:
         client = await post(call(meta={"progressToken": "t"}))
@@ -195,6 +196,7 @@ def test_lost_call_is_told_so(worker: Worker) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("E4")
 def test_answer_comes_without_any_wake_up(worker: Worker, configure, monkeypatch) -> None:
     """A hint may be lost: the rows are looked at again by themselves."""
     configure(POLL_INTERVAL=0.02)

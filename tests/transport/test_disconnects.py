@@ -11,7 +11,7 @@ from mcp_app.lifecycle import audit, cancellation
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, Status
-from mcp_app.transport import cancellations, http
+from mcp_app.transport import cancellations
 from tests.transport.client import Connection, call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row
 
@@ -19,6 +19,7 @@ JSON = "application/json"
 STREAM = "text/event-stream"
 
 
+@pytest.mark.fault("A1")
 def test_disconnect_before_the_body_is_complete_leaves_nothing(worker: Worker) -> None:
     async def scenario() -> None:
         client = Connection()
@@ -79,6 +80,7 @@ def test_disconnect_in_mid_stream_ends_it_without_another_word(worker: Worker) -
     run(scenario())
 
 
+@pytest.mark.fault("A2")
 def test_disconnect_at_any_moment_after_the_body_leaves_no_open_row(worker: Worker) -> None:
     """Before, during and after the insert and the publishing: whichever it hits, nothing is left to run."""
 
@@ -92,6 +94,7 @@ def test_disconnect_at_any_moment_after_the_body_leaves_no_open_row(worker: Work
     run(scenario())
 
 
+@pytest.mark.fault("A11")
 def test_disconnect_after_the_answer_is_no_cancellation(worker: Worker) -> None:
     async def scenario() -> None:
         client = await post(call())
@@ -105,6 +108,7 @@ def test_disconnect_after_the_answer_is_no_cancellation(worker: Worker) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("A10")
 def test_disconnect_between_result_and_delivery_is_audited_as_too_late(worker: Worker, monkeypatch, configure) -> None:
     monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda server: None)
     configure(POLL_INTERVAL=30.0)
@@ -145,6 +149,7 @@ def test_application_killed_by_its_server_cancels_its_call(worker: Worker) -> No
     run(scenario())
 
 
+@pytest.mark.fault("D2")
 def test_cancellation_is_insisted_on_while_the_database_is_away(worker: Worker, monkeypatch) -> None:
     monkeypatch.setattr(cancellations, "DELAYS", (0.01, 0.01, 0.01))
     failures = iter(range(2))
@@ -166,8 +171,9 @@ def test_cancellation_is_insisted_on_while_the_database_is_away(worker: Worker, 
     run(scenario())
 
 
-def test_client_that_stops_reading_is_a_client_that_left(worker: Worker, monkeypatch) -> None:
-    monkeypatch.setattr(http, "STALL_SECONDS", 0.05)
+@pytest.mark.fault("A14")
+def test_client_that_stops_reading_is_a_client_that_left(worker: Worker, configure) -> None:
+    configure(STALL_TIMEOUT=0.05)
 
     async def scenario() -> None:
         client = await post(call(meta={"progressToken": 1}))
@@ -180,6 +186,7 @@ def test_client_that_stops_reading_is_a_client_that_left(worker: Worker, monkeyp
     run(scenario())
 
 
+@pytest.mark.fault("E1")
 def test_client_with_too_much_unread_is_a_client_that_left(worker: Worker, configure) -> None:
     configure(MAX_UNSENT_BYTES=1000)
 

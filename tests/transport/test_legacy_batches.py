@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
 from tests.transport.client import run
@@ -17,6 +19,7 @@ def by_id(answers: list[Any]) -> dict[Any, Any]:
     return {answer["id"]: answer for answer in answers}
 
 
+@pytest.mark.fault("F4")
 def test_every_request_is_answered_in_one_array() -> None:
     async def scenario() -> None:
         client = await Client.opened(OLDEST)
@@ -84,6 +87,7 @@ def test_without_a_session_leaving_cancels_every_call_of_a_batch(worker: Worker)
     run(scenario())
 
 
+@pytest.mark.fault("F4")
 def test_what_cannot_be_a_batch_is_refused() -> None:
     async def scenario() -> None:
         client = await Client.opened(OLDEST)

@@ -90,6 +90,7 @@ def test_cancelled_ends_the_calls_stream_without_a_response(
     run(scenario())
 
 
+@pytest.mark.fault("B6")
 @pytest.mark.parametrize("params", [{"requestId": "7"}, {"requestId": 8}, {"requestId": None}, {}, {"requestId": [7]}])
 def test_a_cancellation_of_nothing_is_ignored(worker: Worker, params: dict[str, Any]) -> None:
     async def scenario() -> None:

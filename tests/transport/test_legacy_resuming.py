@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 from django.utils import timezone
 
 from mcp_app.lifecycle import supervision
@@ -26,6 +27,7 @@ async def left(request_id: UUID) -> Request:
     return found
 
 
+@pytest.mark.fault("A15")
 def test_a_disconnect_does_not_cancel_and_the_rest_is_replayed_once_and_in_order(worker: Worker) -> None:
     async def scenario() -> None:
         client = await Client.opened()
@@ -50,6 +52,7 @@ def test_a_disconnect_does_not_cancel_and_the_rest_is_replayed_once_and_in_order
     run(scenario())
 
 
+@pytest.mark.fault("A15")
 def test_what_ended_meanwhile_is_replayed_from_any_place(worker: Worker) -> None:
     async def scenario() -> None:
         client = await Client.opened()
@@ -119,6 +122,7 @@ def test_no_other_sessions_stream_can_be_resumed(worker: Worker) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("A15")
 def test_a_call_that_nobody_comes_back_for_is_abandoned(worker: Worker) -> None:
     async def scenario() -> None:
         client = await Client.opened()

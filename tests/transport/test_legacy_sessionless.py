@@ -8,7 +8,6 @@ import pytest
 from mcp_app.lifecycle import supervision
 from mcp_app.models import Process, Request
 from mcp_app.states import Cause, ProcessRole, Status
-from mcp_app.transport import http
 from tests.transport import client as modern
 from tests.transport.client import run
 from tests.transport.legacy_client import BOTH, Client, call
@@ -98,10 +97,8 @@ def test_the_end_of_the_server_process_cancels_whatever_the_setting(worker: Work
     run(scenario())
 
 
-def test_a_client_that_stops_reading_has_left_every_call_of_its_batch(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http, "STALL_SECONDS", 0.05)
+def test_a_client_that_stops_reading_has_left_every_call_of_its_batch(worker: Worker, configure) -> None:
+    configure(STALL_TIMEOUT=0.05)
 
     async def scenario() -> None:
         answer = await Client("2025-03-26").post([call(request_id=1, token="t"), call(request_id=2)])

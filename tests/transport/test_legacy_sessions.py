@@ -13,7 +13,7 @@ from mcp_app.lifecycle import sessions, supervision
 from mcp_app.models import Request, Session
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import Cause, Status
-from mcp_app.transport import consumers
+from mcp_app.transport import callers
 from tests.transport.client import run
 from tests.transport.legacy_client import Client, Stream, call, notification, request
 from tests.transport.worker import Worker, eventually, in_thread, row
@@ -102,12 +102,13 @@ def test_a_session_nobody_knows_is_404(named: str, method: str) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("G5")
 def test_anothers_session_is_not_found_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         client = await Client.opened()
         unknown = await (await Client(session="0" * 32).post(request("ping"))).body()
         other = Principal("https://issuer", "someone", "client", "someone")
-        monkeypatch.setattr(consumers, "anonymous", lambda: other)
+        monkeypatch.setattr(callers, "anonymous", lambda connection: other)
         for method in (client.get, client.delete):
             assert (await method()).status == 404
         stolen = await client.post(request("ping"))

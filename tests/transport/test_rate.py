@@ -12,7 +12,7 @@ def _rate_of_two() -> Rate:
 
 
 def take(of: Rate, key: str, now: float) -> bool:
-    return of.take(key, now, burst=2, per_second=0.5)
+    return of.take(key, now, burst=2, per_second=0.5) == 0
 
 
 def test_a_burst_is_let_in_and_then_as_many_as_time_earns(rate_of_two: Rate) -> None:
@@ -25,8 +25,17 @@ def test_each_has_a_bucket_of_its_own(rate_of_two: Rate) -> None:
     assert [take(rate_of_two, key, 0.0) for key in "aaabbb"] == [True, True, False] * 2
 
 
-def test_full_buckets_are_forgotten(rate_of_two: Rate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_refused_is_told_when_a_token_will_be_there(rate_of_two: Rate) -> None:
+    assert [rate_of_two.take("a", 0.0, burst=2, per_second=0.5) for _ in range(3)] == [0, 0, 2.0]
+    assert rate_of_two.take("a", 1.0, burst=2, per_second=0.5) == 1.0
+    assert rate_of_two.take("a", 2.0, burst=2, per_second=0.5) == 0
+
+
+def test_buckets_that_were_not_used_for_longest_are_forgotten(
+    rate_of_two: Rate, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rate, "MAX_BUCKETS", 2)
-    assert [take(rate_of_two, key, 0.0) for key in "aab"] == [True] * 3
-    assert take(rate_of_two, "c", 3.0)
-    assert [take(rate_of_two, key, 3.0) for key in "aab"] == [True, False, True]
+    assert [take(rate_of_two, key, 0.0) for key in "aabb"] == [True] * 4
+    assert not take(rate_of_two, "a", 0.0)
+    assert take(rate_of_two, "c", 0.0)
+    assert [take(rate_of_two, key, 0.0) for key in "ab"] == [False, True]

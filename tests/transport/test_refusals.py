@@ -68,6 +68,7 @@ def test_refused_before_the_body_is_read(headers: dict[str, str], status: int, c
     run(scenario())
 
 
+@pytest.mark.fault("F1")
 def test_body_is_counted_whatever_its_length_header_says(configure) -> None:
     configure(MAX_BODY_BYTES=100)
 
@@ -80,8 +81,9 @@ def test_body_is_counted_whatever_its_length_header_says(configure) -> None:
     run(scenario())
 
 
-def test_body_that_does_not_come_is_given_up(monkeypatch) -> None:
-    monkeypatch.setattr(consumers, "BODY_SECONDS", 0.02)
+@pytest.mark.fault("F10")
+def test_body_that_does_not_come_is_given_up(configure) -> None:
+    configure(BODY_TIMEOUT=0.02)
 
     async def scenario() -> None:
         client = Connection()
@@ -91,6 +93,7 @@ def test_body_that_does_not_come_is_given_up(monkeypatch) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("G3")
 def test_nobody_is_anonymous_where_the_settings_do_not_say_so(configure) -> None:
     configure(ALLOW_ANONYMOUS=False)
 
@@ -98,6 +101,20 @@ def test_nobody_is_anonymous_where_the_settings_do_not_say_so(configure) -> None
         client = await post(call())
         await refused(client, 401, 401)
         assert client.headers["www-authenticate"] == "Bearer"
+
+    run(scenario())
+
+
+@pytest.mark.fault("G3")
+def test_while_a_site_is_developed_its_own_machine_alone_is_anonymous(configure, settings) -> None:
+    settings.DEBUG = True
+    configure(ALLOW_ANONYMOUS=None)
+
+    async def scenario() -> None:
+        client = await post(message("tools/list"), peer="127.0.0.1")
+        assert "result" in await client.json()
+        refusal = await refused(await post(message("tools/list"), peer="192.0.2.1"), 401, 401)
+        assert "own machine" in str(refusal)
 
     run(scenario())
 
@@ -214,12 +231,15 @@ def _use_broker(url: str) -> None:
     current_app.amqp._producer_pool = None
 
 
+@pytest.mark.fault("C7")
 @pytest.mark.usefixtures("_broker_is_away", "leaves_row")
 def test_broker_that_is_away_is_an_error_and_closes_the_row() -> None:
     async def scenario() -> None:
         client = await post(call())
         answer = await client.json()
-        assert (client.status, answer["error"]["code"]) == (200, -32603)
+        assert (client.status, answer["error"]["code"]) == (503, 503)
+        assert client.headers["retry-after"] == "1"
+        assert answer["error"]["data"] == {"retryAfter": 1}
         stored = await in_thread(Request.objects.get)
         assert (stored.status, stored.error["cause"]) == (Status.FAILED, "broker")
 
@@ -238,3 +258,19 @@ def test_failure_inside_the_server_is_told_without_details(monkeypatch, caplog) 
 
     run(scenario())
     assert "secret" in caplog.text
+
+
+@pytest.mark.fault("G1")
+@pytest.mark.parametrize(("debug", "status"), [(True, 200), (False, 403)])
+@pytest.mark.parametrize("origin", ["http://localhost:5173", "http://127.0.0.1:6274", "http://[::1]:80"])
+def test_loopback_origins_pass_where_djangos_debug_is_on(settings: Any, debug: bool, status: int, origin: str) -> None:
+    settings.DEBUG = debug
+
+    async def scenario() -> None:
+        client = await post(message("tools/list"), headers={"Origin": origin})
+        await client.json()
+        assert client.status == status
+        other = await post(message("tools/list"), headers={"Origin": "https://localhost.example.com"})
+        await refused(other, 403, 403)
+
+    run(scenario())

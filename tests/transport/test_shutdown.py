@@ -2,12 +2,15 @@
 
 import asyncio
 import signal
+import threading
+
+import pytest
 
 from mcp_app.models import Process
 from mcp_app.routing import mcp_application
 from mcp_app.states import Cause, Status
 from mcp_app.transport import server, shutdown, signals
-from tests.transport.client import call, message, post, run
+from tests.transport.client import Connection, call, message, post, run
 from tests.transport.worker import Worker, in_thread, row
 
 
@@ -60,6 +63,21 @@ def test_process_that_drains_takes_no_new_calls(worker: Worker, configure) -> No
     run(scenario())
 
 
+@pytest.mark.fault("C13")
+def test_C13_a_body_that_is_still_on_its_way_when_the_process_stops_is_waited_for_no_longer(worker: Worker) -> None:
+    async def scenario() -> None:
+        half, late = Connection(), Connection()
+        await half.send(b"{", more=True)
+        await asyncio.sleep(0)
+        await shutdown.drain()
+        await late.send(b"{", more=True)
+        for client in (half, late):
+            assert (await client.json())["error"]["code"] == 503
+            assert (client.status, client.headers["retry-after"]) == (503, "1")
+
+    run(scenario())
+
+
 def test_stopped_process_says_so_in_its_row(worker: Worker) -> None:
     async def scenario() -> None:
         client = await post(call())
@@ -69,6 +87,28 @@ def test_stopped_process_says_so_in_its_row(worker: Worker) -> None:
         await shutdown.drain()
         await shutdown.drain()
         stopped = await in_thread(Process.objects.get, pk=boot_id)
+        assert stopped.stopped_at is not None
+
+    run(scenario())
+
+
+@pytest.mark.fault("C13")
+def test_C13_a_thread_that_waits_for_ever_holds_up_nothing_of_the_end_but_itself(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "ENDING_SECONDS", 0.2)
+    answered = threading.Event()
+
+    async def scenario() -> None:
+        client = await post(call())
+        await worker.finish(await worker.claim())
+        await client.json()
+        server.current().broker.start(answered.wait)
+        try:
+            await shutdown.drain()
+        finally:
+            answered.set()
+        stopped = await in_thread(Process.objects.get, pk=server.current().identity.boot_id)
         assert stopped.stopped_at is not None
 
     run(scenario())

@@ -113,11 +113,11 @@ def test_a_client_that_reads_late_gets_everything(configure) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("E1")
 def test_a_client_that_does_not_read_is_gone_and_its_work_is_stopped(
     worker: Worker, configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(MAX_UNSENT_BYTES=1000)
-    monkeypatch.setattr(writer, "STALL_SECONDS", 0.2)
+    configure(MAX_UNSENT_BYTES=1000, STALL_TIMEOUT=0.2)
     monkeypatch.setattr(writer, "FLUSH_SECONDS", 0.2)
 
     async def scenario() -> None:

@@ -77,6 +77,7 @@ def test_nothing_runs_when_nobody_waits(worker: Worker, configure) -> None:
     run(scenario())
 
 
+@pytest.mark.fault("D2")
 def test_result_is_delivered_after_the_database_failed(worker: Worker, monkeypatch, configure) -> None:
     configure(POLL_INTERVAL=0.01)
     monkeypatch.setattr(tail, "RETRY_SECONDS", 0.01)

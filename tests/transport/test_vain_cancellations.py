@@ -19,6 +19,7 @@ def audit() -> list[tuple[str, str]]:
     return list(Cancellation.objects.order_by("pk").values_list("outcome", "reason"))
 
 
+@pytest.mark.fault("B10")
 def test_many_cancellations_of_unknown_tasks_are_refused_alike_and_audited_in_a_few_rows() -> None:
     async def scenario() -> None:
         for number in range(MANY):
@@ -33,6 +34,7 @@ def test_many_cancellations_of_unknown_tasks_are_refused_alike_and_audited_in_a_
     run(scenario())
 
 
+@pytest.mark.fault("B6")
 @pytest.mark.parametrize("repeats", [1, MANY])
 def test_a_session_that_cancels_what_has_ended_or_never_was_changes_nothing_and_is_audited(
     worker: Worker, repeats: int

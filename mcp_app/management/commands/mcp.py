@@ -1,6 +1,6 @@
-"""`manage.py mcp …`: the site's command line for MCP. Parses and prints; the work is in `mcp_app.management`."""
+"""`manage.py mcp …`: the site's command line for MCP. Calls and prints; the work is in `mcp_app.management`."""
 
-import argparse
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -8,60 +8,32 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
 
 from mcp_app.catalogue.registry import registered_tools
-from mcp_app.lifecycle import audit_export, purging
-from mcp_app.management import audit, cancel, preparation, worker
+from mcp_app.lifecycle import groups, purging
+from mcp_app.lifecycle.groups import Group
+from mcp_app.management import audit, cancel, command_line, preparation, supervise, tokens, worker
 from mcp_app.models import Tool
 
 
 class Command(BaseCommand):
-    help = "Serve MCP, run its worker, cancel requests, list tools, verify and export the audit, purge."
+    help = (
+        "Serve MCP, run its worker, supervise, cancel requests, list tools, make tokens, verify and export the audit, "
+        "purge."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-        common = _common_options()
-
-        serve = commands.add_parser("serve", parents=[common], help="start the site: web server and worker")
-        serve.add_argument("--host", default="127.0.0.1")
-        serve.add_argument("--port", type=_port, default=8000, help="0 takes a free one")
-        workers = serve.add_mutually_exclusive_group()
-        _add_concurrency(workers)
-        workers.add_argument("--no-worker", action="store_true", help="workers are started elsewhere")
-
-        stdio = commands.add_parser(
-            "stdio", parents=[common], help="serve the client that starts this, on standard input and output"
-        )
-        stdio.add_argument("--user", metavar="USERNAME", help="the user of the site that tools see as the caller")
-        own = stdio.add_mutually_exclusive_group()
-        _add_concurrency(own)
-        own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
-
-        work = commands.add_parser("worker", parents=[common], help="run a Celery worker for the tools")
-        _add_concurrency(work)
-        work.add_argument(
-            "--queues", type=_names, help="comma-separated; default: all of the tools', new ones included"
-        )
-        work.add_argument("--parent-pid", type=int, help="end when this process, the parent, is gone")
-
-        stop = commands.add_parser("cancel", parents=[common], help="cancel a request")
-        stop.add_argument("id", help="the request's id, as the admin shows it")
-        stop.add_argument("--reason", default="", help="kept in the audit")
-        stop.add_argument(
-            "--wait", type=float, nargs="?", const=60.0, metavar="SECONDS", help="until it has stopped; default 60"
-        )
-
-        commands.add_parser("tools", parents=[common], help="list the tools")
-        commands.add_parser("purge", parents=[common], help="delete what was kept for as long as the settings say")
-        _add_audit(commands.add_parser("audit", help="the audit of cancellations"), common)
+        command_line.add_commands(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         {
             "serve": self._serve,
             "stdio": self._stdio,
             "worker": self._worker,
+            "supervise": self._supervise,
             "cancel": self._cancel,
             "tools": self._tools,
             "audit": self._audit,
             "purge": self._purge,
+            "token": self._token,
         }[options["command"]](**options)
 
     def _serve(self, **options: Any) -> None:
@@ -71,7 +43,7 @@ class Command(BaseCommand):
 
         concurrency = None if options["no_worker"] else options["concurrency"]
         try:
-            serve(Options(options["host"], options["port"], concurrency), self._say)
+            serve(Options(options["host"], options["port"], concurrency, options["pool"]), self._say)
         except ListenError as error:
             raise CommandError(f"{error}. Stop what uses it, or choose another with --port.") from error
         except (AddressRefusedError, preparation.NotPreparedError) as error:
@@ -93,12 +65,26 @@ class Command(BaseCommand):
         status = worker.run(
             concurrency=options["concurrency"],
             queues=options["queues"] or None,
+            pool=options["pool"],
             parent_pid=options["parent_pid"],
         )
         raise SystemExit(status)
 
+    def _supervise(self, **options: Any) -> None:
+        if options["once"]:
+            _require_tables()
+            if not supervise.once():
+                raise CommandError("The round was not completed; see above.")
+            return
+        self._say("Supervising. Ctrl-C ends it.")
+        supervise.run()
+        self._say("Stopped.")
+
     def _cancel(self, **options: Any) -> None:
         _require_tables()
+        if (group := _group(options)) is not None:
+            self._cancel_group(group, **options)
+            return
         try:
             outcome = cancel.cancel(options["id"], options["reason"])
         except DatabaseError as error:
@@ -111,6 +97,17 @@ class Command(BaseCommand):
             if row is None:
                 raise CommandError(f"{options['id']}: not stopped within {options['wait']:g} s")
             self._say(f"{options['id']}: {cancel.describe_end(row)}")
+
+    def _cancel_group(self, group: Group, **options: Any) -> None:
+        try:
+            outcomes = cancel.cancel_group(group, options["reason"])
+        except DatabaseError as error:
+            raise CommandError(f"{group.name}: not all were cancelled, try again: {error}") from error
+        self._say(cancel.describe_group(group, outcomes))
+        if options["wait"] is not None:
+            if left := cancel.await_stops(group, options["wait"]):
+                raise CommandError(f"{group.name}: {left} not stopped within {options['wait']:g} s")
+            self._say(f"{group.name}: stopped")
 
     def _tools(self, **options: Any) -> None:
         _require_tables()
@@ -136,6 +133,15 @@ class Command(BaseCommand):
         requests, attempts = purging.purge_requests(), purging.purge_audit()
         self._say(f"{requests} requests and {attempts} attempts to cancel deleted.")
 
+    def _token(self, **options: Any) -> None:
+        _require_tables()
+        try:
+            {"create": tokens.create, "list": tokens.show, "revoke": tokens.revoke}[options["action"]](
+                options, self._say
+            )
+        except tokens.TokenError as error:
+            raise CommandError(str(error)) from error
+
     def _say_aside(self, text: str) -> None:
         self.stderr.write(text)
         self.stderr.flush()
@@ -160,43 +166,22 @@ def _require_tables() -> None:
         raise CommandError(str(error)) from error
 
 
-def _common_options() -> CommandParser:
-    """Django's own options, so that they may also stand after the sub-command."""
-    common = CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
-    for option in ("--settings", "--pythonpath"):
-        common.add_argument(option, help=argparse.SUPPRESS)
-    common.add_argument("-v", "--verbosity", type=int, choices=range(4), help=argparse.SUPPRESS)
-    for option in ("--traceback", "--no-color", "--force-color", "--skip-checks"):
-        common.add_argument(option, action="store_true", help=argparse.SUPPRESS)
-    return common
-
-
-def _add_audit(parser: CommandParser, common: CommandParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    verify = actions.add_parser("verify", parents=[common], help="find what was changed, deleted or inserted")
-    verify.add_argument("--head", type=audit.head, help="an earlier one, kept elsewhere, that must still be there")
-    export = actions.add_parser("export", parents=[common], help="write all of it to standard output")
-    export.add_argument("--format", choices=sorted(audit_export.FORMATS), default="csv")
-
-
-def _add_concurrency(parser: argparse._ActionsContainer) -> None:
-    default = worker.default_concurrency()
-    parser.add_argument(
-        "--concurrency", type=_positive, default=default, metavar="N", help=f"tools that run at once; default {default}"
-    )
-
-
-def _port(text: str) -> int:
-    if not 0 <= (port := int(text)) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
-    return port
-
-
-def _positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
-    return number
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _group(options: Mapping[str, Any]) -> Group | None:
+    """What is to be cancelled; None where it is one request."""
+    if options["all"]:
+        return groups.EVERYTHING
+    if options["tool"] is not None:
+        return groups.of_tool(options["tool"])
+    if options["session"] is not None:
+        return groups.of_session(options["session"])
+    if options["children_of"] is not None:
+        return groups.of_parent(options["children_of"])
+    if options["principal"] is None:
+        return None
+    found = cancel.callers(options["principal"])
+    if len(found) == 1:
+        return groups.of_principal(found[0])
+    if not found:
+        raise CommandError(f"No caller named {options['principal']} has requests in flight.")
+    several = "; ".join(sorted(map(cancel.describe_caller, found)))
+    raise CommandError(f"Several callers are named {options['principal']}: name one by all its parts: {several}")

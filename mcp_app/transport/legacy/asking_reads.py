@@ -127,7 +127,7 @@ class AskingRead:
             principal=exchange.principal,
             server=exchange.server.identity.boot_id,
         )
-        await exchange.server.rows.run_to_end(note)
+        await exchange.server.rows.run_or_undo(note, partial(read_questions.forget, self._id))
         self._open |= put
         if not exchange.response.started:
             await exchange.response.start_events()

@@ -10,12 +10,15 @@ import asyncio
 import math
 import time
 import uuid
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.db import InterfaceError, OperationalError
+
 from mcp_app.conf import settings
 from mcp_app.lifecycle import followers
-from mcp_app.lifecycle.observation import Observed
+from mcp_app.lifecycle.observation import Observed, is_answered
 from mcp_app.models import Request
 from mcp_app.protocol import legacy_sse
 from mcp_app.protocol.accept import Accept
@@ -24,7 +27,7 @@ from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.metadata import RequestMetadata
 from mcp_app.protocol.revisions import LEGACY
-from mcp_app.states import TERMINAL, Cause, EventKind, Status
+from mcp_app.states import Cause, EventKind, Status
 from mcp_app.transport import call_stream
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
@@ -170,6 +173,11 @@ class SessionCall(AskingCall):
 class ResumedCall(SessionCall):
     """The same on a connection that came back for it."""
 
+    def __init__(self, exchange: HTTPExchange) -> None:
+        super().__init__(exchange)
+        self._taken: Request | None = None
+        """Its row, once this connection is the one that the call is followed on."""
+
     async def resume(self, request_id: UUID, seen: int) -> None:
         """Take the call over, send what the client has not `seen` and follow it from there."""
         server = self._exchange.server
@@ -179,13 +187,23 @@ class ResumedCall(SessionCall):
         self._is_asked = True
         try:
             await server.upkeep.vouch()
-            self._storing = server.rows.start(followers.take_over, request_id, self._follower, server.identity.boot_id)
-            row = await asyncio.shield(self._storing)
-            assert isinstance(row, Request), "it was found, and requests are not deleted in flight"
-            await self._replay(row, seen)
+            take_over = partial(followers.take_over, request_id, self._follower, server.identity.boot_id)
+            leave = partial(followers.leave, request_id, self._follower)
+            self._taken = await server.rows.run_or_undo(take_over, leave)
+            await self._replay(self._taken, seen)
         except BaseException as error:
             await self._give_up(error)
             raise
+
+    async def _stored(self) -> Request | None:
+        return self._taken
+
+    async def _give_up(self, error: BaseException) -> None:
+        """Where the database is away the call goes on: its client comes back once more."""
+        if isinstance(error, OperationalError | InterfaceError):
+            await self._leave()
+        else:
+            await super()._give_up(error)
 
     async def _replay(self, row: Request, seen: int) -> None:
         told = CallNotifications(self._exchange.route)
@@ -193,7 +211,7 @@ class ResumedCall(SessionCall):
         if (progress := await server.rows.run(followers.progress_until, row.pk, seen)) is not None:
             list(told.messages([(EventKind.PROGRESS, progress)]))
         await self._exchange.http.start_events()
-        if row.status in TERMINAL and seen >= row.event_seq:
+        if is_answered(row) and seen >= row.event_seq:
             self._ended = True
             await self._exchange.http.end()
             return

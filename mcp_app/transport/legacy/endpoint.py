@@ -17,7 +17,7 @@ from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, clip, refuse, se
 from mcp_app.protocol.headers import HeaderFault, Headers, read_field
 from mcp_app.protocol.jsonrpc import Answer, Limits, Notification, Request
 from mcp_app.protocol.legacy_inbound import LAST_EVENT, SESSION, LegacyPost, check_batch
-from mcp_app.protocol.legacy_requests import Handshake, read_cancelled, to_route
+from mcp_app.protocol.legacy_requests import Cancelled, Handshake, read_cancelled, to_route
 from mcp_app.protocol.legacy_sse import read_event_id
 from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Cause
@@ -36,6 +36,7 @@ async def serve_post(peer: Peer, post: LegacyPost) -> None:
         peer.request_id = requests[0].request_id
     session = await _session(peer)
     if isinstance(session, Rejection):
+        await _note_attempts(peer, post)
         await peer.response.reject(session)
         return
     revision = post.revision(session.protocol_version if session is not None else None)
@@ -145,7 +146,23 @@ async def _notified(peer: Peer, session: Session | None, notification: Notificat
         return
     if await peer.server.rows.run(read_questions.cancel, session.pk, cancelled.request_id):
         return
-    request_id = await peer.server.rows.run(sessions.call_named, session.pk, cancelled.request_id)
+    await _cancel(peer, session.pk, cancelled)
+
+
+async def _note_attempts(peer: Peer, post: LegacyPost) -> None:
+    """Audit what is asked to be cancelled in a session that is not the caller's: denied, or unknown; told alike."""
+    named = _read_session_id(peer.headers, peer)
+    if not isinstance(named, UUID):
+        return
+    for message in post.messages:
+        if isinstance(message, Notification) and message.method == "notifications/cancelled":
+            cancelled = read_cancelled(message)
+            if cancelled is not None:
+                await _cancel(peer, named, cancelled)
+
+
+async def _cancel(peer: Peer, session_id: UUID, cancelled: Cancelled) -> None:
+    request_id = await peer.server.rows.run(sessions.call_named, session_id, cancelled.request_id)
     target = request_id or f"id {clip(json.dumps(cancelled.request_id))}"
     ask = Ask(target, Cause.CLIENT, peer.actor, cancelled.reason, peer.principal)
     await peer.server.cancellations.cancel(ask)

@@ -20,6 +20,7 @@ from mcp_app.protocol.errors import session_not_found
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.revisions import LEGACY
 from mcp_app.transport import heartbeats
+from mcp_app.transport.callers import ASK_AGAIN_SECONDS, Standing
 from mcp_app.transport.heartbeats import ConnectionHeartbeat
 from mcp_app.transport.legacy import notices
 from mcp_app.transport.legacy.http_exchange import Peer
@@ -48,8 +49,9 @@ class GetStream:
         """Serve it; `seen` is the last event that the client had of this stream."""
         server = self._peer.server
         await server.upkeep.vouch()
+        release = partial(session_streams.release, self._session.pk, self._id)
+        session = await server.rows.run_or_undo(partial(self._claim, seen), release)
         try:
-            session = await server.rows.run_to_end(self._claim, seen)
             if session is None:
                 await self._peer.response.reject(session_not_found())
                 return
@@ -62,7 +64,7 @@ class GetStream:
                 await self._cut()
             await self._peer.response.end()
         finally:
-            await server.rows.run(session_streams.release, self._session.pk, self._id)
+            await server.rows.run(release)
 
     async def _serve(self, session: Session, heartbeat: ConnectionHeartbeat) -> None:
         """Tell of changes, and that the site is there, until the session is changed or ends."""
@@ -77,8 +79,15 @@ class GetStream:
             # Whoever has the stream has its beats as well.
             heartbeat.want(current.log_level == heartbeats.LEVEL and current.stream == self._id)
             while not self._ended and listener.known[own] == version:
-                await self._tell(listener, told)
-                await self._wait(listener, heartbeat)
+                standing = await self._peer.caller.confirm()
+                if standing == Standing.GONE:
+                    self._ended = True
+                    return
+                if standing == Standing.CONFIRMED:
+                    await self._tell(listener, told)
+                    await self._wait(listener, heartbeat, self._peer.caller.seconds_until_due)
+                else:
+                    await self._wait(listener, heartbeat, ASK_AGAIN_SECONDS)
         finally:
             listener.close()
 
@@ -94,9 +103,11 @@ class GetStream:
         for subject, seq in await self._peer.server.rows.run(tell):
             await self._peer.response.frame(legacy_sse.event(told[subject], EventId(None, seq)))
 
-    async def _wait(self, listener: Listener, heartbeat: ConnectionHeartbeat) -> None:
-        """Until something changed; beats and comments are sent meanwhile, and are signs of the session's life."""
-        while not listener.ended:
+    async def _wait(self, listener: Listener, heartbeat: ConnectionHeartbeat, seconds: float) -> None:
+        """Until something changed, and no longer than this; beats and comments are sent meanwhile, and are signs of the
+        session's life."""
+        until = time.monotonic() + seconds
+        while not listener.ended and (left := until - time.monotonic()) > 0:
             if not heartbeat.wait and (beat := await heartbeat.take()) is not None:
                 # Without an id: what was missed of it is not told again.
                 await self._peer.response.event(beat)
@@ -104,7 +115,7 @@ class GetStream:
                 await self._peer.response.keep_alive()
             await self._note_life()
             try:
-                async with asyncio.timeout(min(self._patience, heartbeat.wait)):
+                async with asyncio.timeout(min(self._patience, heartbeat.wait, left)):
                     await listener.next()
             except TimeoutError:
                 continue

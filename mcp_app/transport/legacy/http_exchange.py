@@ -15,7 +15,7 @@ from mcp_app.lifecycle import sessions
 from mcp_app.lifecycle.audit import SYSTEM, Actor
 from mcp_app.models import Session
 from mcp_app.protocol import legacy_results, legacy_sse
-from mcp_app.protocol.errors import TOO_MANY_REQUESTS, Rejection, RequestId, refuse
+from mcp_app.protocol.errors import Rejection, RequestId
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.jsonrpc import error_response
@@ -25,7 +25,8 @@ from mcp_app.protocol.legacy_requests import Handshake
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Cause
-from mcp_app.transport.admission import RETRY_AFTER
+from mcp_app.transport.admission import too_many
+from mcp_app.transport.callers import Caller
 from mcp_app.transport.http import Response
 from mcp_app.transport.legacy import notices
 from mcp_app.transport.legacy.exchange import LegacyExchange
@@ -41,6 +42,7 @@ class Peer:
     principal: Principal
     remote_address: str
     response: Response
+    caller: Caller
     disconnected: bool = False
     request_id: RequestId | None = None
     """Of the one request that it holds, if it is one."""
@@ -93,6 +95,7 @@ class HTTPExchange(LegacyExchange):
             principal=peer.principal,
             remote_address=peer.remote_address,
             response=http,
+            caller=peer.caller,
             http=http,
             peer=peer,
             revision=revision,
@@ -121,8 +124,7 @@ class HTTPExchange(LegacyExchange):
         try:
             session = await self.server.rows.run(begin)
         except sessions.TooManySessionsError:
-            busy = "Too many sessions of yours are busy; end one."
-            return refuse(TOO_MANY_REQUESTS, busy, self.request_id, headers=RETRY_AFTER)
+            return too_many("Too many sessions of yours are busy; end one.", self.request_id)
         self.http.fields = ((SESSION.lower().encode(), session.pk.hex.encode()),)
         return None
 

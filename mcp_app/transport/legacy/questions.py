@@ -13,7 +13,7 @@ from uuid import UUID
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import questions
 from mcp_app.catalogue.errors import MalformedAnswer, UnfitAnswer
-from mcp_app.lifecycle import read_questions, session_inputs, visits
+from mcp_app.lifecycle import read_questions, redaction, session_inputs, visits
 from mcp_app.lifecycle.observation import Observed
 from mcp_app.lifecycle.session_inputs import Asked
 from mcp_app.models import Request
@@ -144,12 +144,12 @@ def read_response(asker: UUID, question: Mapping[str, Any], message: Mapping[str
     if "result" not in message:
         error = message["error"]
         said = clip(str(error.get("message") if isinstance(error, Mapping) else error))
-        logger.warning("request %s: the client answered %s with an error: %r", asker, method, said)
+        logger.warning("request %s: the client answered %s with an error: %r", asker, method, redaction.quotable(said))
         return questions.error_answer(f"The client answered {method} with an error: {said}")
     try:
         return questions.check(question, message["result"])
     except MalformedAnswer as fault:
-        logger.warning("request %s: the client's answer is malformed: %s", asker, fault)
+        logger.warning("request %s: the client's answer is malformed: %s", asker, redaction.quotable(str(fault)))
         return questions.error_answer(f"The client answered {method} with something else: {fault}.")
 
 

@@ -11,9 +11,10 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from mcp_app.auth.principal import Principal
-from mcp_app.protocol.errors import INVALID_REQUEST, TOO_MANY_REQUESTS, UNAVAILABLE, Rejection, RequestId, refuse
+from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, RequestId, refuse
 from mcp_app.protocol.legacy_requests import Cancelled
 from mcp_app.transport import failures
+from mcp_app.transport.admission import too_many, unavailable
 from mcp_app.transport.dispatch import E, Handlers, dispatch
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.responder import PeerGoneError
@@ -48,7 +49,7 @@ class OpenRequests:
         if request_id in self._open:
             return refuse(INVALID_REQUEST, "A request with this id is still open; give each its own.", request_id)
         if len(self._tasks) >= MAX_OPEN_REQUESTS:
-            return refuse(TOO_MANY_REQUESTS, "Too many requests are open; wait for one to end.", request_id)
+            return too_many("Too many requests are open; wait for one to end.", request_id)
         return None
 
     def begin(self, exchange: E, response: Response, handlers: Handlers[E]) -> "asyncio.Task[None]":
@@ -101,7 +102,7 @@ class OpenRequests:
         except PeerGoneError as error:
             logger.info("a response was not delivered: %s", error)
         except NotReadyError as error:
-            await self._fail(exchange, refuse(UNAVAILABLE, str(error), exchange.route.request_id))
+            await self._fail(exchange, unavailable(str(error), exchange.route.request_id))
         except Exception as error:
             await self._fail(exchange, failures.explain(error, exchange.route.request_id))
 

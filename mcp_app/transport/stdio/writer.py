@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp_app.conf import settings
 from mcp_app.protocol.jsonrpc import encode
-from mcp_app.transport.responder import STALL_SECONDS, PeerGoneError
+from mcp_app.transport.responder import PeerGoneError
 
 FLUSH_SECONDS = 2.0
 """What a client is given to read the last messages when the process ends."""
@@ -49,7 +49,7 @@ class Writer:
 
     async def _put(self, line: bytes) -> None:
         if self._unsent > settings.MAX_UNSENT_BYTES:
-            await self._wait(lambda: self._unsent <= settings.MAX_UNSENT_BYTES, STALL_SECONDS)
+            await self._wait(lambda: self._unsent <= settings.MAX_UNSENT_BYTES, settings.STALL_TIMEOUT)
         if self._gone is not None:
             raise PeerGoneError(self._gone)
         self._unsent += len(line)

@@ -1,0 +1,5 @@
+.PHONY: test nightly
+test:
+	.ci/run
+nightly:
+	.ci/nightly

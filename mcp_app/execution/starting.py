@@ -1,0 +1,241 @@
+"""Starting in a tool: the call of another, durable as a client's and of the same caller, that ends with this run.
+
+Whoever waits for one looks at its row, some times a second, through the recorder. Refuses to let a call outlive the run
+that started it, and to give it a client: it can ask nobody.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final, TypeVar
+from uuid import UUID, uuid4
+
+import mcp_types
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import catalogue, schema
+from mcp_app.catalogue.catalogue import OfferedTool
+from mcp_app.catalogue.errors import CallFailed, CannotAsk, ToolError
+from mcp_app.conf import settings
+from mcp_app.execution.asking import NOBODY_TO_ASK, AskingTool
+from mcp_app.lifecycle import cancellation, children, publishing
+from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.cancellation import Ask
+from mcp_app.lifecycle.children import ParentStoppedError, Seen, TooManyChildrenError
+from mcp_app.lifecycle.publishing import BrokerUnavailableError
+from mcp_app.lifecycle.redaction import Kind, redact
+from mcp_app.lifecycle.submission import Submission
+from mcp_app.models import Request
+from mcp_app.protocol.errors import unknown_tool
+from mcp_app.states import TERMINAL, Cause, Status
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_SCARCE: Final = (
+    "%s (%s) is waited for, and no worker has taken it for %.0f s. Where calls that wait hold every slot that it could "
+    "run in, nothing moves before their time limits: give its tool a queue and a worker of its own."
+)
+
+FIRST_LOOK: Final = 0.01
+LOOK_EVERY: Final = 0.1
+TOLD_WITHIN: Final = 5.0
+"""Seconds in which a tool whose row says that it is to stop is told so: its watcher looks every second."""
+SCARCE_AFTER: Final = 10.0
+"""Seconds a child is waited for that no worker takes, before the log says what that may mean."""
+
+
+class StartedCall:
+    """A call that a tool started: a request of its own, which ends at the latest with the run that started it.
+
+    `id` is its request's, `tool` its tool's name. In a coroutine, `await` it instead of calling `result`.
+    """
+
+    def __init__(self, starter: "StartingTool", request_id: UUID, tool: str) -> None:
+        self._starter = starter
+        self.id = request_id
+        self.tool = tool
+
+    def __await__(self) -> Generator[Any, None, mcp_types.CallToolResult]:
+        return self._starter.await_started(self).__await__()
+
+    @property
+    def status(self) -> Status:
+        """Where it is now."""
+        return self._starter.look(self.id).status
+
+    def result(self, timeout: float | None = None) -> mcp_types.CallToolResult:
+        """What it returned, once it has, waited for; `timeout` in seconds.
+
+        Raises `CallFailed`, in its words, where it failed, was cancelled or is lost; TimeoutError, and it goes on;
+        `ToolCancelled` when the call that waits is cancelled, and then it is, too.
+        """
+        return self._starter.wait_for_started(self, timeout)
+
+    def cancel(self, reason: str = "") -> None:
+        """Ask for it to stop, and what it started; nothing where it is to stop already or has ended."""
+        self._starter.cancel_started(self.id, reason)
+
+
+class _Wait:
+    """One wait for a call: how long until the next look, and when it is enough."""
+
+    def __init__(self, call: StartedCall, timeout: float | None) -> None:
+        self._call = call
+        self._timeout = math.inf if timeout is None else timeout
+        self._began_at = time.monotonic()
+        self._step = FIRST_LOOK
+        self._complained = False
+
+    def is_over(self, seen: Seen) -> bool:
+        """Raises TimeoutError."""
+        if seen.status in TERMINAL:
+            return True
+        waited = time.monotonic() - self._began_at
+        if waited >= self._timeout:
+            raise TimeoutError(f"{self._call.tool} ({self._call.id}) has not ended within {self._timeout:g} s.")
+        if seen.status == Status.QUEUED and waited > SCARCE_AFTER and not self._complained:
+            self._complained = True
+            logger.warning(_SCARCE, self._call.tool, self._call.id, waited)
+        return False
+
+    def step(self) -> float:
+        """Seconds until the next look: soon at first."""
+        step, self._step = self._step, min(2 * self._step, LOOK_EVERY)
+        return max(0.0, min(step, self._began_at + self._timeout - time.monotonic()))
+
+
+class StartingTool(AskingTool):
+    """The part of a tool's context that starts others."""
+
+    has_started = False
+    """Whether this run may have started any."""
+
+    @abstractmethod
+    def pause(self, seconds: float) -> None:
+        """Wait for so long; where the call is cancelled, only as long as a shield puts that off."""
+
+    def start(self, tool: str, /, **arguments: Any) -> StartedCall:
+        """Call another tool without waiting for it: in a request of its own, in the name of the same caller.
+
+        It is cancelled when this run is, and when this run ends, however that ends. Nobody hears of its progress, and
+        it can ask nobody. Commit first what it is to see. Raises `InvalidArguments`; and `ToolError` where the caller
+        has no such tool, where too many are open (`MCP["MAX_CHILDREN"]`) or called one another
+        (`MCP["MAX_CHILD_DEPTH"]`), and where the broker is away.
+        """
+        self.check()
+        if self._row.depth >= settings.MAX_CHILD_DEPTH:
+            raise ToolError(f"{tool} was not started: as many calls as may have started one another already.")
+        self.has_started = True
+        # Its id is chosen here: an attempt that is repeated stores no second row.
+        submit = partial(self._submit, uuid4(), tool, arguments, self._redacted_arguments(tool, arguments))
+        try:
+            return StartedCall(self, self._through_recorder(submit), tool)
+        except ParentStoppedError:
+            if not self._interrupter.shielded:
+                self.pause(TOLD_WITHIN)
+                self.check()
+            raise ToolError(f"{tool} was not started: the call that would have is to stop.") from None
+
+    def wait_for_started(self, call: StartedCall, timeout: float | None) -> mcp_types.CallToolResult:
+        """See `StartedCall.result`."""
+        wait = _Wait(call, timeout)
+        while not wait.is_over(seen := self.look(call.id)):
+            self.check()
+            self.pause(wait.step())
+        if seen.stopped_with_parent and not self._interrupter.shielded:
+            self.pause(TOLD_WITHIN)
+        self.check()
+        return _returned(call, seen)
+
+    async def await_started(self, call: StartedCall) -> mcp_types.CallToolResult:
+        """The same in an event loop."""
+        wait = _Wait(call, None)
+        while not wait.is_over(seen := await asyncio.to_thread(self.look, call.id)):  # noqa: ASYNC110 - no event: others write its end
+            await asyncio.sleep(wait.step())
+        if seen.stopped_with_parent and not self._interrupter.shielded:
+            await asyncio.sleep(TOLD_WITHIN)
+        return _returned(call, seen)
+
+    def look(self, request_id: UUID) -> Seen:
+        """A call that this one started, as it is now."""
+        return self._through_recorder(partial(children.look, request_id))
+
+    def cancel_started(self, request_id: UUID, reason: str) -> None:
+        """See `StartedCall.cancel`."""
+        actor = Actor(f"tool {self._row.tool}")
+        ask = Ask(request_id, Cause.PARENT, actor, reason, part_of=f"started by {self._row.pk}")
+        self._through_recorder(partial(cancellation.sweep, [ask]))
+
+    def _redacted_arguments(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Here, and not on the recorder's thread: the site's function may take its time."""
+        with self._interrupter.shield():
+            kept: dict[str, Any] = redact(Kind.ARGUMENTS, tool, arguments).kept
+            return kept
+
+    def _submit(self, request_id: UUID, name: str, arguments: dict[str, Any], kept: dict[str, Any]) -> UUID:
+        """As for a client's call. On the recorder's connection: it commits whatever transaction the tool is in."""
+        row = self._row
+        scopes = None if row.scopes is None else frozenset(row.scopes)
+        caller = Principal(row.issuer, row.subject, row.client_id, row.principal_label, row.user_id, scopes)
+        tool = catalogue.find(name, caller)
+        if tool is None:
+            raise ToolError(unknown_tool(name))
+        if missing := tool.registered.access.missing_scopes(caller):
+            raise ToolError(f"{name} was not started: the caller's token lacks {', '.join(missing)}.")
+        if tool.registered.requires:
+            raise CannotAsk(f"{name} was not started: it asks its client. {NOBODY_TO_ASK}")
+        schema.bind(tool.registered, arguments)
+        submission = _submission(row, request_id, tool, arguments, kept, caller)
+        try:
+            publishing.publish(children.submit(submission, worker=row.worker))
+        except (TooManyChildrenError, BrokerUnavailableError) as error:
+            raise ToolError(f"{name} was not started: {error}") from error
+        return request_id
+
+    def _through_recorder(self, function: Callable[[], R]) -> R:
+        # An interrupt between the recorder's lock and its release would leave it held for good.
+        with self._interrupter.shield():
+            return self._recorder.call(function)
+
+
+def _submission(
+    row: Request,
+    request_id: UUID,
+    tool: OfferedTool,
+    arguments: dict[str, Any],
+    kept: dict[str, Any],
+    caller: Principal,
+) -> Submission:
+    return Submission(
+        id=request_id,
+        jsonrpc_id=str(request_id),
+        tool=tool.name,
+        arguments=arguments,
+        kept_arguments=kept,
+        protocol_version=row.protocol_version,
+        principal=caller,
+        cancel_policy=tool.cancel_policy,
+        cooperative_grace=tool.cooperative_grace,
+        hard_grace=tool.hard_grace,
+        time_limit=tool.time_limit,
+        queue=tool.queue,
+        client_info=row.client_info,
+        trace_context=row.trace_context,
+        remote_address=row.remote_address,
+        parent=row.pk,
+        depth=row.depth + 1,
+    )
+
+
+def _returned(call: StartedCall, seen: Seen) -> mcp_types.CallToolResult:
+    result = mcp_types.CallToolResult.model_validate(seen.result)
+    if seen.status == Status.COMPLETED:
+        return result
+    words = "\n".join(block.text for block in result.content if isinstance(block, mcp_types.TextContent))
+    raise CallFailed(words or f"{call.tool} ended as {seen.status.label}.", call.tool, seen.status)

@@ -1,0 +1,49 @@
+"""Whether there is room for one more call: what a caller has open, and how many wait for a worker, in all processes.
+
+One statement, written out because every call pays for it; it counts on indexes alone, never further than a limit.
+Refuses to lock: calls that are admitted at one moment may together go a little beyond it.
+"""
+
+from enum import Enum, auto
+
+from mcp_app import databases
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import settings
+from mcp_app.models import Request
+from mcp_app.states import Status
+
+_COUNTS = f"""
+SELECT (SELECT COUNT(*) FROM (
+    SELECT 1 FROM {{requests}} WHERE issuer = %s AND subject = %s AND client_id = %s
+    AND status IN ('{Status.QUEUED}', '{Status.RUNNING}') LIMIT %s
+) AS own), (SELECT COUNT(*) FROM (
+    SELECT 1 FROM {{requests}} WHERE status = '{Status.QUEUED}' LIMIT %s
+) AS waiting)
+"""  # noqa: S608 - its values are constants of ours
+
+
+class Lack(Enum):
+    """What there is no room in."""
+
+    CALLER = auto()
+    """As many calls of its own as a caller may have open; tasks have a limit of their own."""
+    QUEUE = auto()
+    """As many calls of all as may wait for a worker."""
+
+
+def lack(principal: Principal) -> Lack | None:
+    """What keeps one more call of the principal's out."""
+    open_at_most, queued_at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL, settings.MAX_QUEUED_REQUESTS
+    who = (principal.issuer, principal.subject, principal.client_id)
+    with databases.connection().cursor() as cursor:
+        cursor.execute(_COUNTS.format(requests=Request._meta.db_table), (*who, open_at_most, queued_at_most))
+        own, queued = cursor.fetchone()
+    if own >= open_at_most and _waited_for(principal, open_at_most) >= open_at_most:
+        return Lack.CALLER
+    return Lack.QUEUE if queued >= queued_at_most else None
+
+
+def _waited_for(principal: Principal, at_most: int) -> int:
+    """How many of the caller's calls are no tasks: their rows say so, and no index."""
+    being_done = Request.objects.filter(**principal.columns, status__in=(Status.QUEUED, Status.RUNNING))
+    return being_done.filter(task_handle=None).order_by()[:at_most].count()

@@ -1,0 +1,54 @@
+"""What is submitted: a call that passed every check, and what is kept of what it was given."""
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from mcp_app.auth.principal import Principal
+from mcp_app.lifecycle.events import storable
+from mcp_app.lifecycle.redaction import Kind, redact, redact_each
+from mcp_app.states import CancelPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A `tools/call` that passed every protocol check; durations in seconds, JSON-ready values."""
+
+    jsonrpc_id: str | int
+    tool: str
+    arguments: dict[str, Any]
+    protocol_version: str
+    principal: Principal
+    cancel_policy: CancelPolicy
+    cooperative_grace: float
+    hard_grace: float
+    time_limit: float
+    queue: str
+    caller_limit: float | None = None
+    """What its caller gives it, from queueing to its end; None: no limit of its own."""
+    method: str = "tools/call"
+    progress_token: str | int | None = None
+    log_level: str = ""
+    client_info: dict[str, Any] = field(default_factory=dict)
+    client_capabilities: dict[str, Any] = field(default_factory=dict)
+    trace_context: dict[str, str] = field(default_factory=dict)
+    remote_address: str = ""
+    answers: dict[str, Any] = field(default_factory=dict)
+    """To what it may ask: an unchecked InputResponses object."""
+    session: UUID | None = None
+    server: UUID | None = None
+    parent: UUID | None = None
+    """The request whose tool starts it (see `children`)."""
+    depth: int = 0
+    id: UUID = field(default_factory=uuid.uuid4)
+    """The row's, chosen before the first attempt to store it: a repeated attempt makes no second row."""
+    kept_arguments: dict[str, Any] | None = None
+    """What redaction leaves of the arguments; None: it is asked now, so make a submission outside of transactions."""
+    kept_answers: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.kept_arguments is None:
+            object.__setattr__(self, "kept_arguments", redact(Kind.ARGUMENTS, self.tool, self.arguments).kept)
+        answers = redact_each(Kind.ANSWER, self.tool, storable(self.answers))
+        object.__setattr__(self, "kept_answers", answers.kept)

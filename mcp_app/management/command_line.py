@@ -1,0 +1,133 @@
+"""The sub-commands of `manage.py mcp`, and what may be said to each. Reads words, and does nothing."""
+
+import argparse
+from uuid import UUID
+
+from django.core.management.base import CommandParser
+
+from mcp_app.lifecycle import audit_export
+from mcp_app.management import audit, worker
+
+
+def add_commands(parser: CommandParser) -> None:
+    """The sub-command is parsed as `command`, an action of it as `action`."""
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    common = _common_options()
+
+    def add(name: str, told: str) -> CommandParser:
+        added: CommandParser = commands.add_parser(name, parents=[common], help=told)
+        return added
+
+    _add_serve(add("serve", "start the site: web server and worker"))
+    _add_stdio(add("stdio", "serve the client that starts this, on standard input and output"))
+    _add_worker(add("worker", "run a Celery worker for the tools"))
+    rounds = add("supervise", "find what was lost and finish what nobody else will, until stopped")
+    rounds.add_argument("--once", action="store_true", help="one round")
+    _add_cancel(add("cancel", "cancel a request, or all of a kind"))
+    add("tools", "list the tools")
+    _add_token(commands.add_parser("token", help="bearer tokens, for `mcp_app.auth.tokens.bearer`"), common)
+    add("purge", "delete what was kept for as long as the settings say")
+    _add_audit(commands.add_parser("audit", help="the audit of cancellations"), common)
+
+
+def _add_serve(serve: CommandParser) -> None:
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=_port, default=8000, help="0 takes a free one")
+    workers = serve.add_mutually_exclusive_group()
+    _add_concurrency(workers)
+    _add_pool(serve)
+    workers.add_argument("--no-worker", action="store_true", help="workers are started elsewhere")
+
+
+def _add_stdio(stdio: CommandParser) -> None:
+    stdio.add_argument("--user", metavar="USERNAME", help="the user of the site that tools see as the caller")
+    own = stdio.add_mutually_exclusive_group()
+    _add_concurrency(own)
+    own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
+
+
+def _add_worker(work: CommandParser) -> None:
+    _add_concurrency(work)
+    _add_pool(work)
+    work.add_argument("--queues", type=_names, help="comma-separated; default: all of the tools', new ones included")
+    work.add_argument("--parent-pid", type=int, help="end when this process, the parent, is gone")
+
+
+def _add_cancel(stop: CommandParser) -> None:
+    _add_selection(stop.add_mutually_exclusive_group(required=True))
+    stop.add_argument("--reason", default="", help="kept in the audit")
+    stop.add_argument(
+        "--wait", type=float, nargs="?", const=60.0, metavar="SECONDS", help="until it has stopped; default 60"
+    )
+
+
+def _common_options() -> CommandParser:
+    """Django's own options, so that they may also stand after the sub-command."""
+    common = CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
+    for option in ("--settings", "--pythonpath"):
+        common.add_argument(option, help=argparse.SUPPRESS)
+    common.add_argument("-v", "--verbosity", type=int, choices=range(4), help=argparse.SUPPRESS)
+    for option in ("--traceback", "--no-color", "--force-color", "--skip-checks"):
+        common.add_argument(option, action="store_true", help=argparse.SUPPRESS)
+    return common
+
+
+def _add_audit(parser: CommandParser, common: CommandParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    verify = actions.add_parser("verify", parents=[common], help="find what was changed, deleted or inserted")
+    verify.add_argument("--head", type=audit.head, help="an earlier one, kept elsewhere, that must still be there")
+    export = actions.add_parser("export", parents=[common], help="write all of it to standard output")
+    export.add_argument("--format", choices=sorted(audit_export.FORMATS), default="csv")
+
+
+def _add_selection(selection: argparse._MutuallyExclusiveGroup) -> None:
+    selection.add_argument("id", nargs="?", help="the request's id, as the admin shows it")
+    selection.add_argument("--tool", metavar="NAME", help="all open calls of a tool")
+    selection.add_argument(
+        "--principal",
+        metavar="CALLER",
+        help="all of a caller: its name as the admin shows it, or ISSUER,SUBJECT,CLIENT",
+    )
+    selection.add_argument("--session", type=UUID, metavar="ID", help="all of a session of an older client")
+    selection.add_argument("--children-of", type=UUID, metavar="ID", help="what the tool of a request started")
+    selection.add_argument("--all", action="store_true", help="everything")
+
+
+def _add_token(parser: argparse.ArgumentParser, common: CommandParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", parents=[common], help="make one, and show it this once")
+    create.add_argument("username", help="whose it is")
+    create.add_argument("--name", required=True, help="what it is for, such as the client's name")
+    create.add_argument("--scope", action="append", dest="scopes", help="may be repeated; none: not limited by scopes")
+    create.add_argument("--days", type=_positive, help="until it expires; default: never")
+    actions.add_parser("list", parents=[common], help="list them, without their secrets")
+    revoke = actions.add_parser("revoke", parents=[common], help="make it nobody's, at once")
+    revoke.add_argument("prefix", help="as the list shows it, or the whole token")
+
+
+def _add_concurrency(parser: argparse._ActionsContainer) -> None:
+    default = worker.default_concurrency()
+    parser.add_argument(
+        "--concurrency", type=_positive, default=default, metavar="N", help=f"tools that run at once; default {default}"
+    )
+
+
+def _add_pool(parser: argparse._ActionsContainer) -> None:
+    told = "prefork (default): a process for each call, which can be killed; threads: for many calls that wait"
+    parser.add_argument("--pool", choices=worker.POOLS, default=worker.PREFORK, help=told)
+
+
+def _port(text: str) -> int:
+    if not 0 <= (port := int(text)) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
+    return port
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

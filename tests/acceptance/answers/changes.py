@@ -1,0 +1,38 @@
+"""What an administrator changes in a stack that runs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from django.contrib.auth.models import Permission, User
+
+from mcp_app.lifecycle import cancellation
+from mcp_app.lifecycle.audit import Actor
+from mcp_app.models import Tool
+from mcp_app.states import Cause
+
+
+def _cancel(request_id: str, reason: str) -> str:
+    return str(cancellation.cancel(request_id, cause=Cause.ADMIN, actor=Actor("root"), reason=reason))
+
+
+def _limit(tool: str, **limits: float | None) -> None:
+    """Set some of the tool's limits, each by its column; None: the site's."""
+    row = Tool.objects.get(pk=tool)
+    for column, seconds in limits.items():
+        setattr(row, column, seconds)
+    row.save()
+
+
+def _make_user(name: str, password: str, permissions: Sequence[str]) -> None:
+    """A user who may enter the admin, and do there what these permissions of ours allow."""
+    user = User.objects.create_user(name, password=password, is_staff=True)
+    granted = Permission.objects.filter(content_type__app_label="mcp_app", codename__in=permissions)
+    assert granted.count() == len(permissions), f"not all of these exist: {permissions}"
+    user.user_permissions.set(granted)
+
+
+ANSWERS: Final[dict[str, Callable[..., Any]]] = {
+    "cancel": _cancel,
+    "limit": _limit,
+    "make user": _make_user,
+}

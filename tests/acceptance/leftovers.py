@@ -1,0 +1,48 @@
+"""What no test may leave behind on a site, however its requests ended: the asserts that every fault has in common.
+
+Not the site's own processes: those are counted when it is stopped (`Stack.close`).
+"""
+
+import time
+from typing import Final
+
+from mcp_app.execution.processes import MARKER
+from tests.acceptance import programs, wire
+from tests.acceptance.stack import Server, Stack
+from tests.acceptance.waiting import eventually
+
+PROMPT: Final = 1.0
+"""Within this a server is to answer `server/discover`. Looked at, and not asserted: the machine has other work."""
+
+
+class Discoveries:
+    """How long servers took to answer after each test, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def add(self, server: Server) -> None:
+        connection = wire.Connection(server.port)
+        started = time.perf_counter()
+        connection.post(wire.message("server/discover"))
+        assert connection.result()["capabilities"]
+        self.seconds.append(time.perf_counter() - started)
+        connection.close()
+
+    def summary(self) -> str:
+        late = sum(taken > PROMPT for taken in self.seconds)
+        return f"{len(self.seconds)} times, {max(self.seconds, default=0.0) * 1000:.0f} ms at most, {late} beyond 1 s"
+
+
+def assert_none(stack: Stack, discoveries: Discoveries) -> None:
+    """No open request, process of a tool, transaction or lock is left, and every server answers."""
+    stack.settle()
+    eventually(lambda: not _tools_processes(stack), lambda: f"no tool's process is left, but {_tools_processes(stack)}")
+    eventually(lambda: not stack.ask("held"), lambda: f"nothing is held in the database, but {stack.ask('held')}")
+    for server in stack.servers:
+        discoveries.add(server)
+
+
+def _tools_processes(stack: Stack) -> list[str]:
+    started = programs.processes_of(stack.data) & programs.with_variable(MARKER)
+    return [f"{pid} {programs.command_line(pid)}" for pid in started]

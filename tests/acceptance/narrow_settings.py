@@ -1,0 +1,9 @@
+"""The acceptance site with some of its settings from the environment, `MCP_TEST_SETTINGS`: a JSON object for `MCP`."""
+
+import json
+import os
+
+from tests.acceptance.settings import *  # noqa: F403
+from tests.acceptance.settings import MCP
+
+MCP = {**MCP, **json.loads(os.environ.get("MCP_TEST_SETTINGS", "{}"))}

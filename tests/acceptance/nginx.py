@@ -1,0 +1,95 @@
+"""nginx by docs/deployment/nginx.conf, in front of two servers of a test."""
+
+import getpass
+import os
+import shutil
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from tests.acceptance import programs
+from tests.acceptance.guide import NGINX
+from tests.acceptance.programs import Program
+from tests.acceptance.stack import Server
+from tests.acceptance.waiting import eventually
+
+PORTS: Final = ("8001", "8002")
+LISTENS: Final = "8080"
+OF_THE_SYSTEM: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+"""What Debian's build keeps in folders of the system unless it is told where."""
+
+
+class NginxMissingError(Exception):
+    """nginx is not installed; the text says how to have it."""
+
+
+class Front(Server):
+    """A running nginx, to be spoken to as to a server."""
+
+    def __init__(self, program: Program, port: int) -> None:
+        self.program = program
+        self.port = port
+
+    def peak_memory(self) -> int:
+        """The most that was ever resident in its processes, in KiB."""
+        process = psutil.Process(self.program.pid)
+        return sum(programs.peak_memory(each.pid) for each in (process, *process.children()))
+
+
+@contextmanager
+def front(
+    folder: Path, servers: Sequence[Server], environment: Mapping[str, str], *inside: str, **changes: str
+) -> Iterator[Front]:
+    """nginx until this is left; `changes` are directives and their values here, `inside` is put before its command.
+
+    Raises NginxMissingError.
+    """
+    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if found is None:
+        raise NginxMissingError("nginx is not on the path (Debian: apt-get install nginx-light)")
+    folder.mkdir()
+    port = _free_port()
+    configuration = folder / "nginx.conf"
+    configuration.write_text(_configuration(folder, servers, port, changes))
+    # Its own user could not enter a folder of ours
+    own = f"daemon off; pid {folder / 'pid'}; user {getpass.getuser()};"
+    command = [*inside, found, "-p", str(folder), "-c", str(configuration), "-e", "stderr", "-g", own]
+    program = Program(command, environment, folder / "log", cwd=folder)
+    # Written once it listens
+    eventually(lambda: program.ended or (folder / "pid").exists(), "nginx listens")
+    assert not program.ended, program.output()
+    try:
+        yield Front(program, port)
+    finally:
+        status = program.stop()
+    assert status == 0, program.output()
+
+
+def _configuration(folder: Path, servers: Sequence[Server], port: int, changes: Mapping[str, str]) -> str:
+    """The file of the guide, with other ports, folders of one's own, and changes."""
+    text = NGINX.read_text()
+    replaced = {
+        **{
+            f"127.0.0.1:{written};": f"127.0.0.1:{server.port};" for written, server in zip(PORTS, servers, strict=True)
+        },
+        f"listen {LISTENS} ": f"listen 127.0.0.1:{port} ",
+    }
+    for written, other in replaced.items():
+        assert text.count(written) == 1, written
+        text = text.replace(written, other)
+    lines = text.splitlines()
+    for directive, value in changes.items():
+        [number] = [number for number, line in enumerate(lines) if line.split()[:1] == [directive]]
+        lines[number] = f"{directive} {value};"
+    own = [f"{name}_temp_path {folder / name};" for name in OF_THE_SYSTEM]
+    where = lines.index("http {") + 1
+    return "\n".join([*lines[:where], "access_log off;", *own, *lines[where:], ""])
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

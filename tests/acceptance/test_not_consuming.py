@@ -1,0 +1,74 @@
+"""A worker that lives and takes nothing: operators hear of it, clients are answered, and nothing runs afterwards."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.layouts import apart
+from tests.acceptance.stack import CONCURRENCY, MANAGE, Stack
+from tests.acceptance.test_endings import accepted, error_text
+from tests.acceptance.waiting import eventually
+from tests.acceptance.wire import text
+from tests.sqlite_locks import go_on, stand_still
+
+SHORT = {"MCP_TEST_MAX_QUEUE_SECONDS": "5", "MCP_TEST_QUEUE_ALARM": "1"}
+AT_ONCE = 2.0
+"""Seconds: less than any deadline here, and many times what closing a row takes."""
+
+
+@contextmanager
+def stopped(site: Stack) -> Iterator[None]:
+    """The worker's main process stands still: it consumes nothing, reads no command and beats no heart."""
+    [worker] = site.worker_programs
+    stand_still(site.data / "mcp.sqlite3", worker.pid)
+    try:
+        yield
+    finally:
+        go_on(worker.pid)
+
+
+@contextmanager
+def elsewhere(site: Stack) -> Iterator[None]:
+    """The only worker takes another queue."""
+    [worker] = site.worker_programs
+    assert worker.stop() == 0
+    site.worker_programs.clear()
+    other = site.start(*MANAGE, "mcp", "worker", "--settings", site.settings, CONCURRENCY, "--queues=everything-else")
+    eventually(lambda: "mcp worker" in " ".join(other.command) and not other.ended, "it starts")
+    try:
+        yield
+    finally:
+        assert other.stop() in (0, -signal.SIGTERM)
+        site.start_worker()
+        site.restore_workers()
+
+
+@pytest.mark.fault("C6")
+@pytest.mark.parametrize("state", [stopped, elsewhere])
+def test_C6_what_no_worker_takes_raises_an_alarm_is_cancelled_at_once_or_ends_at_its_deadline(
+    engines: dict[str, str], tmp_path: Path, state: Callable[[Stack], AbstractContextManager[None]]
+) -> None:
+    with apart(tmp_path, {**engines, **SHORT}) as site:
+        [server] = site.servers
+        count = tmp_path / "count"
+        with state(site):
+            waiting, cancelled = (site.call("count", path=str(count)) for _ in range(2))
+            site.row(waiting)
+            assert site.ask("cancel", request_id=site.row(cancelled).id, reason="nobody takes it") == "accepted"
+            row = site.ended(cancelled, AT_ONCE)
+            assert (row.status, row.cancel_cause, row.story) == (
+                "cancelled",
+                "admin",
+                ["queued", "cancel", "cancelled"],
+            )
+            assert accepted(row).latency_ms == 0
+            assert error_text(cancelled).startswith("The call was cancelled by an administrator.")
+            assert server.program.says(r"queue mcp: no worker took a request for \d+ s; 1 wait")
+            assert error_text(waiting).endswith("Reason: no worker took it in time")
+            row = site.ended(waiting)
+            assert (row.status, row.cancel_cause) == ("cancelled", "deadline")
+        assert text(site.call("echo", text="again").result()) == "again"
+        assert not count.exists()

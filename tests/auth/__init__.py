@@ -1,0 +1,1 @@
+"""Who is asking: principals, and the tokens that prove them."""

@@ -1,0 +1,37 @@
+"""Clients that listen: to changes of lists, for a while, and then leave in whatever way."""
+
+import time
+
+from tests.acceptance.wire import message
+from tests.chaos.clients.conversation import BROKEN, leave
+from tests.chaos.clients.doors import Doors
+from tests.chaos.ledger import Ledger
+from tests.chaos.plan import Errand
+from tests.chaos.site import Site
+
+
+def listener(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
+    """One stream."""
+    until = time.monotonic() + errand.seconds
+    try:
+        connection = site.to(errand.server)
+    except OSError:
+        ledger.count("connections refused")
+        return
+    try:
+        connection.wait_at_most(errand.seconds)
+        connection.post(message("subscriptions/listen", errand.tag, notifications={"toolsListChanged": True}))
+        if connection.response.status != 200:
+            ledger.count("streams refused")
+            return
+        for _ in connection.frames():
+            ledger.count("frames heard")
+            if time.monotonic() > until:
+                break
+        ledger.count("streams listened to")
+    except TimeoutError:
+        ledger.count("streams listened to")
+    except BROKEN:
+        ledger.count("streams cut")
+    finally:
+        leave(connection, by_reset=errand.ending in ("rst", "word"))

@@ -1,0 +1,86 @@
+"""A client on the standard streams: it starts its own server process, calls, cancels, and ends or kills it."""
+
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from itertools import count
+from typing import Any, Final
+
+from tests.acceptance import wire
+from tests.acceptance.line_process import LineProcess
+from tests.acceptance.stack import MANAGE
+from tests.chaos.clients.conversation import note
+from tests.chaos.clients.modern import arguments
+from tests.chaos.ledger import Call, Ledger
+from tests.chaos.plan import Errand
+from tests.chaos.site import SETTINGS, Site
+
+PATIENCE: Final = 75.0
+OF_ONE_PROCESS: Final = 6
+STDIO: Final = -1
+"""The number of the server that is the client's own."""
+
+_numbers = count(1)
+
+
+class Client:
+    """One process and the errands that it is used for."""
+
+    def __init__(self, site: Site, ledger: Ledger) -> None:
+        self._ledger = ledger
+        log = site.data / f"stdio-{next(_numbers)}.log"
+        command = [*MANAGE, "mcp", "stdio", "--settings", SETTINGS, "--concurrency=1"]
+        self.process = LineProcess(command, site.environment, log, PATIENCE)
+
+    def serve(self, errand: Errand) -> bool:
+        """One call; whether the process goes on."""
+        plan = f"{errand.ending} after {errand.after} s of {errand.seconds} s"
+        call = self._ledger.open(Call(errand.tag, "stdio", errand.tool, plan, STDIO))
+        body = wire.message("tools/call", errand.tag, name=errand.tool, arguments=arguments(errand))
+        try:
+            self.process.send(body)
+            if errand.ending in ("stay", "command", "admin"):
+                self._hear(call, PATIENCE)
+                return True
+            self._hear(call, errand.after)
+            return self._end(errand, call)
+        except (AssertionError, OSError, ValueError) as error:
+            call.end("cut", f"{type(error).__name__}: {str(error)[:200]}")
+            return False
+
+    def _hear(self, call: Call, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while call.fate == "pending" and (left := until - time.monotonic()) > 0:
+            said = self.process.receive_within(left)
+            if said is not None and said.get("id") == call.tag:
+                note(call, said, 0)
+        if call.fate == "pending" and seconds == PATIENCE:
+            call.end("silent", f"nothing for {seconds:g} s")
+
+    def _end(self, errand: Errand, call: Call) -> bool:
+        if call.fate != "pending":
+            return True
+        if errand.ending == "word":
+            params: dict[str, Any] = {"requestId": errand.tag, "reason": "chaos"}
+            self.process.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+            call.end("left", "notifications/cancelled")
+            return True
+        if errand.ending == "rst":
+            self.process.signal(signal.SIGKILL)
+        elif errand.ending == "half":
+            self.process.signal(signal.SIGTERM)
+        else:
+            self.process.close()
+        call.end("left", errand.ending)
+        return False
+
+    def close(self) -> str:
+        """End it; what is wrong with how it ended."""
+        with suppress(OSError):
+            self.process.close()
+        try:
+            self.process.wait()
+        except subprocess.TimeoutExpired:
+            return f"mcp stdio (process {self.process.pid}) does not end in {PATIENCE:g} s after its client left"
+        return ""

@@ -1,0 +1,55 @@
+"""Tools that say too much: faster, larger or other than a client can use."""
+
+import math
+import time
+from typing import Any
+
+from mcp_app.tools import ToolContext, tool
+from tests.everything.measuring_tools import INTERRUPTED
+
+
+@tool(**INTERRUPTED)
+def flood_for(seconds: float, ctx: ToolContext) -> str:
+    """Report progress as fast as possible for that long; return the number of reports."""
+    done = 0
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        done += 1
+        ctx.progress(done)
+    return str(done)
+
+
+@tool(**INTERRUPTED)
+def pour(megabytes: int, ctx: ToolContext) -> str:
+    """Log that much text, and return how much it was."""
+    line = "x" * 8_000
+    for _ in range(megabytes * 1_000_000 // len(line)):
+        ctx.log("warning", line)
+        time.sleep(0)
+    return f"{megabytes} MB"
+
+
+@tool
+def odd_progress(ctx: ToolContext) -> str:
+    """Report progress that is none, between 1 and 5 that are some."""
+    odd: list[Any] = [
+        1,
+        math.nan,
+        math.inf,
+        -math.inf,
+        "2",
+        True,
+        None,
+        [],
+        0.5,
+        1,
+        -3,
+        10**400,
+        2.5,
+    ]
+    for value in odd:
+        ctx.progress(value)
+    ctx.progress(3, math.nan, "a total that is none")
+    ctx.progress(4, "5", "x\x00\ud800")  # type: ignore[arg-type]
+    ctx.progress(5, 5)
+    return "reported"

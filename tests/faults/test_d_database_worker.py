@@ -1,0 +1,36 @@
+"""D: the database fails while a worker's main process hears of a message: its event loop goes on."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from celery import current_app
+from celery.utils.imports import symbol_by_name
+from celery.worker import state as worker_state
+from kombu.message import Message
+
+from mcp_app.execution.tasks import run
+from tests.faults.failing_database import locked
+
+pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
+
+
+@pytest.fixture
+def revoked_id() -> Iterator[str]:
+    """The id of a request that was cancelled in its queue, as the worker was told."""
+    request_id = str(uuid.uuid4())
+    worker_state.revoked.update([request_id])
+    yield request_id
+    worker_state.revoked.discard(request_id)
+
+
+@pytest.mark.fault("D2")
+def test_D2_a_revoked_message_is_dropped_while_the_database_cannot_be_written(revoked_id: str) -> None:
+    task = current_app.amqp.as_task_v2(revoked_id, run.name, args=(revoked_id,), ignore_result=False)
+    body = (task.body[0], task.body[1], task.body[2])
+    message = Message(body=body, headers=task.headers, properties=task.properties, delivery_info={})
+    request = symbol_by_name(run.Request)(
+        message, app=current_app, task=run, body=body, headers=task.headers, decoded=True
+    )
+    with locked():
+        assert request.revoked()

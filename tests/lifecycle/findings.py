@@ -1,0 +1,62 @@
+"""What supervision is to find, told by itself: the model's side of each of its steps that may end a request."""
+
+from mcp_app.lifecycle import followers, supervision
+from tests.lifecycle.model import older
+
+LOST_AFTER, ABANDONED_AFTER = 10.0, 40.0
+
+
+def lost_with_their_workers(machine):
+    for life in machine.lives:
+        if life.status == "running" and machine.is_silent(life.worker):
+            life.lose(machine.now)
+
+
+def of_lost_servers(machine):
+    for life in machine.lives:
+        awaited = life.status in ("queued", "running") and life.session is None and life.server is not None
+        awaited = awaited and life.cancelled_by is None and machine.is_silent(life.server)
+        if awaited and older(life.queued_at, machine.now, LOST_AFTER):
+            life.cancel("lost_server", "system", "the server process died or went silent", None, machine.now)
+
+
+def left(machine):
+    for life in machine.lives:
+        followed = life.session is not None and life.open and life.left_at is None and life.server is not None
+        if followed and older(life.submitted_at, machine.now, LOST_AFTER) and machine.is_silent(life.server):
+            life.left_at = machine.now
+
+
+def abandoned(machine):
+    for life in machine.lives:
+        left = life.session is not None and life.open and life.cancelled_by is None
+        if left and older(life.left_at, machine.now, ABANDONED_AFTER):
+            life.cancel("abandoned", "system", "nobody came back for its result", None, machine.now)
+
+
+def overdue(machine):
+    why = {
+        "queued": "no worker took it in time",
+        "running": "the time limit of 60 s has passed",
+        "input_required": "nobody answered in time",
+    }
+    for life in machine.lives:
+        if life.open and life.cancelled_by is None and older(life.deadline_at, machine.now, 0):
+            life.cancel("deadline", "system", why[life.status], None, machine.now)
+
+
+def expired(machine):
+    for life in machine.lives:
+        if life.open and life.cancelled_by is None and older(life.expires_at, machine.now, 0):
+            life.cancel("deadline", "system", "its task has expired", None, machine.now)
+
+
+SUPERVISED = {
+    "workers": (supervision.lose_requests_of_silent_workers, lost_with_their_workers),
+    "servers": (supervision.cancel_requests_of_silent_servers, of_lost_servers),
+    "left": (followers.leave_calls_of_silent_servers, left),
+    "abandoned": (followers.cancel_abandoned_calls, abandoned),
+    "overdue": (supervision.cancel_overdue_requests, overdue),
+    "expired": (supervision.cancel_expired_tasks, expired),
+}
+"""Each step and what it is to find; in the order of a round."""

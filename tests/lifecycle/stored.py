@@ -1,0 +1,68 @@
+"""All that is stored of requests, in a few queries and in plain words."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from mcp_app.models import Cancellation, Request, RequestEvent
+from tests.lifecycle.model import Attempt
+
+NOTES = {"Handed over to its client as a task.": "task", "Its client left; it goes on.": "goes on"}
+
+
+@dataclass
+class Stored:
+    rows: dict[UUID, dict[str, Any]]
+    numbers: dict[UUID, list[int]] = field(default_factory=dict)
+    stories: dict[UUID, list[tuple[str, Any]]] = field(default_factory=dict)
+    attempts: dict[UUID, list[Attempt]] = field(default_factory=dict)
+    seals: dict[int, str] = field(default_factory=dict)
+    """Of every attempt, by its key; empty where it has none yet."""
+
+
+def stored() -> Stored:
+    found = Stored({row["id"]: row for row in Request.objects.values()})
+    for pk, seq, kind, data in RequestEvent.objects.order_by("request", "seq").values_list(
+        "request", "seq", "kind", "data"
+    ):
+        found.numbers.setdefault(pk, []).append(seq)
+        found.stories.setdefault(pk, []).append(_in_words(kind, data))
+    for attempt in Cancellation.objects.order_by("pk"):
+        found.seals[attempt.pk] = attempt.seal
+        if attempt.request_id is not None:
+            found.attempts.setdefault(attempt.request_id, []).append(_told(attempt))
+    return found
+
+
+def _told(attempt: Cancellation) -> Attempt:
+    assert attempt.requested_at is not None
+    ended = attempt.settled_at is not None and attempt.outcome in ("accepted", "too_late") and attempt.stopped_at
+    assert (attempt.latency_ms is not None) == (attempt.stopped_at is not None) == bool(ended)
+    return Attempt(
+        attempt.cause,
+        attempt.actor,
+        attempt.reason,
+        attempt.outcome,
+        attempt.status_before,
+        attempt.status_after,
+        attempt.stage,
+        attempt.settled_at is not None,
+    )
+
+
+def _in_words(kind: str, data: dict[str, Any]) -> tuple[str, Any]:
+    match kind:
+        case "transition":
+            return kind, data["status"]
+        case "cancel":
+            return kind, (data["cause"], data["actor"], data["reason"])
+        case "stage":
+            return kind, data["stage"]
+        case "progress":
+            return kind, data["progress"]
+        case "log":
+            return kind, data["data"]
+        case "note":
+            return kind, NOTES[data["message"]]
+    [(what, told)] = data.items()
+    return what, tuple(sorted(told)) if what == "answered" else next(iter(told))

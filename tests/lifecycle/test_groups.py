@@ -1,0 +1,151 @@
+"""All of a tool's, a caller's, a session's: one act, each request audited once, nothing chased."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from uuid import uuid4
+
+import pytest
+
+from mcp_app.lifecycle import cancellation, groups, publishing, sessions, supervision, transitions
+from mcp_app.lifecycle.audit import Actor
+from mcp_app.models import Request
+from mcp_app.states import Cause, Outcome, Status
+from tests.lifecycle import families, rows
+from tests.lifecycle.racing import race
+
+GRACE = Actor("Grace", "192.0.2.9")
+
+
+def cancel(group, reason="enough"):
+    return groups.cancel(group, cause=Cause.ADMIN, actor=GRACE, reason=reason)
+
+
+def asked(*found):
+    return [rows.fresh(row).cancel_requested_at is not None for row in found]
+
+
+def test_all_of_a_tools_are_cancelled_and_no_others(worker):
+    ours = rows.running(worker), rows.queued(), rows.asking(worker)
+    other = rows.running(worker, tool="delve")
+    assert cancel(groups.of_tool("dig")) == Counter({Outcome.ACCEPTED: 3})
+    assert asked(*ours, other) == [True, True, True, False]
+    for row in ours:
+        [attempt] = rows.audited(row)
+        assert (attempt.cause, attempt.actor, attempt.actor_address) == (Cause.ADMIN, "Grace", "192.0.2.9")
+        assert (attempt.reason, attempt.part_of) == ("enough", "tool dig")
+
+
+def test_all_of_a_callers_are_those_of_its_whole_principal(worker):
+    theirs = rows.queued(principal=rows.STRANGER)
+    same_user = rows.queued(principal=replace(rows.OWNER, client_id="another client"))
+    ours = rows.running(worker)
+    cancel(groups.of_principal(rows.OWNER))
+    assert asked(ours, theirs, same_user) == [True, False, False]
+
+
+def test_all_of_a_sessions_are_cancelled_with_what_they_started(worker):
+    session = uuid4()
+    parent = rows.running(worker, session=session, protocol_version="2025-11-25")
+    child, stranger = families.running_child(parent, worker), rows.running(worker, session=uuid4())
+    assert cancel(groups.of_session(session)) == Counter({Outcome.ACCEPTED: 1})
+    assert asked(parent, child, stranger) == [True, True, False]
+    assert rows.fresh(child).cancel_cause == Cause.PARENT
+
+
+def test_everything_is_everything_that_is_open(worker):
+    ended = rows.running(worker)
+    transitions.finish(ended.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    before = rows.everything(ended)
+    open_rows = rows.running(worker), rows.queued(tool="delve", principal=rows.STRANGER)
+    assert cancel(groups.EVERYTHING)[Outcome.ACCEPTED] == 2
+    assert asked(*open_rows) == [True, True]
+    assert rows.everything(ended) == before
+
+
+def test_what_is_to_stop_already_keeps_its_first_cause_and_gets_no_second_audit_row(worker):
+    row = rows.stopping(worker, Cause.DISCONNECT)
+    before = rows.everything(row)
+    assert cancel(groups.of_tool("dig")) == Counter()
+    assert rows.everything(row) == before
+
+
+def test_many_go_in_bounded_transactions_the_queued_before_the_running(worker, monkeypatch):
+    together = []
+    stored = cancellation.cancel_all
+
+    def watched(asks, **options):
+        together.append([rows.fresh(Request(pk=ask.request_id)).status for ask in asks])
+        return stored(asks, **options)
+
+    running, queued = [rows.running(worker) for _ in range(3)], [rows.queued() for _ in range(4)]
+    monkeypatch.setattr(cancellation, "TOGETHER", 2)
+    monkeypatch.setattr(cancellation, "cancel_all", watched)
+    assert cancel(groups.of_tool("dig"))[Outcome.ACCEPTED] == 7
+    assert [len(batch) for batch in together] == [2, 2, 2, 1]
+    assert list(chain(*together)) == [Status.QUEUED] * 4 + [Status.RUNNING] * 3
+    assert all(asked(*running, *queued))
+
+
+def test_what_comes_while_it_runs_is_left_alone(worker, monkeypatch):
+    late = []
+    stored = cancellation.cancel_all
+
+    def flood(asks, **options):
+        late.append(rows.queued())
+        return stored(asks, **options)
+
+    found = [rows.queued() for _ in range(5)]
+    monkeypatch.setattr(cancellation, "TOGETHER", 1)
+    monkeypatch.setattr(cancellation, "cancel_all", flood)
+    assert cancel(groups.of_tool("dig"))[Outcome.ACCEPTED] == 5
+    assert asked(*found) == [True] * 5
+    assert asked(*late) == [False] * 5
+
+
+def test_two_at_once_cancel_each_once_and_audit_each_once(worker):
+    found = [rows.running(worker) for _ in range(20)] + [rows.queued() for _ in range(20)]
+    told = race(*[partial(cancel, groups.of_tool("dig"))] * 2)
+    assert sum(outcomes[Outcome.ACCEPTED] for outcomes in told) == 40
+    assert [rows.outcomes(row) for row in found] == [[Outcome.ACCEPTED]] * 40
+
+
+def test_one_that_cannot_be_stored_keeps_no_other_from_it(worker, monkeypatch):
+    found = [rows.running(worker) for _ in range(3)]
+    recorded = cancellation.audit.record_accepted
+
+    def fail(attempt, row):
+        if row.pk == found[1].pk:
+            raise cancellation.DatabaseError("this one cannot")
+        recorded(attempt, row)
+
+    monkeypatch.setattr(cancellation.audit, "record_accepted", fail)
+    assert cancel(groups.of_tool("dig")) == Counter({Outcome.ACCEPTED: 2})
+    assert asked(*found) == [True, False, True]
+
+
+def test_the_end_of_a_session_whose_process_died_is_finished(worker, monkeypatch):
+    begin = {"protocol_version": "2025-11-25", "client_info": {}, "client_capabilities": {}, "subjects": ()}
+    session = sessions.begin(rows.OWNER, **begin)
+    call = sessions.submit(rows.submission(session=session.pk, protocol_version="2025-11-25"))
+    with monkeypatch.context() as dying:
+        dying.setattr(groups, "open_in", lambda group: exit(9))
+        with pytest.raises(SystemExit):
+            sessions.end(session.pk, actor=GRACE)
+    assert asked(call) == [False]
+    assert sessions.find(session.pk, rows.OWNER) is None
+    for _ in range(2):
+        supervision.supervise()
+    assert rows.fresh(call).status == Status.CANCELLED
+    [attempt] = rows.audited(call)
+    assert (attempt.cause, attempt.reason) == (Cause.CLIENT, sessions.ENDED)
+
+
+def test_workers_are_told_of_all_in_one_word(worker, monkeypatch):
+    told = []
+    monkeypatch.setattr(publishing, "tell_workers_to_stop", lambda *ids: told.append(("stop", *ids)))
+    monkeypatch.setattr(publishing, "revoke", lambda *ids: told.append(("revoke", *ids)))
+    running, queued = [rows.running(worker) for _ in range(3)], [rows.queued() for _ in range(2)]
+    cancel(groups.of_tool("dig"))
+    assert told == [("stop", *[row.pk for row in running]), ("revoke", *[row.pk for row in queued])]

@@ -1,0 +1,66 @@
+"""Nobody takes what waits: that is a number, and an alarm once in a while."""
+
+import logging
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+
+from mcp_app.lifecycle import queue_ages, supervision, transitions
+from mcp_app.models import Request
+from tests.lifecycle import rows
+
+pytestmark = pytest.mark.fault("C6")
+
+
+@pytest.fixture(autouse=True)
+def _calm(configure, monkeypatch):
+    configure(QUEUE_ALARM_AFTER=60.0)
+    monkeypatch.setattr(queue_ages, "_told_at", {})
+
+
+def wait(row, seconds):
+    Request.objects.filter(pk=row.pk).update(queued_at=F("queued_at") - timedelta(seconds=seconds))
+
+
+def alarms(caplog, level=logging.ERROR):
+    return [record.getMessage() for record in caplog.records if record.levelno == level and "queue" in record.msg]
+
+
+def test_C6_the_age_of_each_queue_is_that_of_its_oldest_request(worker):
+    for queue, seconds in (("a", 5), ("a", 50), ("b", 90)):
+        wait(rows.queued(queue=queue), seconds)
+    wait(rows.running(worker, queue="a"), 500)
+    wait(rows.asking(worker, queue="c"), 500)
+    ages = queue_ages.queue_ages()
+    assert [(age.queue, age.waiting) for age in ages] == [("b", 1), ("a", 2)]
+    assert [age.oldest_seconds for age in ages] == pytest.approx([90, 50], abs=5)
+
+
+def test_C6_supervision_raises_the_alarm_once_in_a_while_and_says_when_it_is_over(worker, caplog, monkeypatch):
+    row = rows.queued(queue="deaf")
+    wait(row, 59)
+    wait(rows.queued(queue="quick"), 5)
+    with caplog.at_level(logging.WARNING, "mcp_app.lifecycle.queue_ages"):
+        supervision.supervise()
+        assert alarms(caplog) == []
+        wait(row, 10)
+        supervision.supervise()
+        supervision.supervise()
+        [alarm] = alarms(caplog)
+        assert alarm.startswith("queue deaf: no worker took a request for ")
+        assert "; 1 wait." in alarm
+        queue_ages._told_at["deaf"] -= 61
+        supervision.supervise()
+        assert len(alarms(caplog)) == 2
+        assert transitions.claim(row.pk, worker=worker, pid=4711)
+        supervision.supervise()
+        supervision.supervise()
+        assert alarms(caplog, logging.WARNING) == ["queue deaf: nothing waits too long any more"]
+
+
+def test_C6_no_alarm_where_none_is_wanted(configure, caplog):
+    configure(QUEUE_ALARM_AFTER=None)
+    wait(rows.queued(), 500)
+    queue_ages.raise_alarms()
+    assert alarms(caplog) == []

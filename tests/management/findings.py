@@ -1,0 +1,15 @@
+"""What the system checks of this app find."""
+
+from django.core.checks import CheckMessage, run_checks
+
+
+def found(*, deploy: bool = False) -> list[CheckMessage]:
+    """What the checks of this app find."""
+    messages = run_checks(include_deployment_checks=deploy)
+    return [message for message in messages if (message.id or "").startswith("mcp_app.")]
+
+
+def only_hint(expected: str, *, deploy: bool = False) -> str:
+    """The hint of the one thing that is found, which has that id."""
+    assert [message.id for message in found(deploy=deploy)] == [expected]
+    return str(found(deploy=deploy)[0].hint)

@@ -1,0 +1,156 @@
+"""Tools that take a permission, a group or a scope: hidden from who may not, challenged where a token falls short."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+
+from mcp_app.auth.authentication import _of_user
+from mcp_app.auth.connection import HTTPConnection
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.registry import tool
+from mcp_app.models import Request
+from tests.transport.client import Connection, call, message, post, run
+from tests.transport.worker import Worker, in_thread
+
+_asker: list[Principal | None] = [None]
+
+
+def authenticator(connection: HTTPConnection) -> Principal | None:
+    return _asker[0]
+
+
+@pytest.fixture(autouse=True)
+def _tools(configure: Any) -> Iterator[None]:
+    configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=f"{__name__}.authenticator")
+    with isolated_registries():
+
+        @tool
+        def everybodys() -> str:
+            return "done"
+
+        @tool(permissions=["auth.view_user", "auth.add_user"])
+        def permitted() -> str:
+            return "done"
+
+        @tool(groups=["editors", "admins"])
+        def grouped() -> str:
+            return "done"
+
+        @tool(scopes=["files:read", "files:write"])
+        def scoped() -> str:
+            return "done"
+
+        yield
+
+
+def asks(principal: Principal | None) -> None:
+    _asker[0] = principal
+
+
+def user(*permissions: str, group: str = "", **fields: Any) -> Principal:
+    made = User.objects.create_user(f"user{User.objects.count()}", **fields)
+    made.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    if group:
+        made.groups.add(Group.objects.create(name=group))
+    return _of_user(made)
+
+
+async def listed() -> list[str]:
+    answer = await (await post(message("tools/list"))).json()
+    return [each["name"] for each in answer["result"]["tools"]]
+
+
+async def refused(name: str) -> tuple[Connection, dict[str, Any]]:
+    client = await post(call(name))
+    error: dict[str, Any] = (await client.json())["error"]
+    return client, error
+
+
+HIDDEN = {"permitted", "grouped"}
+
+
+@pytest.mark.fault("G6")
+@pytest.mark.parametrize(
+    ("principal", "seen"),
+    [
+        (lambda: None, set()),
+        (lambda: Principal(issuer="partners", subject="7", client_id="", label="7"), set()),
+        (lambda: user(), set()),
+        (lambda: user("view_user"), set()),
+        (lambda: user("view_user", "add_user"), {"permitted"}),
+        (lambda: user(group="editors"), {"grouped"}),
+        (lambda: user(group="readers"), set()),
+        (lambda: user(is_superuser=True), HIDDEN),
+        (lambda: user("view_user", "add_user", is_active=False), set()),
+    ],
+    ids=["anonymous", "no user", "plain", "one of two", "both", "group", "other group", "superuser", "inactive"],
+)
+def test_G6_a_tool_is_hidden_from_who_lacks_its_permission_or_group_and_unknown_on_call(
+    principal: Any, seen: set[str]
+) -> None:
+    asks(principal())
+
+    async def scenario() -> None:
+        assert set(await listed()) == {"everybodys", "scoped"} | seen
+        for hidden in HIDDEN - seen:
+            client, error = await refused(hidden)
+            unknown_client, unknown = await refused("nothing")
+            assert (client.status, error["code"]) == (unknown_client.status, unknown["code"]) == (200, -32602)
+            assert error["message"] == unknown["message"].replace("nothing", hidden)
+        assert not await in_thread(Request.objects.exists)
+
+    run(scenario())
+
+
+def scope_of(*scopes: str) -> Principal:
+    return Principal(issuer="tests", subject="1", client_id="", label="1", scopes=frozenset(scopes))
+
+
+@pytest.mark.fault("G6")
+@pytest.mark.parametrize("principal", [None, scope_of(), scope_of("files:read")], ids=["anonymous", "none", "one"])
+def test_G6_a_token_without_the_scope_sees_the_tool_and_is_challenged_with_all_it_takes(
+    principal: Principal | None,
+) -> None:
+    asks(principal)
+
+    async def scenario() -> None:
+        assert "scoped" in await listed()
+        client, error = await refused("scoped")
+        assert (client.status, error["code"]) == (403, 403)
+        assert client.headers["www-authenticate"] == 'Bearer error="insufficient_scope", scope="files:read files:write"'
+        assert not await in_thread(Request.objects.exists)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [scope_of("files:read", "files:write", "more"), Principal(issuer="a", subject="b", client_id="", label="c")],
+    ids=["given", "no token"],
+)
+def test_a_token_with_the_scopes_and_a_caller_without_a_token_may_call(principal: Principal, worker: Worker) -> None:
+    asks(principal)
+
+    async def scenario() -> None:
+        client = await post(call("scoped"))
+        await worker.finish(await worker.claim())
+        assert "result" in await client.json()
+
+    run(scenario())
+
+
+def test_a_broader_scope_has_the_narrower_ones_that_the_settings_say(configure: Any, worker: Worker) -> None:
+    configure(IMPLIED_SCOPES={"all": ["files:write"], "files:write": ["files:read"]})
+
+    async def scenario() -> None:
+        asks(scope_of("files:read"))
+        assert (await refused("scoped"))[0].status == 403
+        asks(scope_of("all"))
+        client = await post(call("scoped"))
+        await worker.finish(await worker.claim())
+        assert "result" in await client.json()
+
+    run(scenario())

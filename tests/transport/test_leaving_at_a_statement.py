@@ -1,0 +1,103 @@
+"""A client that leaves before its call is stored, and between that and its publishing (faults A2, A3).
+
+The call is held at the database, whose write lock the test has, or at the broker, which the test has take its time.
+"""
+
+import asyncio
+import threading
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mcp_app.lifecycle import audit, broker, transitions
+from mcp_app.models import Request
+from mcp_app.states import Cause, Outcome, Status
+from tests.faults.failing_database import write_lock
+from tests.transport.client import Connection, call, post, run
+from tests.transport.worker import PATIENCE, Worker, eventually, in_thread
+
+
+async def ended(client: Connection) -> None:
+    async with asyncio.timeout(PATIENCE):
+        assert await client.silent()
+
+
+def requests() -> list[Request]:
+    return list(Request.objects.all())
+
+
+@pytest.mark.fault("A2")
+def test_A2_a_client_that_leaves_before_its_call_is_stored_has_nothing_run(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about_to_be_stored = threading.Event()
+    store = transitions.submit
+
+    def submit(submission: Any) -> Request:
+        about_to_be_stored.set()
+        return store(submission)
+
+    monkeypatch.setattr(transitions, "submit", submit)
+
+    async def scenario() -> None:
+        first = await post(call())
+        await worker.receive()  # by now the server process has been heard of
+        await first.leave()
+        await in_thread(Request.objects.all().delete)
+        about_to_be_stored.clear()
+        with write_lock():
+            client = await post(call())
+            assert await in_thread(about_to_be_stored.wait, PATIENCE)
+            await client.disconnect()
+            assert not await in_thread(requests)
+        await ended(client)
+        [stored] = await in_thread(requests)
+        assert (stored.status, stored.cancel_cause) == (Status.CANCELLED, Cause.DISCONNECT)
+        [attempt] = await in_thread(audit.attempts, stored.pk)
+        assert (attempt.cause, attempt.outcome, attempt.status_before) == ("disconnect", Outcome.ACCEPTED, "queued")
+        while not worker.idle():
+            assert await in_thread(_refused, await worker.receive())
+
+    run(scenario())
+
+
+@pytest.mark.fault("A3")
+@pytest.mark.parametrize("taken", [True, False], ids=["the broker takes it after all", "the broker does not"])
+def test_A3_a_client_that_leaves_between_storing_and_publishing_has_nothing_run(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    about_to_be_sent, may_be_sent = threading.Event(), threading.Event()
+    send = broker.send_task
+
+    def send_task(*args: Any, **options: Any) -> None:
+        about_to_be_sent.set()
+        assert may_be_sent.wait(PATIENCE)
+        if not taken:
+            raise broker.SilentBrokerError
+        send(*args, **options)
+
+    monkeypatch.setattr(broker, "send_task", send_task)
+
+    async def scenario() -> None:
+        client = await post(call())
+        assert await in_thread(about_to_be_sent.wait, PATIENCE)
+        await client.disconnect()
+        cancelled = await eventually(lambda: Request.objects.filter(status=Status.CANCELLED).first())
+        assert cancelled.cancel_cause == Cause.DISCONNECT
+        may_be_sent.set()
+        await ended(client)
+        [stored] = await in_thread(requests)
+        assert (stored.status, stored.claimed_at) == (Status.CANCELLED, None)
+        [attempt] = await in_thread(audit.attempts, stored.pk)
+        assert (attempt.cause, attempt.outcome, attempt.status_before) == ("disconnect", Outcome.ACCEPTED, "queued")
+        if taken:
+            assert await in_thread(_refused, await worker.receive())
+        assert worker.idle()
+
+    run(scenario())
+
+
+def _refused(request_id: Any) -> bool:
+    """Whether the worker that was given the message is not to call the tool."""
+    return transitions.claim(request_id, worker=uuid4(), pid=1) is None
