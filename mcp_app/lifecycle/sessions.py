@@ -17,7 +17,7 @@ from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.lifecycle import groups, observation, read_questions, transitions, wakeups
-from mcp_app.lifecycle.audit import SYSTEM, Actor
+from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.submission import Submission
@@ -67,10 +67,11 @@ def begin(
     own = _of(principal)
     excess = own.count() - settings.MAX_SESSIONS_PER_PRINCIPAL + 1
     if excess > 0:
-        idle = list(own.exclude(_busy()).order_by("seen_at")[:excess])
+        silent = list(own.exclude(_busy()).order_by("seen_at").values_list("pk", flat=True)[:excess])
+        idle = _still(silent, ~_busy())
         if len(idle) < excess:
             raise TooManySessionsError
-        _forget([session.pk for session in idle])
+        _forget(idle)
     versions = observation.versions(subjects)
     session = Session.objects.create(
         **principal.columns,
@@ -168,8 +169,13 @@ def call_named(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
 
 def end(session_id: UUID, *, actor: Actor) -> None:
     """Forget the session and cancel its calls: its client asked for that."""
-    # In this order: once it is gone no call is added to it.
-    forget([session_id])
+    # Before, as supervision takes those of a session that is gone; and after, when no call is added to it any more.
+    _cancel_calls(session_id, actor)
+    _forget([session_id])
+    _cancel_calls(session_id, actor)
+
+
+def _cancel_calls(session_id: UUID, actor: Actor) -> None:
     try:
         groups.cancel(groups.of_session(session_id), cause=Cause.CLIENT, actor=actor, reason=ENDED)
     except OperationalError:
@@ -177,23 +183,32 @@ def end(session_id: UUID, *, actor: Actor) -> None:
 
 
 def cancel_calls_of_ended() -> None:
-    """Finish the end of a session whose process died in between. A step of supervision."""
+    """Finish the end of a session whose process died in between, as who ended it. A step of supervision."""
     calls = Request.objects.filter(session__isnull=False, status__in=OPEN, cancel_requested_at__isnull=True)
     orphans = calls.exclude(Exists(Session.objects.filter(pk=OuterRef("session")))).order_by("submitted_at")
-    for session_id in filter(None, dict.fromkeys(orphans.values_list("session", flat=True)[:BATCH])):
-        groups.cancel(groups.of_session(session_id), cause=Cause.CLIENT, actor=SYSTEM, reason=ENDED)
-
-
-@transactional
-def forget(session_ids: list[UUID]) -> None:
-    _forget(session_ids)
+    found = orphans.values_list("session", "principal_label")[:BATCH]
+    for session_id, label in dict.fromkeys(found):
+        if session_id is not None:
+            groups.cancel(groups.of_session(session_id), cause=Cause.CLIENT, actor=Actor(label), reason=ENDED)
 
 
 def expire() -> None:
     """Forget sessions that were silent for too long; those that are busy stay. A step of supervision."""
-    idle = Session.objects.exclude(_live()).order_by("seen_at").values_list("pk", flat=True)[:BATCH]
-    if session_ids := list(idle):
-        forget(session_ids)
+    silent = Session.objects.exclude(_live()).order_by("seen_at").values_list("pk", flat=True)[:BATCH]
+    if session_ids := list(silent):
+        _forget_silent(session_ids)
+
+
+@transactional
+def _forget_silent(session_ids: list[UUID]) -> None:
+    _forget(_still(session_ids, ~_live()))
+
+
+def _still(session_ids: list[UUID], condition: Q) -> list[UUID]:
+    """Those of which the condition holds, locked: no call comes to them before they are forgotten."""
+    chosen = Session.objects.filter(pk__in=session_ids)
+    list(chosen.select_for_update().order_by("pk").values_list("pk", flat=True))
+    return list(chosen.filter(condition).values_list("pk", flat=True))
 
 
 def _of(principal: Principal) -> QuerySet[Session]:
@@ -210,6 +225,7 @@ def _busy() -> Q:
     return Q(Exists(open_calls)) | Q(Exists(read_questions.asked_of("pk")))
 
 
+@transactional
 def _forget(session_ids: list[UUID]) -> None:
     Session.objects.filter(pk__in=session_ids).delete()
     read_questions.forget_session(session_ids)

@@ -7,6 +7,7 @@ from django.db.models import F
 
 from mcp_app.catalogue.changes import resource_subject, touch
 from mcp_app.lifecycle import forgetting, observation, session_streams, sessions, supervision
+from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.models import ChangeVersion
 from mcp_app.models.change_version import FORGOTTEN
 from mcp_app.transport.tail import Listener
@@ -68,7 +69,7 @@ def test_what_a_session_watches_is_kept_until_the_session_has_ended():
     forgetting.forget_old_versions()
     assert subjects() == {NOTES, sessions.subject(session.pk)}
     assert dict(session_streams.tell(session.pk, session.pk, session.pk, {NOTES: version(NOTES)})) == {NOTES: 1}
-    sessions.forget([session.pk])
+    sessions.end(session.pk, actor=SYSTEM)
     days_pass()
     forgetting.forget_old_versions()
     assert subjects() == set()

@@ -3,19 +3,22 @@
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from uuid import uuid4
 
 import pytest
 
+from mcp_app.conf import settings
 from mcp_app.lifecycle import cancellation, groups, publishing, sessions, supervision, transitions
 from mcp_app.lifecycle.audit import Actor
-from mcp_app.models import Request
+from mcp_app.lifecycle.clock import from_now
+from mcp_app.models import Request, Session
 from mcp_app.states import Cause, Outcome, Status
 from tests.lifecycle import families, rows
 from tests.lifecycle.racing import race
 
 GRACE = Actor("Grace", "192.0.2.9")
+BEGIN = {"protocol_version": "2025-11-25", "client_info": {}, "client_capabilities": {}, "subjects": ()}
 
 
 def cancel(group, reason="enough"):
@@ -126,11 +129,12 @@ def test_one_that_cannot_be_stored_keeps_no_other_from_it(worker, monkeypatch):
 
 
 def test_the_end_of_a_session_whose_process_died_is_finished(worker, monkeypatch):
-    begin = {"protocol_version": "2025-11-25", "client_info": {}, "client_capabilities": {}, "subjects": ()}
-    session = sessions.begin(rows.OWNER, **begin)
+    session = sessions.begin(rows.OWNER, **BEGIN)
     call = sessions.submit(rows.submission(session=session.pk, protocol_version="2025-11-25"))
     with monkeypatch.context() as dying:
-        dying.setattr(groups, "open_in", lambda group: exit(9))
+        # The call comes after the first look.
+        looks = chain([partial(groups.open_in, groups.of_tool("none of that name"))], repeat(partial(exit, 9)))
+        dying.setattr(groups, "open_in", lambda group: next(looks)())
         with pytest.raises(SystemExit):
             sessions.end(session.pk, actor=GRACE)
     assert asked(call) == [False]
@@ -140,6 +144,37 @@ def test_the_end_of_a_session_whose_process_died_is_finished(worker, monkeypatch
     assert rows.fresh(call).status == Status.CANCELLED
     [attempt] = rows.audited(call)
     assert (attempt.cause, attempt.reason) == (Cause.CLIENT, sessions.ENDED)
+    assert attempt.actor == rows.OWNER.label
+
+
+def test_the_calls_of_a_session_are_asked_to_stop_before_it_is_gone(worker, monkeypatch):
+    session = sessions.begin(rows.OWNER, **BEGIN)
+    call = sessions.submit(rows.submission(session=session.pk, protocol_version="2025-11-25"))
+    forget = sessions._forget
+
+    def supervised(session_ids):
+        forget(session_ids)
+        supervision.supervise()
+
+    monkeypatch.setattr(sessions, "_forget", supervised)
+    sessions.end(session.pk, actor=GRACE)
+    [attempt] = rows.audited(call)
+    assert attempt.actor == GRACE.name
+
+
+def test_a_session_that_got_a_call_meanwhile_is_not_taken_for_silent(worker, monkeypatch):
+    session = sessions.begin(rows.OWNER, **BEGIN)
+    Session.objects.update(seen_at=from_now(-10 * settings.SESSION_IDLE_SECONDS))
+    forget_silent = sessions._forget_silent
+
+    def later(session_ids):
+        assert session_ids == [session.pk]
+        sessions.submit(rows.submission(session=session.pk, protocol_version="2025-11-25"))
+        forget_silent(session_ids)
+
+    monkeypatch.setattr(sessions, "_forget_silent", later)
+    sessions.expire()
+    assert sessions.reload(session.pk) is not None
 
 
 def test_workers_are_told_of_all_in_one_word(worker, monkeypatch):
