@@ -5,8 +5,10 @@ import os
 import shutil
 import tempfile
 
-if "MCPSITE_DATA" not in os.environ:
-    os.environ["MCPSITE_DATA"] = tempfile.mkdtemp(prefix="mcp-tests-")
+RUNNER = os.environ.get("PYTEST_XDIST_WORKER", "")
+
+if "MCPSITE_DATA" not in os.environ or os.environ.get("MCP_TESTS_RUNNER", "") != RUNNER:
+    os.environ |= {"MCPSITE_DATA": tempfile.mkdtemp(prefix="mcp-tests-"), "MCP_TESTS_RUNNER": RUNNER}
     atexit.register(shutil.rmtree, os.environ["MCPSITE_DATA"], ignore_errors=True)
 
 from mcpsite.settings import *  # noqa: F403
