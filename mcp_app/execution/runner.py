@@ -17,8 +17,8 @@ from celery import Task
 from celery.exceptions import Ignore
 from django.db import InterfaceError, OperationalError
 
-from mcp_app.catalogue import results
-from mcp_app.catalogue.catalogue import may_call
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import results, rights
 from mcp_app.catalogue.errors import ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
@@ -129,7 +129,7 @@ def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[]
     tool = registered_tools().get(row.tool)
     if tool is None:
         raise ToolError(f"The tool {row.tool} is not there any more.")
-    if not may_call(tool, row.user_id):
+    if not rights.is_granted(tool.access, Principal.of(row)):
         raise ProtocolError(unknown_tool(row.tool), INVALID_PARAMS)
     arguments = bind(tool, row.original("arguments"))
     if (parameter := tool.signature.context_parameter) is not None:
