@@ -26,6 +26,7 @@ def read(kinds: Mapping[str, Kind], arguments: Mapping[str, Any]) -> dict[str, A
 
 def keep_only(form: BaseForm, given: Collection[str]) -> None:
     """Have a form clean what was given, as it was given; the rest keeps what it has."""
+    form.prefix = None
     for name in [name for name in form.fields if name not in given]:
         del form.fields[name]
     for field in form.fields.values():

@@ -104,30 +104,30 @@ def _related_key(field: "forms.ModelChoiceField[Any]") -> Kind:
 
 
 def _enum(field: forms.ChoiceField, *, blank: bool) -> dict[str, Any]:
-    known = [(value, label) for value, label in _flat(field.choices) if value not in (None, "")]
-    values = [value for value, _ in known]
+    values = [value for value, _ in _choices(field)]
     if not values or not all(isinstance(value, str | int | float) for value in values):
         return {"type": "string"}
-    labels = "; ".join(f"{value}: {label}" for value, label in known if _says_more(value, label))
-    return {"enum": [*values, *([""] if blank else [])], **({"description": labels} if labels else {})}
+    return {"enum": [*values, *([""] if blank else [])]}
 
 
 def _says_more(value: Any, label: Any) -> bool:
     return str(value).replace("_", " ").casefold() != str(label).casefold()
 
 
-def _flat(choices: Any) -> list[tuple[Any, Any]]:
+def _choices(field: forms.ChoiceField) -> list[tuple[Any, Any]]:
+    """Values and labels, out of their groups, without the one for nothing."""
     found: list[tuple[Any, Any]] = []
-    for value, label in choices:
+    for value, label in field.choices:
         found.extend(label if isinstance(label, list | tuple) else [(value, label)])
-    return found
+    return [(value, label) for value, label in found if value not in (None, "")]
 
 
 def _description(field: forms.Field) -> str:
-    """The label where it is the author's, the help text, and what choices mean."""
+    """The help text, and what choices mean."""
     said = [force_str(field.help_text)] if field.help_text else []
     if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
-        said += filter(None, [_enum(field, blank=False).get("description")])
+        labels = [f"{value}: {label}" for value, label in _choices(field) if _says_more(value, label)]
+        said += ["; ".join(labels)] if labels else []
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in said)
 
 

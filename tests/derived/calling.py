@@ -6,7 +6,7 @@ from django.contrib.auth.models import Permission, User
 
 from mcp_app.auth.authentication import _of_user
 from mcp_app.auth.principal import ANONYMOUS, Principal
-from mcp_app.catalogue import catalogue, results
+from mcp_app.catalogue import catalogue, offers, results
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.catalogue.schema import bind
 from mcp_app.execution.context import ToolContext
@@ -44,8 +44,9 @@ def call(name: str, caller: User | None, **arguments: Any) -> Any:
     context = ToolContext(Request(tool=name, user_id=asker.user_id), None, None)  # type: ignore[arg-type]  # not used
     try:
         bound = bind(tool, arguments)
-        value = tool.function(**bound, **{str(tool.signature.context_parameter): context})
-        return results.to_result(tool, value)["structuredContent"]
+        value = offers.run(tool.function, **bound, **{str(tool.signature.context_parameter): context})
+        result = results.to_result(tool, value)
+        return result.get("structuredContent") or result["content"][0]["text"]
     except InvalidArguments as error:
         return str(error)
     except Exception as error:

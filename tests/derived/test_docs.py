@@ -38,3 +38,8 @@ def test_what_the_page_makes_everybodys_is(shop: Shop) -> None:
     Book.objects.filter(pk=shop.bens.pk).update(status="out")
     assert "list_books" not in offered(None)
     assert call("browse_books", None)["items"] == [{"pk": shop.bens.pk, "title": "ben's"}]
+
+
+def test_the_page_offers_a_form(shop: Shop) -> None:
+    assert "wrote about order" in call("contact", None, topic="order", message="Where is it?")
+    assert "- message: " in call("contact", None, topic="order", message="")

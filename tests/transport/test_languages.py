@@ -1,4 +1,4 @@
-"""The language of a call is what its client asked for, as far as the site has it; also where code runs in this process."""
+"""The language of a call is what its client asked for, as far as the site has it; also of resources."""
 
 from typing import Any
 
