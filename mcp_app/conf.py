@@ -203,6 +203,9 @@ class Defaults:
     """From which level on the standard `logging` in a tool reaches its client and its row."""
     MAX_REASON_CHARS: int = 1024
 
+    MIDDLEWARE: list[str] = []
+    """Dotted paths of factories, as of Django's middleware: from `get_result` each makes a function of a `ToolContext`
+    that returns what the tool does. Around the tool's body, in the worker; the first is outermost."""
     REDACT: str | None = None
     """Dotted path of the site's function that says what is kept of what calls are given and say: from a kind, a tool's
     name and a value it makes what is stored instead (`lifecycle.redaction`). A plain function, called in threads and in

@@ -12,8 +12,9 @@ if "MCPSITE_DATA" not in os.environ or os.environ.get("MCP_TESTS_RUNNER", "") !=
     atexit.register(shutil.rmtree, os.environ["MCPSITE_DATA"], ignore_errors=True)
 
 from mcpsite.settings import *  # noqa: F403
-from mcpsite.settings import DATA, DATABASES, MCP
+from mcpsite.settings import DATA, DATABASES, INSTALLED_APPS, MCP
 
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.derived.shop"]
 MCP = {**MCP, "ALLOW_ANONYMOUS": True}
 
 for alias, database in DATABASES.items():

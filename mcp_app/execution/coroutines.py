@@ -7,7 +7,7 @@ the loop to a task that swallows its cancellation.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_app.execution import connections
 from mcp_app.execution.interrupt import ToolCancelled
+from mcp_app.execution.surroundings import atomically_async
 from mcp_app.execution.watcher import Running, in_loop
 
 logger = logging.getLogger(__name__)
@@ -55,14 +56,14 @@ class _Threads(ThreadPoolExecutor):
         self._running.wrappers_of_threads.extend(mine)
 
 
-def run(function: Callable[[], Awaitable[Any]], running: Running) -> Any:
+def run(function: Callable[[], Awaitable[Any]], running: Running, atomic_aliases: Iterable[str]) -> Any:
     """Call a coroutine function in a loop of its own, to its end and that of every task and thread it started."""
     blocking, sensitive = _Threads(running), _Threads(running, 1)
     try:
         with asyncio.Runner() as runner:
             runner.get_loop().set_default_executor(blocking)
             try:
-                return runner.run(_main(function, running, sensitive))
+                return runner.run(_main(function, running, sensitive, atomic_aliases))
             except ToolCancelled:
                 _end_tasks(runner.get_loop())
                 raise
@@ -76,7 +77,12 @@ def run(function: Callable[[], Awaitable[Any]], running: Running) -> Any:
             raise
 
 
-async def _main(function: Callable[[], Awaitable[Any]], running: Running, sensitive: ThreadPoolExecutor) -> Any:
+async def _main(
+    function: Callable[[], Awaitable[Any]],
+    running: Running,
+    sensitive: ThreadPoolExecutor,
+    atomic_aliases: Iterable[str],
+) -> Any:
     current = asyncio.current_task()
     assert current is not None
     loop = asyncio.get_running_loop()
@@ -89,7 +95,10 @@ async def _main(function: Callable[[], Awaitable[Any]], running: Running, sensit
     own = ThreadSensitiveContext()
     SyncToAsync.context_to_thread_executor[own] = sensitive
     SyncToAsync.thread_sensitive_context.set(own)
-    return await function()
+    if not atomic_aliases:
+        return await function()
+    async with atomically_async(atomic_aliases):
+        return await function()
 
 
 def _end_all(*pools: _Threads) -> None:

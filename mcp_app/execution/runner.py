@@ -17,12 +17,13 @@ from celery import Task
 from celery.exceptions import Ignore
 from django.db import InterfaceError, OperationalError
 
+from mcp_app import languages
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import results, rights
 from mcp_app.catalogue.errors import ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
-from mcp_app.execution import child, connections, coroutines, spans
+from mcp_app.execution import child, connections, coroutines, spans, surroundings
 from mcp_app.execution.child import Child
 from mcp_app.execution.conclusion import conclude
 from mcp_app.execution.context import ToolContext, entered
@@ -55,7 +56,7 @@ def run(task: Task, request_id: UUID) -> str:
         raise SystemExit  # billiard's pool takes that for the task's, and lets the process go
     row = claim(here, request_id)
     try:
-        with spans.running(row) as span:
+        with spans.running(row) as span, languages.active(row.language):
             running, outcome = call(here, row)
             ending = redacted(conclude(row, running.context, outcome), row.tool)
             status = close(here, row, running, ending)
@@ -134,8 +135,12 @@ def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[]
     arguments = bind(tool, row.original("arguments"))
     if (parameter := tool.signature.context_parameter) is not None:
         arguments[parameter] = context
-    function = partial(tool.function, **arguments)
-    return partial(_answer, tool, context, partial(coroutines.run, function, running) if tool.is_async else function)
+    function, aliases = partial(tool.function, **arguments), surroundings.atomic_aliases(tool)
+    if tool.is_async:
+        body = partial(coroutines.run, function, running, aliases)
+    else:
+        body = partial(surroundings.atomically, function, aliases)
+    return partial(_answer, tool, context, surroundings.in_middleware(body, context))
 
 
 def close(here: Child, row: Request, running: Running, ending: Ending) -> Status | None:

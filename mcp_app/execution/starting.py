@@ -226,6 +226,7 @@ def _submission(
         queue=tool.queue,
         client_info=row.client_info,
         trace_context=row.trace_context,
+        language=row.language,
         remote_address=row.remote_address,
         parent=row.pk,
         depth=row.depth + 1,

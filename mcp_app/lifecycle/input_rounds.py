@@ -37,6 +37,7 @@ class Retry:
     client_info: dict[str, Any] = field(default_factory=dict)
     client_capabilities: dict[str, Any] = field(default_factory=dict)
     trace_context: dict[str, str] = field(default_factory=dict)
+    language: str = ""
     remote_address: str = ""
     caller_limit: float | None = None
 
@@ -172,6 +173,7 @@ def _as_retried(retry: Retry) -> dict[str, Any]:
         "client_info": retry.client_info,
         "client_capabilities": retry.client_capabilities,
         "trace_context": retry.trace_context,
+        "language": retry.language,
         "remote_address": retry.remote_address,
         "caller_limit": retry.caller_limit,
     }

@@ -33,6 +33,8 @@ class Submission:
     client_info: dict[str, Any] = field(default_factory=dict)
     client_capabilities: dict[str, Any] = field(default_factory=dict)
     trace_context: dict[str, str] = field(default_factory=dict)
+    language: str = ""
+    """The site's language that its caller prefers; "": the site's own."""
     remote_address: str = ""
     answers: dict[str, Any] = field(default_factory=dict)
     """To what it may ask: an unchecked InputResponses object."""

@@ -57,6 +57,7 @@ def _store(submission: Submission) -> Request:
         client_info=submission.client_info,
         client_capabilities=submission.client_capabilities,
         trace_context=submission.trace_context,
+        language=submission.language,
         **principal.columns,
         principal_label=principal.label,
         user_id=principal.user_id,

@@ -26,6 +26,9 @@ class Request(models.Model):
     client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))
     client_capabilities = models.JSONField(default=dict)
     trace_context = models.JSONField(default=dict)
+    language = models.CharField(
+        max_length=35, blank=True, default="", help_text=_("of what its client asked for; empty: the site's")
+    )
 
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from mcp_app import languages
 from mcp_app.auth.challenges import insufficient_scope
 from mcp_app.catalogue.errors import (
     CannotAsk,
@@ -47,9 +48,9 @@ async def run(exchange: Exchange, function: Callable[[], R]) -> R | Rejection:
         return refusal
     with admission.reads.hold(exchange.principal, object()):
         try:
-            return await exchange.server.authors.run(function)
+            return await exchange.server.authors.run(languages.run_in, exchange.language, function)
         except Exception as error:
-            return _rejection(error, exchange)
+            return languages.run_in(exchange.language, _rejection, error, exchange)
 
 
 def _rejection(error: Exception, exchange: Exchange) -> Rejection:

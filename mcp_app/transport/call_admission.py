@@ -104,6 +104,7 @@ def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submis
         client_info=metadata.client_info or {},
         client_capabilities=metadata.client_capabilities,
         trace_context=exchange.span.carrier(metadata.trace_context),
+        language=exchange.language,
         remote_address=exchange.remote_address,
         answers=call.answers.input_responses,
         session=exchange.session_id,

@@ -72,6 +72,7 @@ def _retry(exchange: Exchange) -> Retry:
         client_info=metadata.client_info or {},
         client_capabilities=metadata.client_capabilities,
         trace_context=metadata.trace_context,
+        language=exchange.language,
         caller_limit=metadata.time_limit_ms / 1000 if metadata.time_limit_ms is not None else None,
         remote_address=exchange.remote_address,
     )

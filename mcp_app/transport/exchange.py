@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import UUID
 
+from mcp_app import languages
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.lifecycle.audit import SYSTEM, Actor
@@ -56,6 +57,11 @@ class Exchange:
     def session_id(self) -> UUID | None:
         """The session it belongs to; there are none in the modern era."""
         return None
+
+    @property
+    def language(self) -> str:
+        """The site's language that its client prefers; "": the site's own."""
+        return languages.preferred(", ".join(self.headers.values(languages.HEADER)))
 
     async def reject(self, rejection: Rejection) -> None:
         """Send an error: as the last message of a stream that was begun."""

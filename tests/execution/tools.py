@@ -12,9 +12,13 @@ import time
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.db import connection, transaction
+from django.utils import timezone
+from django.utils.timezone import get_current_timezone_name
+from django.utils.translation import activate, get_language, gettext, gettext_lazy
 
-from mcp_app.tools import ToolContext, tool
+from mcp_app.tools import ToolContext, ToolError, tool
 from tests.everything.models import LockedRow
 from tests.everything.steps import append
 
@@ -126,6 +130,29 @@ async def python_async(code: str, ctx: ToolContext) -> Any:
     names: dict[str, Any] = {"ctx": ctx, **{m.__name__: m for m in MODULES}}
     exec(code, names)
     return await names["main"]()
+
+
+@tool
+@transaction.non_atomic_requests
+def by_itself(ctx: ToolContext) -> str:
+    """Leave a row, and fail."""
+    Group.objects.create(name=f"{ctx.request.id} row")
+    raise RuntimeError
+
+
+@tool
+def surroundings() -> dict[str, str]:
+    """Say them, and leave others."""
+    found = {"language": get_language(), "time_zone": get_current_timezone_name(), "yes": gettext("Yes")}
+    activate("fr")
+    timezone.activate("Asia/Tokyo")
+    return found
+
+
+@tool
+def refuses() -> str:
+    """Fail in words that are translated once they are said."""
+    raise ToolError(gettext_lazy("This field is required."))
 
 
 @tool

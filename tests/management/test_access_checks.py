@@ -46,6 +46,21 @@ def test_redaction_that_cannot_be_called_is_found(configure: Any, redaction: str
     assert found() == []
 
 
+@pytest.mark.parametrize(
+    ("factory", "expected"),
+    [
+        ("nowhere.factory", "mcp_app.E030"),
+        (f"{__name__}.NO_FUNCTION", "mcp_app.E030"),
+        (f"{__name__}.not_plain", "mcp_app.E031"),
+    ],
+)
+def test_middleware_that_cannot_be_called_is_found(configure: Any, factory: str, expected: str) -> None:
+    configure(MIDDLEWARE=[f"{__name__}.not_called", factory])
+    assert "def factory(get_result)" in only_hint(expected)
+    configure(MIDDLEWARE=[f"{__name__}.not_called"])
+    assert found() == []
+
+
 def test_site_that_serves_nobody_is_warned(configure: Any) -> None:
     configure(ALLOW_ANONYMOUS=False)
     assert 'MCP["AUTHENTICATOR"] = ' in only_hint("mcp_app.W008")

@@ -1,0 +1,168 @@
+"""What a `ModelTools` class comes to: its columns, the arguments of its tools, its filters; all checked.
+
+Made once, while the author's module is imported. Nothing here depends on who calls.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+from django.core.exceptions import FieldError
+from django.db import models
+from pydantic import TypeAdapter
+
+from mcp_app.auth.access import Access
+from mcp_app.catalogue import signature
+from mcp_app.catalogue.sendable import jsonable
+from mcp_app.derived import form_fields, kinds, lookups, model_fields, model_forms
+from mcp_app.derived.kinds import Kind
+from mcp_app.derived.lookups import Filter
+from mcp_app.derived.model_forms import ArgumentsForm
+from mcp_app.derived.model_tools import ModelTools
+
+MAX_OFFSET: Final = 10_000
+_NO_DEFAULT: Final = (None, models.NOT_PROVIDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One published member of a row."""
+
+    schema: dict[str, Any]
+    value: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All that the tools of one class need to know."""
+
+    tools: ModelTools
+    key: Kind
+    columns: Mapping[str, Column]
+    many: Mapping[str, Any]
+    """The many-to-many fields among the columns, by name: shown as far as their rows exist for the caller."""
+    writable: Mapping[str, Kind]
+    required: tuple[str, ...]
+    form: type[ArgumentsForm]
+    filters: Mapping[str, Filter]
+    view_access: Access
+    """What it takes to be shown a row."""
+
+    @property
+    def row_schema(self) -> dict[str, Any]:
+        """Of a row as it is shown."""
+        properties = {name: column.schema for name, column in self.columns.items()}
+        return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def prefetched(name: str) -> str:
+    """The attribute of a row that holds what the caller is shown of a many-to-many relation."""
+    return f"mcp_allowed_{name}"
+
+
+def of(tools: ModelTools, view_access: Access) -> Layout:
+    """Raises ValueError, its subclasses among them, for what cannot be published."""
+    model = tools.model
+    _check_names(tools)
+    fields = {name: model_fields.find(model, name) for name in tools.fields}
+    writable = [name for name, field in fields.items() if field is not None and _is_writable(tools, field)]
+    form, arguments, required = _inputs(model, tools, writable)
+    key = model_fields.key_of(model)
+    columns = {"pk": Column(dict(key.schema), lambda row: key.write(row.pk))}
+    return Layout(
+        tools=tools,
+        key=key,
+        columns={**columns, **{name: _column(tools, name, field) for name, field in fields.items() if name != "pk"}},
+        many={name: field for name, field in fields.items() if isinstance(field, models.ManyToManyField)},
+        writable=arguments,
+        required=required,
+        form=form,
+        filters={lookup: lookups.resolve(model, lookup) for lookup in tools.filters},
+        view_access=view_access,
+    )
+
+
+def _check_names(tools: ModelTools) -> None:
+    for option in ("fields", "read_only", "filters", "ordering", "ordering_fields"):
+        if isinstance(getattr(tools, option), str):
+            raise ValueError(f"{option} is a list of names, not one of them: nothing is published that is not named")
+    if not tools.fields:
+        raise ValueError("it names no fields")
+    if unknown := [name for name in tools.read_only if name not in tools.fields]:
+        raise ValueError(f"read_only names {', '.join(unknown)}, which is not among its fields")
+    sortable = [name.removeprefix("-") for name in (*tools.ordering, *tools.ordering_fields)]
+    if unknown := [name for name in sortable if name != "pk" and not _is_column(tools.model, name)]:
+        raise ValueError(f"it is ordered by {', '.join(unknown)}, which {tools.model._meta.label} does not have")
+    if tools.max_limit < 1:
+        raise ValueError("max_limit is 1 or more")
+
+
+def _is_column(model: type[models.Model], path: str) -> bool:
+    try:
+        lookups.resolve(model, f"{path}__isnull")
+    except lookups.UnusableLookupError:
+        return False
+    return True
+
+
+def _is_writable(tools: ModelTools, field: Any) -> bool:
+    return field.editable and not field.primary_key and field.name not in tools.read_only
+
+
+def _inputs(
+    model: type[models.Model], tools: ModelTools, writable: list[str]
+) -> tuple[type[ArgumentsForm], dict[str, Kind], tuple[str, ...]]:
+    try:
+        form = model_forms.form_class(model, tools.form, writable)
+    except FieldError as error:
+        raise ValueError(str(error)) from error
+    arguments, required = dict[str, Kind](), list[str]()
+    for name in writable:
+        if (field := form.base_fields.get(name)) is None:
+            raise ValueError(f"its form leaves out {name}; make it read_only, or leave it out of fields")
+        arguments[name] = _argument(name, field, model._meta.get_field(name))
+        if form_fields.is_required(field) and getattr(model._meta.get_field(name), "db_default", None) in _NO_DEFAULT:
+            required.append(name)
+    return form, arguments, tuple(required)
+
+
+def _argument(name: str, form_field: Any, field: Any) -> Kind:
+    try:
+        kind = form_fields.kind_of(name, form_field)
+    except form_fields.UnusableFieldError as error:
+        raise ValueError(f"{error}, or make it read_only") from error
+    kind = kind.with_schema(**model_fields.limits_of(field))
+    return kind.or_null() if field.null and not form_field.required else kind
+
+
+def _column(tools: ModelTools, name: str, field: Any) -> Column:
+    if field is None:
+        return _computed(tools, name)
+    if (kind := model_fields.kind_of(field)) is None:
+        raise ValueError(f"{name} is a {type(field).__name__}, which JSON has no type for; show it by a method")
+    said = {"description": str(field.help_text) or None}
+    if isinstance(field, models.ManyToManyField):
+        many = kind.many().with_schema(**said)
+        return Column(dict(many.schema), lambda row: many.write([each.pk for each in getattr(row, prefetched(name))]))
+    if field.null:
+        kind = kind.or_null()
+    value = attrgetter(field.attname)
+    if isinstance(field, models.FileField):
+        return Column(dict(kind.with_schema(**said).schema), lambda row: kind.to_json(str(value(row)) or None))
+    return Column(dict(kind.with_schema(**said).schema), lambda row: kind.to_json(value(row)))
+
+
+def _computed(tools: ModelTools, name: str) -> Column:
+    method = getattr(tools, name, None)
+    if not callable(method) or hasattr(ModelTools, name):
+        raise ValueError(f"{tools.model._meta.label} has no field {name}, nor {type(tools).__name__} such a method")
+    annotations = signature.annotations_of(getattr(type(tools), name))
+    if "return" not in annotations:
+        raise ValueError(f"the method {name} is to say what it returns: def {name}(self, row) -> str")
+    adapter = TypeAdapter(annotations["return"])
+    schema = adapter.json_schema(mode="serialization")
+    if "$defs" in schema:
+        raise ValueError(f"the method {name} is to return plain values, lists or dictionaries of them")
+    kind = kinds.Kind(schema).with_schema(description=signature.description_of(method))
+    return Column(dict(kind.schema), lambda row: jsonable(method(row)))

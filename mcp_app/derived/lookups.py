@@ -1,0 +1,110 @@
+"""Filters: Django's lookups, as arguments of a list. Only those that are named, checked when they are declared.
+
+Refuses regular expressions: what a database makes of a stranger's has no bound.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import models
+from django.db.models import QuerySet
+
+from mcp_app.derived import kinds, model_fields
+from mcp_app.derived.kinds import Kind
+
+MAX_VALUES: Final = 100
+"""In one list of values to look for."""
+
+_COMPARISONS: Final = frozenset({"exact", "gt", "gte", "lt", "lte"})
+_TEXTUAL: Final = frozenset({"contains", "startswith", "endswith", "icontains", "istartswith", "iendswith", "iexact"})
+_PARTS: Final = {
+    **dict.fromkeys(("year", "iso_year", "quarter", "month", "week", "day", "week_day", "iso_week_day"), kinds.INTEGER),
+    **dict.fromkeys(("hour", "minute", "second"), kinds.INTEGER),
+    "date": kinds.DATE,
+    "time": kinds.TIME,
+}
+
+
+class UnusableLookupError(ValueError):
+    """A filter that cannot be offered; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One argument of a list: a lookup of Django's, by its own name."""
+
+    lookup: str
+    kind: Kind
+    is_multiple: bool
+    """Whether a row may be met more than once on the lookup's way."""
+
+    def narrow(self, queryset: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        """The rows that have the value, each once."""
+        if not self.is_multiple:
+            return queryset.filter(**{self.lookup: value})
+        met = queryset.model._base_manager.using(queryset.db).filter(**{self.lookup: value})
+        return queryset.filter(pk__in=met.values("pk"))
+
+
+def resolve(model: type[models.Model], lookup: str) -> Filter:
+    """The filter of that name. Raises `UnusableLookupError`."""
+    parts = lookup.split("__")
+    fields = list(_fields(model, parts))
+    if not fields:
+        raise UnusableLookupError(f"the filter {lookup!r} names no field of {model._meta.label}")
+    field, words = fields[-1], parts[len(fields) :]
+    kind = _narrowed(field)
+    for part in words[:-1] if words and words[-1] not in _PARTS else words:
+        if part not in _PARTS or kind not in (kinds.DATE, kinds.MOMENT, kinds.TIME):
+            raise _unusable(lookup, part)
+        kind = _PARTS[part]
+    last = words[-1] if words and words[-1] not in _PARTS else "exact"
+    return Filter(lookup, _compared(lookup, last, kind), any(each.many_to_many or each.one_to_many for each in fields))
+
+
+def _fields(model: type[models.Model], parts: list[str]) -> Iterator[Any]:
+    """The fields that the first parts of a lookup lead through."""
+    current: type[models.Model] | None = model
+    for part in parts:
+        if current is None:
+            return
+        names = {each.name: each for each in current._meta.get_fields()}
+        if (field := current._meta.pk if part == "pk" else names.get(part)) is None:
+            return
+        yield field
+        current = field.related_model if field.is_relation else None
+
+
+def _narrowed(field: Any) -> Kind | None:
+    if field.is_relation and not field.concrete and field.related_model:
+        return model_fields.key_of(field.related_model)  # a relation of others to the model
+    kind = model_fields.kind_of(field)
+    if kind is not None and (values := model_fields.choices_of(field)):
+        return kind.with_schema(enum=[kind.write(value) for value in values])
+    return kind
+
+
+def _compared(lookup: str, word: str, kind: Kind | None) -> Kind:
+    if word == "isnull":
+        return kinds.BOOLEAN
+    if kind is None or kind is kinds.ANYTHING:
+        raise UnusableLookupError(f"the filter {lookup!r} compares what JSON has no one type for")
+    if kind is kinds.DECIMAL_TEXT:
+        kind = kinds.DECIMAL
+    if word in _COMPARISONS:
+        return kind
+    if word in _TEXTUAL and kind.read is kinds.TEXT.read:
+        return kinds.TEXT
+    if word == "in":
+        return kind.many(maxItems=MAX_VALUES)
+    if word == "range":
+        return kind.many(minItems=2, maxItems=2)
+    raise _unusable(lookup, word)
+
+
+def _unusable(lookup: str, word: str) -> UnusableLookupError:
+    return UnusableLookupError(
+        f"the filter {lookup!r} has {word!r}, which is no lookup that can be offered on that field; narrow "
+        "get_queryset, or write a tool of your own"
+    )

@@ -1,0 +1,69 @@
+"""The ModelForm behind `create` and `update`: Django's own validation, for part of a row's fields.
+
+Fields that were not given keep what they have, and are there where the form or the model looks at several together:
+uniqueness and constraints are held with all of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import models
+from django.forms.models import apply_limit_choices_to_to_formfield, modelform_factory
+
+from mcp_app.derived import arguments
+
+ModelFormClass: TypeAlias = "type[forms.ModelForm[Any]]"
+RelatedQueryset: TypeAlias = Callable[[Any], models.QuerySet[Any]]
+"""From a relation's field to the rows that it may name."""
+
+
+class ArgumentsForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run time
+    """Takes the values of some fields, of a row that is there or is to be."""
+
+    def __init__(self, data: Mapping[str, Any], instance: models.Model, related: RelatedQueryset) -> None:
+        super().__init__(data=dict(data), instance=instance)
+        arguments.keep_only(self, data)
+        for name, field in self.fields.items():
+            if isinstance(field, forms.ModelChoiceField):
+                field.queryset = related(instance._meta.get_field(name))
+                apply_limit_choices_to_to_formfield(field)
+
+    def add_error(self, field: str | None, error: Any) -> None:
+        """What is wrong with a field that was not given is wrong with those that were."""
+        found = error if isinstance(error, ValidationError) else ValidationError(error)
+        by_field = found.error_dict if hasattr(found, "error_dict") else {field: found.error_list}
+        for name, problems in by_field.items():
+            if name is None or name in self.fields or name == NON_FIELD_ERRORS:
+                super().add_error(None if name == NON_FIELD_ERRORS else name, problems)
+            else:
+                said = [f"{name}: {message}" for problem in problems for message in problem.messages]
+                super().add_error(None, said)
+
+    def validate_unique(self) -> None:
+        """With the fields that were not given, too: what Django checks by itself leaves them out."""
+        for check in (self.instance.validate_unique, self.instance.validate_constraints):
+            try:
+                check(exclude=set(self.errors))
+            except ValidationError as error:
+                self.add_error(None, error)
+
+
+class AuthoredArgumentsForm(ArgumentsForm):
+    """The same for an author's form, whose `clean` may look at fields that were not given."""
+
+    def clean(self) -> dict[str, Any]:
+        fields = (field.name for field in self.instance._meta.concrete_fields if field.editable)
+        not_given = {name: getattr(self.instance, name, None) for name in fields if name not in self.data}
+        self.cleaned_data = {**not_given, **self.cleaned_data}
+        cleaned = super().clean()
+        self.cleaned_data = self.cleaned_data if cleaned is None else cleaned
+        return {name: value for name, value in self.cleaned_data.items() if name in self.fields}
+
+
+def form_class(model: type[models.Model], form: ModelFormClass, names: Sequence[str]) -> type[ArgumentsForm]:
+    """The form for these fields, validated as the author's `form` does. Raises Django's FieldError."""
+    authored = form is not forms.ModelForm
+    base = type(form.__name__, (AuthoredArgumentsForm, form), {}) if authored else ArgumentsForm
+    return cast("type[ArgumentsForm]", modelform_factory(model, form=base, fields=list(names)))

@@ -1,0 +1,172 @@
+"""list, get, create and update at work: one caller, one call. Everything is looked up among the caller's rows.
+
+What is written is in one transaction, on the database that the site's routers send writes of the model to.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import IntegrityError, models, router, transaction
+from django.db.models import Prefetch, QuerySet
+from django.utils.translation import gettext as _
+
+from mcp_app.catalogue.errors import ToolError
+from mcp_app.derived import arguments
+from mcp_app.derived.layout import Layout, prefetched
+from mcp_app.derived.model_tools import User
+
+Arguments = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+def list_rows(layout: Layout, user: User, given: Arguments) -> dict[str, Any]:
+    """A page of the caller's rows, and where the next one starts; null: there is none."""
+    tools = layout.tools
+    kinds = {name: each.kind for name, each in layout.filters.items()}
+    queryset = tools.get_queryset(user)
+    for name, value in arguments.read(kinds, {name: given[name] for name in kinds if name in given}).items():
+        queryset = layout.filters[name].narrow(queryset, value)
+    limit, offset = int(given.get("limit", tools.max_limit)), int(given.get("offset", 0))
+    found = list(_shown(layout, user, _sorted(layout, queryset, given.get("order_by")))[offset : offset + limit + 1])
+    rows = [shown(layout, each) for each in found[:limit] if tools.has_object_permission(user, "view", each)]
+    return {"items": rows, "next_offset": offset + limit if len(found) > limit else None}
+
+
+def get_row(layout: Layout, user: User, given: Arguments) -> Row:
+    """One of the caller's rows. Raises `ToolError` where there is none."""
+    key = _key(layout, given)
+    found = find(layout, user, key)
+    if found is None:
+        raise _not_found(layout, key)
+    return shown(layout, found)
+
+
+def find(layout: Layout, user: User, key: Any) -> Any:
+    """The row of that key as it is shown to the caller; None where there is none for them."""
+    return _found(layout, user, layout.tools.get_queryset(user), key)
+
+
+def create_row(layout: Layout, user: User, given: Arguments) -> Row:
+    """Make a row. Raises `InvalidArguments`, and `ToolError` where the caller may not make this one."""
+    tools = layout.tools
+    values = arguments.read(layout.writable, given)
+    alias = _written_in(tools.get_queryset(user))
+    with _refusals(), transaction.atomic(using=alias):
+        row = tools.new_object(user)
+        row._state.db = alias
+        form = layout.form(values, row, lambda field: tools.get_related_queryset(user, field).using(alias))
+        arguments.check(form)
+        if not tools.has_object_permission(user, "add", row):
+            raise ToolError(_("You may not add this."))
+        form.save(commit=False)
+        tools.save(user, row)
+        form.save_m2m()
+        return _written(layout, user, alias, row)
+
+
+def update_row(layout: Layout, user: User, given: Arguments) -> Row:
+    """Change what was given of one of the caller's rows. Raises as `create_row` and `get_row`."""
+    tools = layout.tools
+    key = _key(layout, given)
+    values = arguments.read(layout.writable, {name: value for name, value in given.items() if name != "pk"})
+    alias = _written_in(tools.get_queryset(user))
+    with _refusals(), transaction.atomic(using=alias):
+        row = _to_change(layout, user, alias, key)
+
+        def related(field: Any) -> QuerySet[Any]:
+            return tools.get_related_queryset(user, field).using(alias)
+
+        form = layout.form(values, row, related)
+        arguments.check(form)
+        form.save(commit=False)
+        tools.save(user, row)
+        for name in layout.many.keys() & values.keys():
+            kept = getattr(row, name).exclude(pk__in=related(layout.many[name]).values("pk"))
+            form.cleaned_data[name] = [*form.cleaned_data[name], *kept]  # what the caller cannot see stays
+        form.save_m2m()
+        return _written(layout, user, alias, row)
+
+
+def _to_change(layout: Layout, user: User, alias: str, key: Any) -> Any:
+    """The row, locked where the database can."""
+    tools = layout.tools
+    rows = tools.get_queryset(user).using(alias)
+    if (row := rows.filter(pk=key).first()) is None:
+        raise _not_found(layout, key)
+    if not tools.has_object_permission(user, "change", row):
+        seen = layout.view_access.admits(_account(user)) and tools.has_object_permission(user, "view", row)
+        raise ToolError(_("You may not change this.")) if seen else _not_found(layout, key)
+    # By its key alone: no database locks what it joined or grouped.
+    list(tools.model._base_manager.using(alias).select_for_update().filter(pk=key).values_list("pk"))
+    if (row := rows.filter(pk=key).first()) is None:
+        raise _not_found(layout, key)
+    return row
+
+
+def _written(layout: Layout, user: User, alias: str, row: Any) -> Row:
+    """What was written, as the caller is shown it: its key alone where they may not see it."""
+    if layout.view_access.admits(_account(user)):
+        found = _found(layout, user, layout.tools.get_queryset(user).using(alias), row.pk)
+        if found is not None:
+            return shown(layout, found)
+    return {"pk": layout.key.write(row.pk)}
+
+
+def _found(layout: Layout, user: User, queryset: QuerySet[Any], key: Any) -> Any:
+    found = _shown(layout, user, queryset.filter(pk=key)).first()
+    return found if found is not None and layout.tools.has_object_permission(user, "view", found) else None
+
+
+def _shown(layout: Layout, user: User, queryset: QuerySet[Any]) -> QuerySet[Any]:
+    """With the relations that are shown: in one query for each, however many rows there are."""
+    tools = layout.tools
+    related = {name: tools.get_related_queryset(user, field) for name, field in layout.many.items()}
+    if (alias := _stated_alias(queryset)) is not None:
+        related = {name: rows.using(alias) for name, rows in related.items()}
+    return queryset.prefetch_related(
+        *(Prefetch(name, queryset=rows, to_attr=prefetched(name)) for name, rows in related.items())
+    )
+
+
+def _sorted(layout: Layout, queryset: QuerySet[Any], order_by: str | None) -> QuerySet[Any]:
+    """With the key last, so that pages neither repeat nor leave out what is equal."""
+    meant: Any = [order_by] if order_by else layout.tools.ordering or queryset.query.order_by
+    return queryset.order_by(*(meant or layout.tools.model._meta.ordering or ()), "pk")
+
+
+def shown(layout: Layout, row: models.Model) -> Row:
+    return {name: column.value(row) for name, column in layout.columns.items()}
+
+
+def _key(layout: Layout, given: Arguments) -> Any:
+    return arguments.read({"pk": layout.key}, {"pk": given["pk"]})["pk"]
+
+
+def _not_found(layout: Layout, key: Any) -> ToolError:
+    name = layout.tools.model._meta.verbose_name
+    return ToolError(_("There is no %(name)s %(key)s.") % {"name": name, "key": key})
+
+
+def _account(user: User) -> Any:
+    return user if user.is_authenticated else None
+
+
+def _stated_alias(queryset: QuerySet[Any]) -> str | None:
+    """The database that `using` named; None: the routers' to say."""
+    return getattr(queryset, "_db", None)
+
+
+def _written_in(queryset: QuerySet[Any]) -> str:
+    return _stated_alias(queryset) or router.db_for_write(queryset.model)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Around the transaction: what the database refuses, in words for the model."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise ToolError(
+            _("This conflicts with what is stored meanwhile; read it again, and try with other values.")
+        ) from error

@@ -1,0 +1,172 @@
+"""`register`: from a `ModelTools` class to registered tools and a resource template."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import mcp_types
+from django.contrib.auth.models import AnonymousUser
+from django.db import models
+from django.db.models import Manager, QuerySet
+from django.utils import translation
+from django.utils.text import camel_case_to_spaces
+from pydantic import WithJsonSchema
+
+from mcp_app.auth.access import Access
+from mcp_app.derived import form_fields, kinds, layout, model_resources, operations
+from mcp_app.derived.layout import MAX_OFFSET, Layout
+from mcp_app.derived.model_tools import ACTIONS, ModelTools, Published, User, published_models
+from mcp_app.tools import ToolContext, tool
+
+T = TypeVar("T", bound=type[ModelTools])
+Operation: TypeAlias = Callable[[Layout, User, Mapping[str, Any]], dict[str, Any]]
+
+_OPERATIONS: Final[Mapping[str, Operation]] = {
+    "list": operations.list_rows,
+    "get": operations.get_row,
+    "create": operations.create_row,
+    "update": operations.update_row,
+}
+_HINTS: Final = {
+    "list": mcp_types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    "get": mcp_types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    "create": mcp_types.ToolAnnotations(destructive_hint=False, open_world_hint=False),
+    "update": mcp_types.ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False),
+}
+
+
+def register(source: type[models.Model] | Manager[Any] | QuerySet[Any], /) -> Callable[[T], T]:
+    """Publish a model, or the rows of a queryset, as the decorated subclass of `ModelTools` says.
+
+    Makes tools named `list_books`, `get_book`, `create_book` and `update_book`, as far as they are among its
+    operations, each for those who have Django's permission to view, add or change; and where `get` is, the resources
+    `model://app.book/{pk}`.
+
+    Raises `InvalidTool` where it cannot be published.
+    """
+
+    def decorate(tools_class: T) -> T:
+        published = Published(tools_class(_rows_of(source)))
+        with published_models.explain(published.model._meta.label, published.location):
+            _publish(published)
+        published_models.add(published.location, published)
+        return tools_class
+
+    return decorate
+
+
+def _rows_of(source: Any) -> QuerySet[Any]:
+    if isinstance(source, type) and issubclass(source, models.Model):
+        return source._default_manager.all()
+    rows: QuerySet[Any] = source.all()
+    return rows
+
+
+def _publish(published: Published) -> None:
+    tools = published.tools
+    options = _options(tools)
+    made = layout.of(tools, _view_access(tools, options))
+    for operation in options:
+        _add_tool(made, operation, published.location, options[operation])
+    if tools.resource and "get" in options:
+        model_resources.add(made, published.location, _access(tools, "get", options["get"]))
+
+
+def _options(tools: ModelTools) -> dict[str, Mapping[str, Any]]:
+    """The options of `@tool` for each operation."""
+    stated = tools.operations
+    if isinstance(stated, str):
+        raise ValueError("operations is a list of names, not one of them")
+    options = dict(stated) if isinstance(stated, Mapping) else {name: {} for name in stated}
+    if unknown := sorted(options.keys() - ACTIONS.keys()):
+        raise ValueError(f"there is no operation {unknown[0]!r}; there are {', '.join(ACTIONS)}")
+    return {name: options[name] for name in ACTIONS if name in options}
+
+
+def _access(tools: ModelTools, operation: str, options: Mapping[str, Any]) -> Access:
+    permissions = options.get("permissions", (tools.permission(ACTIONS[operation]),))
+    return Access(tuple(permissions), tuple(options.get("groups", ())), tuple(options.get("scopes", ())))
+
+
+def _view_access(tools: ModelTools, options: Mapping[str, Mapping[str, Any]]) -> Access:
+    """What it takes to be shown a row: what it takes to get one, else to list them."""
+    operation = next((name for name in ("get", "list") if name in options), "get")
+    return _access(tools, operation, options.get(operation, {}))
+
+
+def _add_tool(made: Layout, operation: str, location: str, options: Mapping[str, Any]) -> None:
+    name, description = _words(made.tools, operation)
+    tools = made.tools
+    output = WithJsonSchema(_output_schema(made, operation))
+    work = _OPERATIONS[operation]
+
+    def function(arguments: dict[str, Any], context: ToolContext) -> Any:
+        return work(made, context.user or AnonymousUser(), arguments)
+
+    function.__annotations__["return"] = Annotated[dict[str, Any], output]
+    function.__module__, _, function.__qualname__ = location.rpartition(".")
+    function.__name__ = name
+    defaults = {
+        "name": name,
+        "description": description,
+        "permissions": (tools.permission(ACTIONS[operation]),),
+        "annotations": _HINTS[operation],
+        "input_schema": _input_schema(made, operation),
+    }
+    tool(**{**defaults, **options})(function)
+
+
+def _words(tools: ModelTools, operation: str) -> tuple[str, str]:
+    """A tool's name and description, in no language but the code's."""
+    one = camel_case_to_spaces(tools.model._meta.object_name or "")
+    with translation.override(None):
+        many = str(tools.model._meta.verbose_name_plural).lower()
+    if not re.fullmatch(r"[a-z0-9 _-]+", many):
+        many = f"{one}s"
+    described = {
+        "list": f"List {many}, as far as the caller may see them, narrowed by the arguments.",
+        "get": f"Get one {one} by its primary key.",
+        "create": f"Create a {one}.",
+        "update": f"Update a {one}: the arguments that are given are changed, the others kept.",
+    }
+    about = (type(tools).__doc__ or "").strip()
+    name = re.sub(r"[ -]+", "_", f"{operation} {many if operation == 'list' else one}")
+    return name, f"{described[operation]}\n\n{about}".strip()
+
+
+def _input_schema(made: Layout, operation: str) -> dict[str, Any]:
+    if operation == "list":
+        return form_fields.object_schema(_list_arguments(made), [])
+    if operation == "get":
+        return form_fields.object_schema({"pk": made.key}, ["pk"])
+    if operation == "create":
+        return form_fields.object_schema(made.writable, list(made.required))
+    without_defaults = {
+        name: kinds.Kind({word: value for word, value in kind.schema.items() if word != "default"})
+        for name, kind in made.writable.items()
+    }
+    return form_fields.object_schema({"pk": made.key, **without_defaults}, ["pk"])
+
+
+def _list_arguments(made: Layout) -> dict[str, kinds.Kind]:
+    tools = made.tools
+    found = {name: each.kind for name, each in made.filters.items()}
+    if tools.ordering_fields:
+        names = [name for each in tools.ordering_fields for name in (each, f"-{each}")]
+        said = "How to sort; - for descending."
+        found["order_by"] = kinds.TEXT.with_schema(enum=names, description=said)
+    most = tools.max_limit
+    found["limit"] = kinds.INTEGER.with_schema(minimum=1, maximum=most, default=most)
+    found["offset"] = kinds.INTEGER.with_schema(minimum=0, maximum=MAX_OFFSET, default=0)
+    return found
+
+
+def _output_schema(made: Layout, operation: str) -> dict[str, Any]:
+    row = made.row_schema
+    if operation == "get":
+        return row
+    if operation == "list":
+        following = {"type": ["integer", "null"], "description": "The offset of the next page; null: there is none."}
+        page = {"items": {"type": "array", "items": row}, "next_offset": following}
+        return {"type": "object", "properties": page, "required": list(page)}
+    return {**row, "required": ["pk"]}

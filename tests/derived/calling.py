@@ -1,0 +1,53 @@
+"""What is published, called as the worker does: offered to its caller, its arguments checked, its result made."""
+
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+
+from mcp_app.auth.authentication import _of_user
+from mcp_app.auth.principal import ANONYMOUS, Principal
+from mcp_app.catalogue import catalogue, offers, results
+from mcp_app.catalogue.errors import InvalidArguments
+from mcp_app.catalogue.schema import bind
+from mcp_app.execution.context import ToolContext
+from mcp_app.models import Request
+
+
+def user(name: str, *codenames: str, **fields: Any) -> User:
+    made = User.objects.create_user(name, **fields)
+    made.user_permissions.set(Permission.objects.filter(codename__in=codenames, content_type__app_label="shop"))
+    return made
+
+
+def principal(caller: User | None) -> Principal:
+    return ANONYMOUS if caller is None else _of_user(caller)
+
+
+def offered(caller: User | None) -> set[str]:
+    return {tool.name for tool in catalogue.offered(principal(caller))}
+
+
+def schemas(name: str, caller: User) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A tool's input and output schema, as its caller is shown them."""
+    found = catalogue.find(name, principal(caller))
+    assert found is not None
+    wire = found.wire()
+    return wire["inputSchema"], wire["outputSchema"]
+
+
+def call(name: str, caller: User | None, **arguments: Any) -> Any:
+    """The structured result, or the text of an error."""
+    asker = principal(caller)
+    found = catalogue.find(name, asker)
+    assert found is not None, f"{name} is unknown to {caller}"
+    tool = found.registered
+    context = ToolContext(Request(tool=name, user_id=asker.user_id), None, None)  # type: ignore[arg-type]  # not used
+    try:
+        bound = bind(tool, arguments)
+        value = offers.run(tool.function, **bound, **{str(tool.signature.context_parameter): context})
+        result = results.to_result(tool, value)
+        return result.get("structuredContent") or result["content"][0]["text"]
+    except InvalidArguments as error:
+        return str(error)
+    except Exception as error:
+        return results.failure_result(error)["content"][0]["text"]

@@ -1,0 +1,45 @@
+"""The snippets of docs/models.md do what the page says."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.derived.calling import call, offered
+from tests.derived.conftest import Shop
+from tests.derived.shop import models
+from tests.derived.shop.models import Book
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+
+
+@pytest.fixture(autouse=True)
+def _page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run all of the page's Python, in its order, as one module of an app named shop."""
+    monkeypatch.setitem(sys.modules, "shop", sys.modules["tests.derived.shop"])
+    monkeypatch.setitem(sys.modules, "shop.models", models)
+    names: dict[str, Any] = {"__name__": "shop.mcp_tools"}
+    for snippet in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(compile(snippet, str(PAGE), "exec"), names)
+
+
+def test_the_page_publishes_books(shop: Shop) -> None:
+    assert offered(shop.ann) >= {"list_books", "get_book", "create_book", "update_book", "browse_books"}
+    made = call("create_book", shop.ann, title="Emma", author=shop.anns.author_id, price="7.00")
+    assert (made["author_name"], made["status"]) == ("A. ann", "draft")
+    assert [each["title"] for each in call("list_books", shop.ann, price__lt=8)["items"]] == ["Emma"]
+    told = call("create_book", shop.ann, title="Emma", author=shop.anns.author_id, price="7.005")
+    assert told.splitlines()[1] == "- price: Ensure that there are no more than 2 decimal places."
+
+
+def test_what_the_page_makes_everybodys_is(shop: Shop) -> None:
+    Book.objects.filter(pk=shop.bens.pk).update(status="out")
+    assert "list_books" not in offered(None)
+    assert call("browse_books", None)["items"] == [{"pk": shop.bens.pk, "title": "ben's"}]
+
+
+def test_the_page_offers_a_form(shop: Shop) -> None:
+    assert "wrote about order" in call("contact", None, topic="order", message="Where is it?")
+    assert "- message: " in call("contact", None, topic="order", message="")

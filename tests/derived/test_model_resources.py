@@ -1,0 +1,82 @@
+"""The rows of a published model as resources: the same rights as its `get` tool, one URI for a row, keys completed."""
+
+import json
+from typing import Any
+
+import pytest
+from django.db.models import QuerySet
+
+from mcp_app.catalogue import completing, reading
+from mcp_app.catalogue.asking import Known
+from mcp_app.catalogue.errors import InvalidArguments, ResourceNotFound
+from mcp_app.model_tools import ModelTools, register
+from mcp_app.protocol.revisions import MODERN
+from tests.derived.calling import call, principal
+from tests.derived.conftest import Shop
+from tests.derived.shop.models import Book
+
+TEMPLATE = "model://shop.book/{pk}"
+
+
+@pytest.fixture(autouse=True)
+def _published(shop: Shop) -> None:
+    class BookTools(ModelTools):
+        fields = ("title", "price")
+
+        def get_queryset(self, user: Any) -> QuerySet[Book]:
+            return super().get_queryset(user) if user.username == "looker" else Book.objects.filter(owner=user.pk)
+
+    register(Book)(BookTools)
+
+
+def read(text: Any, caller: Any) -> dict[str, Any]:
+    found = reading.read(f"model://shop.book/{text}", principal(caller), Known(MODERN, {}))
+    assert isinstance(found, dict)
+    [contents] = found["contents"]
+    assert contents["mimeType"] == "application/json"
+    shown: dict[str, Any] = json.loads(contents["text"])
+    return shown
+
+
+def templates(caller: Any) -> list[str]:
+    page = reading.templates_page(None, principal(caller))
+    return [each["uriTemplate"] for each in page.items]
+
+
+def complete(value: str, caller: Any) -> list[str]:
+    values: list[str] = completing.complete_template(TEMPLATE, "pk", value, {}, principal(caller))["completion"][
+        "values"
+    ]
+    return values
+
+
+def test_a_row_reads_as_its_tool_shows_it(shop: Shop) -> None:
+    assert templates(shop.ann) == [TEMPLATE]
+    assert read(shop.anns.pk, shop.ann) == call("get_book", shop.ann, pk=shop.anns.pk)
+
+
+@pytest.mark.parametrize("key", ["{foreign}", "999999", "0{own}", "+{own}", "x", "{own}.0", "%00", "9" * 30])
+def test_rows_of_others_and_other_ways_to_write_a_key_are_not_found(shop: Shop, key: str) -> None:
+    with pytest.raises(ResourceNotFound):
+        read(key.format(own=shop.anns.pk, foreign=shop.bens.pk), shop.ann)
+
+
+def test_without_the_permission_there_is_no_such_resource(shop: Shop) -> None:
+    for caller in (None, shop.nobody):
+        assert templates(caller) == []
+        with pytest.raises(ResourceNotFound):
+            read(shop.anns.pk, caller)
+        with pytest.raises(InvalidArguments, match="Unknown resource template"):
+            complete("", caller)
+
+
+def test_keys_are_completed_among_the_callers_rows(shop: Shop) -> None:
+    assert complete("", shop.ann) == [str(shop.anns.pk)]
+    assert complete(str(shop.bens.pk), shop.ann) == [] or str(shop.anns.pk).startswith(str(shop.bens.pk))
+    assert complete("", shop.looker) == [str(shop.anns.pk), str(shop.bens.pk)]
+    Book.objects.bulk_create(
+        Book(pk=1000 + number, title=str(number), author=shop.anns.author, price=1, owner=shop.ann)
+        for number in range(120)
+    )
+    assert len(complete("1", shop.ann)) == 100
+    assert complete("1119", shop.ann) == ["1119"]
