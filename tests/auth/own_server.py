@@ -1,4 +1,4 @@
-"""A site that is its own authorization server, served over HTTP by a thread; a user's browser."""
+"""A site that is its own authorization server, as docs/access.md has it, served over HTTP; a user's browser."""
 
 import html
 import re
@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -16,34 +17,21 @@ from mcp.client.auth import AuthorizationCodeResult
 USER, PASSWORD = "ada", "correct horse battery staple"
 BACK = "http://127.0.0.1:49152/back"
 """Where the client waits for its user."""
-TOOLKIT = "mcp_app.auth.oauth.toolkit.bearer"
+PAGE = Path(__file__).parents[2] / "docs" / "access.md"
 PATIENCE = 10.0
 
 
-def toolkit(origin: str) -> dict[str, Any]:
-    """`OAUTH2_PROVIDER` of docs/access.md, for a site at this origin."""
-    gates = (
-        "ACCESS_TOKEN_TRANSPORT",
-        "AUTHZ_RESPONSE_ISS",
-        "IMPLICIT_GRANT",
-        "PASSWORD_GRANT",
-        "PKCE_METHOD",
-        "TOKEN_STORAGE",
-    )
-    return {
-        "OIDC_ISS_ENDPOINT": origin,
-        "SCOPES": {"mcp": "Use the tools of this site", "files:write": "Change your files"},
-        "DEFAULT_SCOPES": ["mcp"],
-        "CIMD_ENABLED": True,
-        "ALLOW_LOCALHOST_LOOPBACK": True,
-        "ACCESS_TOKEN_EXPIRE_SECONDS": 900,
-        "REFRESH_TOKEN_EXPIRE_SECONDS": 14 * 86_400,
-        "REFRESH_TOKEN_REUSE_PROTECTION": True,
-        "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
-        "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
-        "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_post", "client_secret_basic"],
-        **{f"COMPLIANT_BCP_RFC9700_{gate}": True for gate in gates},
-    }
+def documented(beginning: str) -> str:
+    """The one block of code of docs/access.md that begins so."""
+    [block] = re.findall(rf"```python\n({re.escape(beginning)}.*?)```", PAGE.read_text(), re.DOTALL)
+    return str(block)
+
+
+def of_page(origin: str) -> dict[str, Any]:
+    """The settings of docs/access.md, word for word but for its site's address."""
+    values: dict[str, Any] = {"INSTALLED_APPS": [], "MCP": {}}
+    exec(documented("# pip install 'django-mcp-app[oauth-server]'").replace("https://example.com", origin), values)
+    return values
 
 
 @contextmanager

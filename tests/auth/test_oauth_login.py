@@ -19,7 +19,7 @@ from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import tool
 from mcp_app.models import Request
 from mcp_app.routing import mcp_application
-from tests.auth.own_server import BACK, PASSWORD, PATIENCE, TOOLKIT, USER, Browser, listening, serving, toolkit
+from tests.auth.own_server import BACK, PASSWORD, PATIENCE, USER, Browser, listening, of_page, serving
 from tests.transport.worker import Worker, in_thread
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
@@ -82,14 +82,9 @@ def site(settings: Any, configure: Any, monkeypatch: Any) -> Iterator[str]:
         settings.ROOT_URLCONF = "tests.auth.own_server_urls"
         settings.LOGIN_URL = "/admin/login/"
         settings.ALLOWED_HOSTS = ["127.0.0.1"]
-        settings.OAUTH2_PROVIDER = {**toolkit(origin), "CIMD_METADATA_FETCHER": f"{__name__}.Documents"}
-        configure(
-            ALLOW_ANONYMOUS=False,
-            AUTHENTICATOR=TOOLKIT,
-            OAUTH_RESOURCE=f"{origin}/mcp",
-            OAUTH_ISSUERS=[origin],
-            OAUTH_REQUIRED_SCOPES=["mcp"],
-        )
+        values = of_page(origin)
+        settings.OAUTH2_PROVIDER = {**values["OAUTH2_PROVIDER"], "CIMD_METADATA_FETCHER": f"{__name__}.Documents"}
+        configure(**values["MCP"])
         User.objects.create_superuser(USER, password=PASSWORD)
         with serving(mcp_application(get_asgi_application()), listener):
             yield f"{origin}/mcp"

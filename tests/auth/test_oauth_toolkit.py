@@ -15,7 +15,7 @@ from mcp_app.auth.connection import HeaderFields, HTTPConnection
 from mcp_app.auth.oauth.toolkit import bearer
 from mcp_app.auth.principal import Principal
 from tests.auth.asking import ask
-from tests.auth.own_server import TOOLKIT, toolkit
+from tests.auth.own_server import of_page
 from tests.transport.client import message, post, run
 from tests.transport.worker import in_thread
 
@@ -28,17 +28,10 @@ Change = Callable[[AccessToken], object]
 
 @pytest.fixture(autouse=True)
 def _own_server(settings: Any, configure: Any) -> None:
-    settings.OAUTH2_PROVIDER = toolkit(ORIGIN)
+    values = of_page(ORIGIN)
+    settings.OAUTH2_PROVIDER = values["OAUTH2_PROVIDER"]
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # of the client's secret
-    configure(
-        ALLOW_ANONYMOUS=False,
-        ALLOWED_HOSTS=["testserver"],
-        DRAIN_SECONDS=0.1,
-        AUTHENTICATOR=TOOLKIT,
-        OAUTH_RESOURCE=RESOURCE,
-        OAUTH_ISSUERS=[ORIGIN],
-        OAUTH_REQUIRED_SCOPES=["mcp"],
-    )
+    configure(**values["MCP"], ALLOWED_HOSTS=["testserver"], DRAIN_SECONDS=0.1)
 
 
 @pytest.fixture

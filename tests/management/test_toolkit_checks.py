@@ -5,28 +5,23 @@ from typing import Any
 import pytest
 
 from mcp_app.checks.toolkit import check_toolkit
-from tests.auth.own_server import TOOLKIT, toolkit
+from tests.auth.own_server import of_page
 from tests.management.findings import found, only_hint
 
 ORIGIN = "https://example.com"
-OURS = {
-    "ALLOW_ANONYMOUS": False,
-    "AUTHENTICATOR": TOOLKIT,
-    "OAUTH_RESOURCE": f"{ORIGIN}/mcp",
-    "OAUTH_ISSUERS": [ORIGIN],
-    "OAUTH_REQUIRED_SCOPES": ["mcp"],
-}
+PAGE = of_page(ORIGIN)
+OURS, PROVIDER = PAGE["MCP"], PAGE["OAUTH2_PROVIDER"]
 
 
 @pytest.fixture(autouse=True)
 def _own_server(settings: Any, configure: Any) -> None:
     settings.ROOT_URLCONF = "tests.auth.own_server_urls"
     settings.LOGIN_URL = "/admin/login/"
-    settings.OAUTH2_PROVIDER = toolkit(ORIGIN)
+    settings.OAUTH2_PROVIDER = PROVIDER
     configure(**OURS)
 
 
-def test_site_with_its_own_authorization_server_passes() -> None:
+def test_what_the_page_says_of_a_site_with_its_own_authorization_server_passes() -> None:
     assert found(deploy=True) == []
 
 
@@ -51,7 +46,7 @@ def test_site_with_its_own_authorization_server_passes() -> None:
 def test_what_the_authorization_server_would_do_that_it_must_not_is_found(
     settings: Any, change: dict[str, Any], line: str
 ) -> None:
-    settings.OAUTH2_PROVIDER = {**toolkit(ORIGIN), **change}
+    settings.OAUTH2_PROVIDER = {**PROVIDER, **change}
     assert line in only_hint("mcp_app.E024")
 
 
@@ -80,7 +75,7 @@ def test_a_site_without_the_pages_of_its_authorization_server_is_told(settings: 
 
 def test_an_issuer_below_the_sites_root_has_its_metadata_where_clients_look(settings: Any, configure: Any) -> None:
     configure(**{**OURS, "OAUTH_ISSUERS": [f"{ORIGIN}/oauth"]})
-    settings.OAUTH2_PROVIDER = toolkit(f"{ORIGIN}/oauth")
+    settings.OAUTH2_PROVIDER = {**PROVIDER, "OIDC_ISS_ENDPOINT": f"{ORIGIN}/oauth"}
     assert found() == []
 
 
