@@ -69,9 +69,13 @@ def _settings() -> Iterator[CheckMessage]:
     if others:
         message = 'MCP["OAUTH_ISSUERS"] names others than this site, whose tokens it does not know.'
         yield Error(message, hint=lines.in_settings(f'MCP["OAUTH_ISSUERS"] = ["{issuer}"]'), id="mcp_app.E024")
-    if settings.OAUTH_USER is not None:
-        message = 'MCP["OAUTH_USER"] is not asked: a token\'s user is who gave it.'
-        yield Error(message, hint="Remove it from the settings' MCP.", id="mcp_app.E024")
+    for name, why in (
+        ("OAUTH_USER", "a token's user is who gave it"),
+        ("OAUTH_AUDIENCES", "a token names the resource itself"),
+    ):
+        if getattr(settings, name):
+            message = f'MCP["{name}"] is for other authorization servers: here {why}.'
+            yield Error(message, hint="Remove it from the settings' MCP.", id="mcp_app.E024")
     yield from _scopes(oauth2_settings)
 
 

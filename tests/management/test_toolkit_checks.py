@@ -55,6 +55,7 @@ def test_what_the_authorization_server_would_do_that_it_must_not_is_found(
     [
         ({"OAUTH_ISSUERS": [ORIGIN, "https://login.example.com"]}, f'MCP["OAUTH_ISSUERS"] = ["{ORIGIN}"]'),
         ({"OAUTH_USER": f"{__name__}.only_hint"}, "Remove it"),
+        ({"OAUTH_AUDIENCES": ["api://mcp"]}, "Remove it"),
     ],
 )
 def test_a_setting_that_is_for_other_servers_is_found(configure: Any, change: dict[str, Any], line: str) -> None:
