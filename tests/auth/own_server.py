@@ -82,6 +82,11 @@ class Browser:
         found = self._landed
         return AuthorizationCodeResult(code=found.get("code", ""), state=found["state"], iss=found.get("iss"))
 
+    async def confirm(self, url: str) -> None:
+        """Send the form of a page of the site, as it is."""
+        sent = await self._client.post(url, data=_hidden((await self._client.get(url)).text), headers={"referer": url})
+        assert sent.status_code == 302, sent.text
+
     async def _follow(self, response: httpx2.Response) -> httpx2.Response:
         url = str(response.url)
         if response.is_redirect:
