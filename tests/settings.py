@@ -5,10 +5,9 @@ import os
 import shutil
 import tempfile
 
-RUNNER = os.environ.get("PYTEST_XDIST_WORKER", "")
-
-if "MCPSITE_DATA" not in os.environ or os.environ.get("MCP_TESTS_RUNNER", "") != RUNNER:
-    os.environ |= {"MCPSITE_DATA": tempfile.mkdtemp(prefix="mcp-tests-"), "MCP_TESTS_RUNNER": RUNNER}
+if "MCPSITE_DATA" not in os.environ or os.environ.get("MCP_TESTS_OF", "") != os.environ.get("PYTEST_XDIST_WORKER", ""):
+    os.environ["MCPSITE_DATA"] = tempfile.mkdtemp(prefix="mcp-tests-")
+    os.environ["MCP_TESTS_OF"] = os.environ.get("PYTEST_XDIST_WORKER", "")
     atexit.register(shutil.rmtree, os.environ["MCPSITE_DATA"], ignore_errors=True)
 
 from mcpsite.settings import *  # noqa: F403

@@ -76,7 +76,7 @@ def test_a_token_may_be_for_other_resources_besides(ada: User, resource: list[st
         # As of another server that the toolkit asked: the issuer is not this site.
         ({"application": None}, "no client of this site"),
     ],
-    ids=str,
+    ids=["no resource", "another path", "another host", "all of a host", "expired", "no client"],
 )
 def test_a_token_that_is_not_for_this_endpoint_or_not_in_force_is_refused(
     ada: User, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], why: str
