@@ -158,13 +158,13 @@ def test_an_unclaimed_request_is_published_again_after_twice_as_long_each_time(c
     configure(REPUBLISH_AFTER=10.0)
     row, age, wait = rows.queued(), 0, 10
     for _ in range(4):
-        later(wait - 1)
+        later(wait - 5)
         supervision.supervise()
         assert brokers.waiting(row.queue) == []
-        later(2)
+        later(10)
         supervision.supervise()
         assert brokers.waiting(row.queue) == [str(row.pk)]
-        age = wait = age + wait + 1
+        age = wait = age + wait + 5
 
 
 def test_a_claimed_request_is_not_published_again(worker):

@@ -198,6 +198,8 @@ def test_no_thread_is_left_but_the_watcher(mcp_client):
     mcp_client.call("asynchronous", name="a")
     before = set(threading.enumerate())
     mcp_client.call("asynchronous", name="b")
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)  # it was told to end
     assert set(threading.enumerate()) <= before
 
 
