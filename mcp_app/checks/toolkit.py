@@ -76,6 +76,12 @@ def _settings() -> Iterator[CheckMessage]:
         if getattr(settings, name):
             message = f'MCP["{name}"] is for other authorization servers: here {why}.'
             yield Error(message, hint="Remove it from the settings' MCP.", id="mcp_app.E024")
+    if not settings.OAUTH_REQUIRED_SCOPES:
+        # The toolkit lets a client that was let in for no resource name one when it fetches or renews its token.
+        message = (
+            'MCP["OAUTH_REQUIRED_SCOPES"] is empty: whatever users ever let a client do at this site, it may call.'
+        )
+        yield Error(message, hint=lines.in_settings('MCP["OAUTH_REQUIRED_SCOPES"] = ["mcp"]'), id="mcp_app.E024")
     yield from _scopes(oauth2_settings)
 
 

@@ -56,9 +56,12 @@ def test_what_the_authorization_server_would_do_that_it_must_not_is_found(
         ({"OAUTH_ISSUERS": [ORIGIN, "https://login.example.com"]}, f'MCP["OAUTH_ISSUERS"] = ["{ORIGIN}"]'),
         ({"OAUTH_USER": f"{__name__}.only_hint"}, "Remove it"),
         ({"OAUTH_AUDIENCES": ["api://mcp"]}, "Remove it"),
+        ({"OAUTH_REQUIRED_SCOPES": []}, 'MCP["OAUTH_REQUIRED_SCOPES"] = ["mcp"]'),
     ],
 )
-def test_a_setting_that_is_for_other_servers_is_found(configure: Any, change: dict[str, Any], line: str) -> None:
+def test_a_setting_of_the_endpoint_that_does_not_fit_is_found(
+    configure: Any, change: dict[str, Any], line: str
+) -> None:
     configure(**{**OURS, **change})
     assert line in only_hint("mcp_app.E024")
 
