@@ -15,7 +15,9 @@ from django.shortcuts import resolve_url
 from django.template.loader import get_template
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 
+from mcp_app.catalogue.prompts import registered_prompts
 from mcp_app.catalogue.registry import registered_tools
+from mcp_app.catalogue.resources import registered_resources
 from mcp_app.checks import lines
 from mcp_app.checks.oauth import TOOLKIT
 from mcp_app.checks.values import readable, well_typed
@@ -76,6 +78,12 @@ def _settings() -> Iterator[CheckMessage]:
         if getattr(settings, name):
             message = f'MCP["{name}"] is for other authorization servers: here {why}.'
             yield Error(message, hint="Remove it from the settings' MCP.", id="mcp_app.E024")
+    if not settings.OAUTH_REQUIRED_SCOPES:
+        # The toolkit lets a client that was let in for no resource name one when it fetches or renews its token.
+        message = (
+            'MCP["OAUTH_REQUIRED_SCOPES"] is empty: whatever users ever let a client do at this site, it may call.'
+        )
+        yield Error(message, hint=lines.in_settings('MCP["OAUTH_REQUIRED_SCOPES"] = ["mcp"]'), id="mcp_app.E024")
     yield from _scopes(oauth2_settings)
 
 
@@ -85,8 +93,9 @@ def _scopes(oauth2_settings: Any) -> Iterator[CheckMessage]:
     if oauth2_settings.SCOPES_BACKEND_CLASS is not SettingsScopes:
         return  # it may have to ask a database
     taken = [*settings.OAUTH_REQUIRED_SCOPES]
-    for tool in registered_tools().values():
-        taken.extend(tool.access.scopes)
+    for registered in (registered_tools(), registered_resources(), registered_prompts()):
+        for declared in registered.values():
+            taken.extend(declared.access.scopes)
     if unknown := [name for name in dict.fromkeys(taken) if name not in oauth2_settings.SCOPES]:
         message = f"Nobody can have the scopes that are taken here: {', '.join(unknown)}."
         hint = lines.in_settings(*(f'OAUTH2_PROVIDER["SCOPES"]["{name}"] = "…"  # for users' for name in unknown))

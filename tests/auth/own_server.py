@@ -18,7 +18,7 @@ USER, PASSWORD = "ada", "correct horse battery staple"
 BACK = "http://127.0.0.1:49152/back"
 """Where the client waits for its user."""
 PAGE = Path(__file__).parents[2] / "docs" / "access.md"
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 def documented(beginning: str) -> str:
@@ -59,7 +59,7 @@ class Browser:
 
     def __init__(self) -> None:
         self.agrees = True
-        self._client = httpx2.AsyncClient()
+        self._client = httpx2.AsyncClient(timeout=PATIENCE)
         self.pages: list[str] = []
         """What was shown before each click."""
         self._landed: dict[str, str] = {}

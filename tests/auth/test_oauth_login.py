@@ -84,7 +84,7 @@ def site(settings: Any, configure: Any, monkeypatch: Any) -> Iterator[str]:
         settings.ALLOWED_HOSTS = ["127.0.0.1"]
         values = of_page(origin)
         settings.OAUTH2_PROVIDER = {**values["OAUTH2_PROVIDER"], "CIMD_METADATA_FETCHER": f"{__name__}.Documents"}
-        configure(**values["MCP"])
+        configure(**values["MCP"], PUBLISH_TIMEOUT=PATIENCE)
         User.objects.create_superuser(USER, password=PASSWORD)
         with serving(mcp_application(get_asgi_application()), listener):
             yield f"{origin}/mcp"

@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
+from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.checks.toolkit import check_toolkit
+from mcp_app.prompts import prompt
+from mcp_app.resources import resource
+from mcp_app.tools import tool
 from tests.auth.own_server import of_page
 from tests.management.findings import found, only_hint
 
@@ -50,15 +54,37 @@ def test_what_the_authorization_server_would_do_that_it_must_not_is_found(
     assert line in only_hint("mcp_app.E024")
 
 
+def test_a_scope_that_a_tool_a_resource_or_a_prompt_takes_and_nobody_can_have_is_found() -> None:
+    with isolated_registries():
+
+        @tool(scopes=["mcp", "files:read"])
+        def find() -> None: ...
+
+        @resource("notes://all", scopes=["notes"])
+        def notes() -> str:
+            return ""
+
+        @prompt(scopes=["advice"])
+        def advise() -> str:
+            return ""
+
+        [message] = found()
+    assert message.id == "mcp_app.E024"
+    assert message.msg.endswith("files:read, notes, advice.")
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [
         ({"OAUTH_ISSUERS": [ORIGIN, "https://login.example.com"]}, f'MCP["OAUTH_ISSUERS"] = ["{ORIGIN}"]'),
         ({"OAUTH_USER": f"{__name__}.only_hint"}, "Remove it"),
         ({"OAUTH_AUDIENCES": ["api://mcp"]}, "Remove it"),
+        ({"OAUTH_REQUIRED_SCOPES": []}, 'MCP["OAUTH_REQUIRED_SCOPES"] = ["mcp"]'),
     ],
 )
-def test_a_setting_that_is_for_other_servers_is_found(configure: Any, change: dict[str, Any], line: str) -> None:
+def test_a_setting_of_the_endpoint_that_does_not_fit_is_found(
+    configure: Any, change: dict[str, Any], line: str
+) -> None:
     configure(**{**OURS, **change})
     assert line in only_hint("mcp_app.E024")
 
