@@ -1,4 +1,4 @@
-"""What a site's authenticator is given of a request: its header fields, where it comes from, its path.
+"""What a site's authenticator is given of a request: its header fields, where it comes from, its path, its endpoint.
 
 Refuses to be changed, and to show a credential: it prints names of fields, never their values.
 """
@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.utils.datastructures import CaseInsensitiveMapping
+
+from mcp_app.conf import DEFAULT_ENDPOINT
 
 
 class HeaderFields(CaseInsensitiveMapping[str]):
@@ -31,3 +33,5 @@ class HTTPConnection:
     remote_address: str
     """The peer's IP address; empty where the server does not know it. Behind a proxy it is the proxy's."""
     path: str
+    endpoint: str = DEFAULT_ENDPOINT
+    """The endpoint's name."""

@@ -4,6 +4,6 @@ Run by every management command, and so by `mcp serve`. They read settings and i
 to use a database or a broker, so that they also help where none can be reached.
 """
 
-from mcp_app.checks import asgi, authentication, celery, channels, databases, oauth, redaction, values
+from mcp_app.checks import asgi, authentication, celery, channels, databases, endpoints, oauth, redaction, values
 
-__all__ = ["asgi", "authentication", "celery", "channels", "databases", "oauth", "redaction", "values"]
+__all__ = ["asgi", "authentication", "celery", "channels", "databases", "endpoints", "oauth", "redaction", "values"]

@@ -29,12 +29,13 @@ def refused(reason: str) -> InvalidCredentialsError:
     return InvalidCredentialsError()
 
 
-def principal(claims: Mapping[str, Any], issuer: str) -> Principal:
-    """Who a token's claims say asks. Raises InvalidCredentialsError, InsufficientScopeError, ImproperlyConfigured.
+def principal(claims: Mapping[str, Any], issuer: str, endpoint: str) -> Principal:
+    """Who a token's claims say asks at an endpoint.
 
+    Raises InvalidCredentialsError, InsufficientScopeError, ImproperlyConfigured.
     Its issuer and times are the caller's to check.
     """
-    resource = required_resource()
+    resource = required_resource(endpoint)
     if not resource.is_named_by(claims.get("aud")):
         raise refused("it was issued for another audience")
     if "cnf" in claims:  # a token that only the holder of a key may use (RFC 9449, RFC 8705)
@@ -46,7 +47,7 @@ def principal(claims: Mapping[str, Any], issuer: str) -> Principal:
     given = _scopes(claims)
     if missing := scopes.missing(resource.required_scopes, given):
         raise InsufficientScopeError(missing)
-    user = _user(claims)
+    user = _user(claims, endpoint)
     return Principal(
         issuer,
         subject,
@@ -75,11 +76,12 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name in names if isinstance(name, str) and name)
 
 
-def _user(claims: Mapping[str, Any]) -> AbstractBaseUser | None:
+def _user(claims: Mapping[str, Any], endpoint: str) -> AbstractBaseUser | None:
     """The user of the site whom `MCP["OAUTH_USER"]` finds, if any."""
-    if settings.OAUTH_USER is None:
+    finds = settings.at(endpoint).OAUTH_USER
+    if finds is None:
         return None
-    user: AbstractBaseUser | None = import_string(settings.OAUTH_USER)(claims)
+    user: AbstractBaseUser | None = import_string(finds)(claims)
     if user is not None and not user.is_active:
         raise refused("its user is not active")
     return user
