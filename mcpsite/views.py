@@ -10,7 +10,7 @@ from mcp_app.auth import anonymous
 from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.catalogue import OfferedTool
-from mcp_app.conf import settings
+from mcp_app.conf import DEFAULT_ENDPOINT, settings
 from mcp_app.management.welcome import client_configuration
 
 CONTENT_SECURITY_POLICY = (
@@ -22,11 +22,11 @@ CONTENT_SECURITY_POLICY = (
 def home(request: HttpRequest) -> HttpResponse:
     """The page at `/`. Tools are listed for whoever may call one: everybody, or who has signed in."""
     endpoint = request.build_absolute_uri("/mcp")
-    lists_tools = anonymous.is_allowed() or request.user.is_authenticated
+    lists_tools = anonymous.is_allowed(DEFAULT_ENDPOINT) or request.user.is_authenticated
     context = {
         "title": settings.SERVER_TITLE,
         "endpoint": endpoint,
-        "clients": _by_client(client_configuration(endpoint)),
+        "clients": _by_client(client_configuration(DEFAULT_ENDPOINT, endpoint)),
         "lists_tools": lists_tools,
         "tools": _described(catalogue.offered(ANONYMOUS)) if lists_tools else [],
     }

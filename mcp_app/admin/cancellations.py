@@ -90,7 +90,20 @@ class CancellationAdmin(ReadOnlyAdmin):
     fieldsets = (
         (None, {"fields": ("story", "request_link")}),
         ("Asked", {"fields": ("asked_at", "cause", "shown_actor", "reason_in_full", "shown_part_of")}),
-        ("About", {"fields": ("shown_tool", "caller", "shown_issuer", "shown_subject", "shown_client_id", "client")}),
+        (
+            "About",
+            {
+                "fields": (
+                    "shown_tool",
+                    "shown_endpoint",
+                    "caller",
+                    "shown_issuer",
+                    "shown_subject",
+                    "shown_client_id",
+                    "client",
+                )
+            },
+        ),
         ("What became of it", {"fields": ("became", "stage", "statuses", "ended_at", "latency", "settled", "place")}),
     )
 
@@ -101,6 +114,7 @@ class CancellationAdmin(ReadOnlyAdmin):
     ended_at = _moment("stopped_at", "stopped at")
     settled = _moment("settled_at", "settled at")
     shown_tool = _text("tool", "tool")
+    shown_endpoint = _text("endpoint", "endpoint")
     shown_issuer = _text("issuer", "issuer", COLUMN_CHARS)
     shown_subject = _text("subject", "subject", COLUMN_CHARS)
     shown_client_id = _text("client_id", "client id", COLUMN_CHARS)

@@ -36,9 +36,7 @@ TITLES: Final = {
     "children": "Cancel what it started",
 }
 _GROUPS: Final[dict[str, Callable[[Request], Group | None]]] = {
-    "caller": lambda row: groups.of_principal(
-        Principal(row.issuer, row.subject, row.client_id, row.principal_label, row.user_id)
-    ),
+    "caller": lambda row: groups.of_principal(Principal.of(row)),
     "tool": lambda row: groups.of_tool(row.tool),
     "session": lambda row: None if row.session is None else groups.of_session(row.session),
     "children": lambda row: groups.of_parent(row.pk) if row.children else None,

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, RequestColumns
+from mcp_app.conf import settings
 from mcp_app.models import Request, Tool
 from mcp_app.states import OPEN, Status
 
@@ -63,6 +64,19 @@ class ToolFilter(admin.SimpleListFilter):
         return queryset if self.value() is None else queryset.filter(tool=self.value())
 
 
+class EndpointFilter(admin.SimpleListFilter):
+    """By endpoint, where the site has several."""
+
+    title = _("endpoint")
+    parameter_name = "endpoint"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in settings.ENDPOINTS]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Request]) -> QuerySet[Request]:
+        return queryset if self.value() is None else queryset.filter(endpoint=self.value())
+
+
 class OpenStatusFilter(admin.SimpleListFilter):
     """By those statuses that a request in flight can have."""
 
@@ -91,10 +105,10 @@ class RequestListAdmin(RequestColumns, ReadOnlyAdmin):
     list_max_show_all = 50
     list_display: Any = ("state", "called", "done", "took", "caller", "client", "submitted", "said")
     list_display_links = ("called",)
-    list_filter: ClassVar[Any] = ("status", ToolFilter, ("submitted_at", DateFilter))
+    list_filter: ClassVar[Any] = ("status", ToolFilter, EndpointFilter, ("submitted_at", DateFilter))
     listed_at = "submitted_at"
     """The time that orders the list; an index has it."""
-    filtered_fields = frozenset({"status", "tool", "submitted_at"})
+    filtered_fields = frozenset({"status", "tool", "endpoint", "submitted_at"})
     sortable_by: ClassVar[Any] = ("submitted",)
     show_facets = admin.ShowFacets.NEVER
     search_fields = ("principal_label", "cancel_actor", "cancel_reason")

@@ -142,6 +142,7 @@ def _facts(site: AdminSite, row: Request) -> Iterator[tuple[str, str]]:
 
 
 def _who(row: Request) -> Iterator[tuple[str, str]]:
+    yield "Endpoint", text(row.endpoint)
     yield "Caller", text(row.principal_label, NAME_CHARS)
     if identity := [part for part in (row.issuer, row.subject, row.client_id) if part]:
         yield "Issuer, subject, client id", text(", ".join(identity), 3 * NAME_CHARS)

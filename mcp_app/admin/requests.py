@@ -16,6 +16,7 @@ from mcp_app.admin import cancelling, group_cancelling, request_page
 from mcp_app.admin.request_lists import (
     VIEW_PAYLOAD,
     DateFilter,
+    EndpointFilter,
     OpenStatusFilter,
     RequestListAdmin,
     ToolFilter,
@@ -159,7 +160,7 @@ class SomeRequestsAdmin(CancellingListAdmin):
 class InFlightRequestAdmin(SomeRequestsAdmin):
     """What has not ended."""
 
-    list_filter = (OpenStatusFilter, ToolFilter, ("submitted_at", DateFilter))
+    list_filter = (OpenStatusFilter, ToolFilter, EndpointFilter, ("submitted_at", DateFilter))
     actions = ("cancel_selected", "cancel_all_of_caller", "cancel_all_of_tool", "cancel_all_of_session")
 
     @admin.action(description=_("Cancel all of the same caller…"), permissions=["cancel"])
@@ -196,8 +197,8 @@ class CancelledRequestAdmin(SomeRequestsAdmin):
     list_display = (
         "state", "called", "cause", "actor", "reason", "asked", "stopped_after", "reached", "caller", "client", "done",
     )  # fmt: skip
-    list_filter = (("cancel_requested_at", DateFilter), "cancel_cause", "stage", "status", ToolFilter)
-    filtered_fields = frozenset({"cancel_cause", "stage", "status", "tool", "cancel_requested_at"})
+    list_filter = (("cancel_requested_at", DateFilter), "cancel_cause", "stage", "status", ToolFilter, EndpointFilter)
+    filtered_fields = frozenset({"cancel_cause", "stage", "status", "tool", "endpoint", "cancel_requested_at"})
     sortable_by = ("asked",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import AbstractBaseUser
 
 from mcp_app.auth import scopes
 from mcp_app.auth.principal import Principal
+from mcp_app.conf import DEFAULT_ENDPOINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Access:
     """Names of Django's groups: one of them."""
     scopes: tuple[str, ...] = ()
     """What a token must have been given for: all of them."""
+    endpoints: tuple[str, ...] = (DEFAULT_ENDPOINT,)
+    """Where it is offered, by name; at others it does not exist."""
 
     @property
     def is_limited(self) -> bool:
@@ -29,9 +32,14 @@ class Access:
         return bool(self.permissions or self.groups)
 
     @property
+    def depends_on_caller(self) -> bool:
+        """Whether not everybody at its endpoints may have it."""
+        return bool(self.permissions or self.groups or self.scopes)
+
+    @property
     def audience(self) -> tuple[tuple[str, ...], ...]:
         """The same for what the same callers are shown; a scope hides nothing."""
-        return tuple(sorted(self.permissions)), tuple(sorted(self.groups))
+        return tuple(tuple(sorted(names)) for names in (self.permissions, self.groups, self.endpoints))
 
     def admits(self, user: AbstractBaseUser | None) -> bool:
         """Whether the site grants it to this user. A superuser has every permission, and is of every group."""

@@ -5,10 +5,12 @@ machine. Refuses to take a proxy that runs here for whom it speaks for.
 """
 
 import ipaddress
+from dataclasses import replace
 from typing import Final
 
 from django.conf import settings as django_settings
 
+from mcp_app.auth.access import Access
 from mcp_app.auth.challenges import unauthorized
 from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.principal import ANONYMOUS, Principal
@@ -19,20 +21,29 @@ _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", 
 """What proxies add, and tunnels that bring the world to a developer's port."""
 
 
-def is_allowed() -> bool:
+def is_allowed(endpoint: str) -> bool:
     """Whether anybody may call without a credential, be it from this machine alone."""
-    if settings.ALLOW_ANONYMOUS is None:
-        return bool(django_settings.DEBUG) and settings.AUTHENTICATOR is None
-    return bool(settings.ALLOW_ANONYMOUS)
+    own = settings.at(endpoint)
+    if Access(own.PERMISSIONS, own.GROUPS).is_limited:
+        return False
+    if own.ALLOW_ANONYMOUS is None:
+        return bool(django_settings.DEBUG) and own.AUTHENTICATOR is None
+    return bool(own.ALLOW_ANONYMOUS)
+
+
+def is_for_everybody(endpoint: str) -> bool:
+    """Whether anybody may, from wherever."""
+    return bool(settings.at(endpoint).ALLOW_ANONYMOUS) and is_allowed(endpoint)
 
 
 def anonymous(connection: HTTPConnection) -> Principal | Rejection:
     """Who asks without a credential. Where nobody may: 401 with a challenge (2026-07-28 basic/authorization)."""
-    if settings.ALLOW_ANONYMOUS or (is_allowed() and is_local(connection)):
-        return ANONYMOUS
-    if settings.AUTHENTICATOR is not None:
+    endpoint, own = connection.endpoint, settings.at(connection.endpoint)
+    if is_for_everybody(endpoint) or (is_allowed(endpoint) and is_local(connection)):
+        return replace(ANONYMOUS, endpoint=endpoint)
+    if own.AUTHENTICATOR is not None:
         message = "The server does not accept this call's credentials, or it has none; send those of its operator."
-    elif is_allowed():
+    elif is_allowed(endpoint):
         message = (
             "Without credentials only calls from this server's own machine are served; send those of its operator."
         )
@@ -41,7 +52,7 @@ def anonymous(connection: HTTPConnection) -> Principal | Rejection:
             'This server serves no anonymous calls; its operator can let callers in with MCP["AUTHENTICATOR"] = '
             '"mcp_app.auth.tokens.bearer", or everybody with MCP["ALLOW_ANONYMOUS"] = True.'
         )
-    return unauthorized(message)
+    return unauthorized(message, endpoint)
 
 
 def is_local(connection: HTTPConnection) -> bool:

@@ -7,12 +7,15 @@ Refuses to let a credential out: of an authenticator that fails, the log gets th
 import logging
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import close_old_connections
 from django.utils.module_loading import import_string
 
+from mcp_app.auth.access import Access
 from mcp_app.auth.anonymous import anonymous
 from mcp_app.auth.challenges import insufficient_scope, unauthorized
 from mcp_app.auth.connection import HTTPConnection
@@ -64,15 +67,18 @@ def undecided() -> Rejection:
 
 def authenticate(connection: HTTPConnection) -> Principal | Rejection:
     """Ask the site's authenticator. It may use the database and may block: call this in a thread."""
+    endpoint, authenticator = connection.endpoint, settings.at(connection.endpoint).AUTHENTICATOR
     try:
-        principal = _principal(import_string(settings.AUTHENTICATOR)(connection))
+        principal = _principal(import_string(authenticator)(connection))
+        if principal is not None and not _is_let_in(principal, endpoint):
+            return refuse(FORBIDDEN, "You may not use this endpoint; ask its operator.")
     except InvalidCredentialsError:
         message = (
             "The credentials of this call are not good, or not good any more; ask the server's operator for new ones."
         )
-        return unauthorized(message, error="invalid_token")
+        return unauthorized(message, endpoint, error="invalid_token")
     except InsufficientScopeError as error:
-        return insufficient_scope(error.missing, ())
+        return insufficient_scope(error.missing, (), endpoint)
     except UnacceptableRequestError as error:
         return refuse(FORBIDDEN, str(error))
     except UndecidedError:
@@ -80,11 +86,11 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
     except Exception as error:
         where = "".join(traceback.format_tb(error.__traceback__))
         kind = f"{type(error).__name__}: {error}" if isinstance(error, UnusableAnswerError) else type(error).__name__
-        logger.error("the authenticator %s failed with %s\n%s", settings.AUTHENTICATOR, kind, where)
+        logger.error("the authenticator %s failed with %s\n%s", authenticator, kind, where)
         return refuse(INTERNAL_ERROR, "The server could not find out who asks; its operator can find why in the log.")
     finally:
         close_old_connections()
-    return anonymous(connection) if principal is None else principal
+    return anonymous(connection) if principal is None else replace(principal, endpoint=endpoint)
 
 
 def _principal(answer: Any) -> Principal | None:
@@ -102,6 +108,15 @@ def _principal(answer: Any) -> Principal | None:
     if max(map(len, (answer.issuer, answer.subject, answer.client_id, answer.label))) > MAX_CHARS:
         raise UnusableAnswerError(f"it returned a Principal with more than {MAX_CHARS} characters in a field")
     return answer
+
+
+def _is_let_in(principal: Principal, endpoint: str) -> bool:
+    own = settings.at(endpoint)
+    access = Access(tuple(own.PERMISSIONS), tuple(own.GROUPS))
+    if not access.is_limited:
+        return True
+    user = get_user_model()._default_manager.filter(pk=principal.user_id).first() if principal.user_id else None
+    return access.admits(user)
 
 
 def _of_user(user: AbstractBaseUser) -> Principal:

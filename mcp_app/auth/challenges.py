@@ -10,16 +10,18 @@ from mcp_app.auth.oauth.resource import ProtectedResource, protected_resource
 from mcp_app.protocol.errors import FORBIDDEN, UNAUTHORIZED, HTTPFields, Rejection, RequestId, refuse
 
 
-def unauthorized(message: str, *, error: str | None = None) -> Rejection:
+def unauthorized(message: str, endpoint: str, *, error: str | None = None) -> Rejection:
     """401, with what a token for the endpoint takes. `error`: RFC 6750's code, where a token was shown."""
-    return refuse(UNAUTHORIZED, message, headers=_challenge(protected_resource(), error))
+    return refuse(UNAUTHORIZED, message, headers=_challenge(protected_resource(endpoint), error))
 
 
-def insufficient_scope(missing: Sequence[str], needed: Sequence[str], request_id: RequestId | None = None) -> Rejection:
+def insufficient_scope(
+    missing: Sequence[str], needed: Sequence[str], endpoint: str, request_id: RequestId | None = None
+) -> Rejection:
     """The caller's token was not given for this: 403, with a challenge that names all the scopes it takes, those of
     the endpoint among them ("Runtime Insufficient Scope Errors")."""
     message = f"Your token was not given for this; ask for one with the scope {' '.join(missing)}."
-    challenge = _challenge(protected_resource(), "insufficient_scope", needed)
+    challenge = _challenge(protected_resource(endpoint), "insufficient_scope", needed)
     return refuse(FORBIDDEN, message, request_id, headers=challenge)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from django.utils.datastructures import CaseInsensitiveMapping
 
+from mcp_app.conf import DEFAULT_ENDPOINT
+
 
 class HeaderFields(CaseInsensitiveMapping[str]):
     """The header fields by name, in any case. One that was sent more than once has its values joined by `", "`, cookies
@@ -33,6 +35,8 @@ class HTTPConnection:
     remote_address: str
     """The peer's IP address; empty where the server does not know it. Behind a proxy it is the proxy's."""
     path: str
+    endpoint: str = DEFAULT_ENDPOINT
+    """The endpoint's name."""
     method: str = "POST"
     scheme: str = "https"
     """As the server was asked; behind a proxy it is the proxy's."""

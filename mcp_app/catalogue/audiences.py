@@ -1,8 +1,8 @@
 """Whom a change of a list concerns: those who may have something of what changed.
 
-An audience is everybody whom the same permissions and groups admit. Each list has a change version for every audience
-of what it holds, and one for changes of which nobody said what changed. Who listens watches all of a list's; which of
-them it is told is decided when they change, since rights come and go.
+An audience is everybody whom the same permissions, groups and endpoints admit. Each list has a change version for every
+audience of what it holds, and one for changes of which nobody said what changed. Who listens watches all of a list's;
+which of them it is told is decided when they change, since rights come and go.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
-from mcp_app.auth.access import EVERYBODY, Access
+from mcp_app.auth.access import Access
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import rights
 from mcp_app.catalogue.prompts import registered_prompts
@@ -25,16 +25,14 @@ _DIGITS: Final = 16
 
 
 def subject(kind: str, access: Access) -> str:
-    """The subject of changes of a list's part that takes this access; `kind` itself where everybody may have it."""
-    if access.audience == EVERYBODY.audience:
-        return kind
+    """The subject of changes of what in a list takes this access."""
     digest = sha256(json.dumps(access.audience).encode()).hexdigest()
     return f"{kind}:{digest[:_DIGITS]}"
 
 
 def subjects(kind: str) -> list[str]:
     """Everything that whoever listens to a list watches."""
-    return [kind, *sorted({subject(kind, each.access) for each in _declared(kind).values()} - {kind})]
+    return [kind, *sorted({subject(kind, each.access) for each in _declared(kind).values()})]
 
 
 def concerned(principal: Principal, changed: Collection[str]) -> set[str]:

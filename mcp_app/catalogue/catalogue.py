@@ -64,7 +64,7 @@ def effective(row: Tool) -> OfferedTool | None:
 
 def page(cursor: str | None, principal: Principal) -> Page:
     """A page of `offered`, after `cursor` where there is one. Raises `InvalidCursor`."""
-    return paging.page(SUBJECT, offered(principal), lambda tool: tool.name, cursor)
+    return paging.page(paging.list_at(principal.endpoint, SUBJECT), offered(principal), lambda tool: tool.name, cursor)
 
 
 def _join(pairs: Iterable[tuple[RegisteredTool, Tool | None]]) -> Iterator[OfferedTool]:

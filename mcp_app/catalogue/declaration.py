@@ -144,16 +144,23 @@ def check_meta(meta: Mapping[str, Any] | None) -> None:
         raise UnusableOptionError("meta must be plain, finite JSON") from error
 
 
-def access_of(permissions: Sequence[str], groups: Sequence[str], scopes: Sequence[str]) -> Access:
+def access_of(
+    permissions: Sequence[str], groups: Sequence[str], scopes: Sequence[str], endpoints: Sequence[str]
+) -> Access:
     """What a decorator's options say is needed. Raises `UnusableOptionError`."""
-    for option, names in (("permissions", permissions), ("groups", groups), ("scopes", scopes)):
+    for option, names in (
+        ("permissions", permissions),
+        ("groups", groups),
+        ("scopes", scopes),
+        ("endpoints", endpoints),
+    ):
         if isinstance(names, str):
             raise UnusableOptionError(f"{option} is a list of names, not one of them")
     if unusable := [name for name in permissions if not _PERMISSION.fullmatch(name)]:
         raise UnusableOptionError(f"a permission is named app_label.codename, not {unusable[0]!r}")
     if unusable := [name for name in scopes if not _SCOPE.fullmatch(name)]:
         raise UnusableOptionError(f"a scope has no space, quote or backslash: {unusable[0]!r}")
-    return Access(tuple(permissions), tuple(groups), tuple(scopes))
+    return Access(tuple(permissions), tuple(groups), tuple(scopes), tuple(endpoints))
 
 
 def wire_members(

@@ -36,6 +36,11 @@ class Page:
     next_cursor: str | None
 
 
+def list_at(endpoint: str, kind: str) -> str:
+    """The name of an endpoint's list of one kind: no cursor of one is good for another."""
+    return f"{endpoint}/{kind}"
+
+
 def page(list_name: str, listed: Iterable[L], key: Callable[[L], str], cursor: str | None) -> Page:
     """A page of `listed`, ordered by its unique `key`, after `cursor` where there is one. Raises `InvalidCursor`."""
     after = None if cursor is None else read(list_name, cursor)

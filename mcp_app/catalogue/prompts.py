@@ -28,6 +28,7 @@ from mcp_app.catalogue.forms import Schema
 from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, check_completions
 from mcp_app.catalogue.text_signature import TextSignature
 from mcp_app.catalogue.visit import Visit
+from mcp_app.conf import DEFAULT_ENDPOINT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,6 +89,7 @@ def prompt(
     permissions: Sequence[str] = (),
     groups: Sequence[str] = (),
     scopes: Sequence[str] = (),
+    endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -105,8 +107,8 @@ def prompt(function: Any = None, /, **options: Any) -> Any:
     asked with a `Visit` whose `arguments` are empty in lists. `asks`: forms that it may have its user fill in, refused
     now where they could not be shown. `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of
     them): what a caller's user must have; for others there is no such prompt. `scopes`: what a caller's token must have
-    been given for; without, it is listed, and who gets or completes it is challenged. `icons`, `meta`: as the protocol
-    has them.
+    been given for; without, it is listed, and who gets or completes it is challenged. `endpoints`: where it is offered,
+    of the names in `MCP["ENDPOINTS"]`. `icons`, `meta`: as the protocol has them.
 
     Raises `InvalidPrompt` where it could not be offered.
     """
@@ -128,6 +130,7 @@ def _register(
     permissions: Sequence[str] = (),
     groups: Sequence[str] = (),
     scopes: Sequence[str] = (),
+    endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
     meta: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
@@ -150,7 +153,7 @@ def _register(
             icons=tuple(icons),
             completions=completions,
             meta=meta,
-            access=access_of(permissions, groups, scopes),
+            access=access_of(permissions, groups, scopes, endpoints),
             **options,
         )
     _registry.add(name, registered)

@@ -15,6 +15,7 @@ import mcp_types
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
+from mcp_app.auth import anonymous
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import offers, paging, rights
 from mcp_app.catalogue.asking import Asked, Known
@@ -25,7 +26,6 @@ from mcp_app.catalogue.prompts import RegisteredPrompt, registered_prompts
 from mcp_app.catalogue.resources import RegisteredResource, registered_resources
 from mcp_app.catalogue.sendable import sendable
 from mcp_app.catalogue.visit import Visit
-from mcp_app.conf import settings
 from mcp_app.protocol.errors import clip
 from mcp_app.protocol.results import CacheScope
 
@@ -51,30 +51,40 @@ def resources_page(cursor: str | None, principal: Principal) -> Page:
     declared = [each for each in available if each.template is None]
     # By URI: what is declared for one goes before what a template says of it, also for who may not have it.
     listed = {each.uri: each for each in [*members, *declared] if each in declared or each.uri not in registered}
-    return paging.page("resources", listed.values(), lambda each: each.uri, cursor)
+    return paging.page(paging.list_at(principal.endpoint, "resources"), listed.values(), lambda each: each.uri, cursor)
 
 
 def templates_page(cursor: str | None, principal: Principal) -> Page:
     """A page of the resource templates by URI template. Raises `InvalidCursor`."""
     offered = (each for each in registered_resources().values() if each.template is not None)
-    return paging.page("resource templates", _available(offered, principal), lambda each: each.uri, cursor)
+    return paging.page(
+        paging.list_at(principal.endpoint, "resource templates"),
+        _available(offered, principal),
+        lambda each: each.uri,
+        cursor,
+    )
 
 
 def prompts_page(cursor: str | None, principal: Principal) -> Page:
     """A page of the prompts by name. Raises `InvalidCursor`."""
     offered = registered_prompts().values()
-    return paging.page("prompts", _available(offered, principal), lambda each: each.name, cursor)
+    return paging.page(
+        paging.list_at(principal.endpoint, "prompts"), _available(offered, principal), lambda each: each.name, cursor
+    )
 
 
-def resources_scope() -> CacheScope:
+def resources_scope(endpoint: str) -> CacheScope:
     """The scope of every page of resources and of templates: others may be given it where it is everybody's."""
-    declared = registered_resources().values()
-    return _scope(depends_on_caller=any(_may_be_hidden(each) or each.members is not None for each in declared))
+    declared = [each for each in registered_resources().values() if endpoint in each.access.endpoints]
+    return _scope(
+        endpoint, depends_on_caller=any(_may_be_hidden(each) or each.members is not None for each in declared)
+    )
 
 
-def prompts_scope() -> CacheScope:
+def prompts_scope(endpoint: str) -> CacheScope:
     """The same for prompts."""
-    return _scope(depends_on_caller=any(map(_may_be_hidden, registered_prompts().values())))
+    declared = [each for each in registered_prompts().values() if endpoint in each.access.endpoints]
+    return _scope(endpoint, depends_on_caller=any(map(_may_be_hidden, declared)))
 
 
 def find(uri: str, principal: Principal) -> Found | None:
@@ -138,7 +148,7 @@ def _run(visit: Visit, function: Callable[[], dict[str, Any]]) -> dict[str, Any]
 def _contents(resource: RegisteredResource, uri: str, visit: Visit) -> dict[str, Any]:
     value = offers.run_for(resource.function, visit, resource.signature.context_parameter, **visit.arguments)
     contents = to_contents(uri, resource.mime_type, value)
-    scope = resource.cache_scope or _scope(depends_on_caller=resource.depends_on_caller)
+    scope = resource.cache_scope or _scope(visit.principal.endpoint, depends_on_caller=resource.depends_on_caller)
     # A cache does not know the answers, which another read may be given anew.
     ttl_ms = 0 if visit.has_asked else resource.ttl_ms
     return sendable({"contents": contents, "ttlMs": ttl_ms, "cacheScope": scope})
@@ -194,9 +204,9 @@ def _may_be_hidden(offered: RegisteredResource | RegisteredPrompt) -> bool:
     return offered.available is not None or offered.access.is_limited
 
 
-def _scope(*, depends_on_caller: bool) -> CacheScope:
+def _scope(endpoint: str, *, depends_on_caller: bool) -> CacheScope:
     """`public` may be given to anybody at all, so it is said only where anybody may ask."""
-    return "public" if settings.ALLOW_ANONYMOUS and not depends_on_caller else "private"
+    return "public" if anonymous.is_for_everybody(endpoint) and not depends_on_caller else "private"
 
 
 def unknown(kind: str, name: str) -> InvalidArguments:

@@ -31,6 +31,7 @@ from mcp_app.catalogue.errors import InvalidTool
 from mcp_app.catalogue.forms import Schema
 from mcp_app.catalogue.json_schema import Path, header_params
 from mcp_app.catalogue.signature import Signature
+from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.states import CancelPolicy, TaskMode
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -111,6 +112,7 @@ def tool(
     permissions: Sequence[str] = (),
     groups: Sequence[str] = (),
     scopes: Sequence[str] = (),
+    endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -126,7 +128,7 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     `{"elicitation": {}}`. `asks`: forms that it may have its user fill in, refused now where they could not be shown.
     `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user must have;
     for others there is no such tool. `scopes`: what a caller's token must have been given for; without, a call is
-    challenged.
+    challenged. `endpoints`: where it is offered, of the names in `MCP["ENDPOINTS"]`; elsewhere there is no such tool.
     `input_schema`: a JSON Schema to show and check instead of the signature's; the function then takes one parameter
     besides its context, the validated arguments as a dictionary.
 
@@ -153,6 +155,7 @@ def _register(
     permissions: Sequence[str] = (),
     groups: Sequence[str] = (),
     scopes: Sequence[str] = (),
+    endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
     **options: Any,
 ) -> None:
     location = _registry.location_of(function)
@@ -161,7 +164,7 @@ def _register(
         check_name(name)
         _check_options(icons=icons or (), requires=requires, **options)
         check_forms(asks)
-        access = access_of(permissions, groups, scopes)
+        access = access_of(permissions, groups, scopes, endpoints)
         read = signature.read(function, input_schema)
         registered = RegisteredTool(
             name=name,

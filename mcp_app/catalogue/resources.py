@@ -29,6 +29,7 @@ from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, chec
 from mcp_app.catalogue.text_signature import TextSignature
 from mcp_app.catalogue.uri_templates import URITemplate
 from mcp_app.catalogue.visit import Visit
+from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.protocol.results import CacheScope
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +69,9 @@ class RegisteredResource:
 
     @property
     def depends_on_caller(self) -> bool:
-        return self.available is not None or self.signature.context_parameter is not None or self.access != EVERYBODY
+        return (
+            self.available is not None or self.signature.context_parameter is not None or self.access.depends_on_caller
+        )
 
     def match(self, uri: str) -> dict[str, str] | None:
         """The variables in `uri`, none for a resource; None where it is not this resource's."""
@@ -113,6 +116,7 @@ def resource(
     permissions: Sequence[str] = (),
     groups: Sequence[str] = (),
     scopes: Sequence[str] = (),
+    endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
     """Offer a function (plain or `async`) as the resource at `uri`; the function itself is returned.
@@ -131,8 +135,8 @@ def resource(
     whether others may be given it. `asks`: forms that it may have its user fill in, refused now where they could not be
     shown. `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user
     must have; for others there is no such resource. `scopes`: what a caller's token must have been given for; without,
-    it is listed, and who reads, completes or watches it is challenged. `annotations`, `icons`, `meta`: as the protocol
-    has them.
+    it is listed, and who reads, completes or watches it is challenged. `endpoints`: where it is offered, of the names
+    in `MCP["ENDPOINTS"]`. `annotations`, `icons`, `meta`: as the protocol has them.
 
     Raises `InvalidResource` where it could not be offered.
     """
@@ -159,7 +163,7 @@ def resource(
                 cache_scope=cache_scope,
                 ttl_ms=ttl_ms,
                 meta=meta,
-                access=access_of(permissions, groups, scopes),
+                access=access_of(permissions, groups, scopes, endpoints),
             )
             _check(registered)
             check_forms(asks)

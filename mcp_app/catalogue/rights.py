@@ -25,12 +25,14 @@ G = TypeVar("G", bound=Guarded)
 
 def is_granted(access: Access, principal: Principal) -> bool:
     """Whether `principal` may have it, now; to others it is as what does not exist."""
+    if principal.endpoint not in access.endpoints:
+        return False
     return not access.is_limited or access.admits(user_of(principal.user_id))
 
 
 def granted(declared: Iterable[G], principal: Principal) -> list[G]:
     """Those of `declared` that `principal` may have, in their order."""
-    each = list(declared)
+    each = [one for one in declared if principal.endpoint in one.access.endpoints]
     user = user_of(principal.user_id) if any(one.access.is_limited for one in each) else None
     return [one for one in each if one.access.admits(user)]
 

@@ -7,6 +7,7 @@ back notifies nobody. What a script saves or deletes by itself is a change like 
 from collections.abc import Collection
 from typing import Any
 
+from django.db.models import Q, Sum
 from django.db.models.functions import Now
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
@@ -23,7 +24,8 @@ _MAX_LOCATION_CHARS = 255
 
 def version() -> int:
     """The version of the tool list; it grows with every change, in whatever process it is made."""
-    return ChangeVersion.objects.filter(subject=SUBJECT).values_list("version", flat=True).first() or 0
+    of_list = ChangeVersion.objects.filter(Q(subject=SUBJECT) | Q(subject__startswith=f"{SUBJECT}:"))
+    return of_list.aggregate(version=Sum("version"))["version"] or 0
 
 
 def touch(*names: str) -> None:

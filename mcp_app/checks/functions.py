@@ -8,8 +8,9 @@ from django.utils.module_loading import import_string
 
 
 def check(setting: str, path: str, example: str, *, unusable: str, not_plain: str) -> list[CheckMessage]:
-    """What is wrong with the function that `MCP[setting]` names. `unusable` and `not_plain` are the checks' ids."""
-    named = f'MCP["{setting}"], {path},'
+    """What is wrong with the function that `setting`, as it is written, names. `unusable` and `not_plain` are the
+    checks' ids."""
+    named = f"{setting}, {path},"
     try:
         function = import_string(path)
     except Exception as error:

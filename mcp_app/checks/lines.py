@@ -2,6 +2,8 @@
 
 import os
 
+from mcp_app.conf import NOT_SHARED, settings
+
 
 def settings_module() -> str:
     """Where the site's settings are; the name that Django's documentation uses where they come from no module."""
@@ -19,6 +21,12 @@ def indented(*lines: str) -> str:
 
 def in_settings(*lines: str) -> str:
     return f"In {settings_module().replace('.', '/')}.py:{indented(*lines)}"
+
+
+def setting(name: str, endpoint: str) -> str:
+    """How a setting is written where an endpoint has it: of its own, or as all have it."""
+    own = name in settings.endpoints[endpoint] or (settings.ENDPOINTS and name in NOT_SHARED)
+    return f'MCP["ENDPOINTS"]["{endpoint}"]["{name}"]' if own else f'MCP["{name}"]'
 
 
 def celery_app() -> str:

@@ -1,5 +1,6 @@
 """Where the site's login lets programs in its pages call: that they can, and that who logs out is out."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from django.conf import settings as django_settings
@@ -16,15 +17,23 @@ SIGNED: Final = "django.contrib.sessions.backends.signed_cookies"
 @register(Tags.security)
 def check_logins(**kwargs: Any) -> list[CheckMessage]:
     """Pages may name their origin, and sessions are where the site can end them."""
-    if not readable() or not well_typed() or settings.AUTHENTICATOR != COOKIE:
+    if not readable() or not well_typed():
         return []
+    used = [endpoint for endpoint in settings.endpoints if settings.at(endpoint).AUTHENTICATOR == COOKIE]
     found: list[CheckMessage] = []
-    if not settings.ALLOWED_ORIGINS and not django_settings.DEBUG:
-        message = "No page may call: browsers say from which origin they are asked, and none is allowed."
-        hint = lines.in_settings('MCP["ALLOWED_ORIGINS"] = ["https://example.com"]  # the site\'s own')
-        found.append(Warning(message, hint=hint, id="mcp_app.W014"))
-    if django_settings.SESSION_ENGINE == SIGNED:
+    for endpoint in used:
+        # What endpoints share is said once.
+        found += [message for message in _origins(endpoint) if message not in found]
+    if used and django_settings.SESSION_ENGINE == SIGNED:
         message = "Who logs out is not out: a session that is a signed cookie is good until it expires."
         hint = lines.in_settings('SESSION_ENGINE = "django.contrib.sessions.backends.db"')
         found.append(Warning(message, hint=hint, id="mcp_app.W015"))
     return found
+
+
+def _origins(endpoint: str) -> Iterator[CheckMessage]:
+    if not settings.at(endpoint).ALLOWED_ORIGINS and not django_settings.DEBUG:
+        message = "No page may call: browsers say from which origin they are asked, and none is allowed."
+        named = lines.setting("ALLOWED_ORIGINS", endpoint)
+        hint = lines.in_settings(f'{named} = ["https://example.com"]  # the site\'s own')
+        yield Warning(message, hint=hint, id="mcp_app.W014")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ from mcp_app.auth.oauth.algorithms import ASYMMETRIC
 from mcp_app.checks import lines
 from mcp_app.checks.functions import is_async
 from mcp_app.checks.values import readable, well_typed
-from mcp_app.conf import settings
+from mcp_app.conf import EndpointSettings, settings
 
 JWTS: Final = "mcp_app.auth.oauth.jwts.bearer"
 INTROSPECTION: Final = "mcp_app.auth.oauth.introspection.bearer"
@@ -27,69 +28,79 @@ _SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
 @register(Tags.security)
 def check_oauth(**kwargs: Any) -> list[CheckMessage]:
     """A resource server names itself, its issuers, and how their tokens are proved."""
-    if not readable() or not well_typed() or not _is_used():
+    if not readable() or not well_typed():
         return []
-    return [*_lacking(), *_unusable(), *_user_function()]
+    found: list[CheckMessage] = []
+    for endpoint in settings.endpoints:
+        if _is_used(settings.at(endpoint)):
+            wrong = (*_lacking(endpoint), *_unusable(endpoint), *_user_function(endpoint))
+            # What endpoints share is said once.
+            found += [message for message in wrong if message not in found]
+    return found
 
 
-def _is_used() -> bool:
-    ours = settings.AUTHENTICATOR in (JWTS, INTROSPECTION, TOOLKIT)
-    return ours or settings.OAUTH_RESOURCE is not None or bool(settings.OAUTH_ISSUERS)
+def _is_used(own: EndpointSettings) -> bool:
+    ours = own.AUTHENTICATOR in (JWTS, INTROSPECTION, TOOLKIT)
+    return ours or own.OAUTH_RESOURCE is not None or (bool(own.OAUTH_ISSUERS) and not settings.ENDPOINTS)
 
 
-def _lacking() -> Iterator[CheckMessage]:
-    if settings.OAUTH_RESOURCE is None:
-        yield _lacks("OAUTH_RESOURCE", '"https://example.com/mcp"', "no token can name this endpoint as its audience")
-    if not settings.OAUTH_ISSUERS:
-        yield _lacks("OAUTH_ISSUERS", '["https://login.example.com"]', "there is nobody whose tokens are taken")
-    if settings.AUTHENTICATOR == JWTS:
-        for issuer in settings.OAUTH_ISSUERS:
-            if issuer not in settings.OAUTH_JWKS_URLS:
+def _lacking(endpoint: str) -> Iterator[CheckMessage]:
+    own, named = settings.at(endpoint), partial(lines.setting, endpoint=endpoint)
+    if own.OAUTH_RESOURCE is None:
+        why = "no token can name this endpoint as its audience"
+        yield _lacks(named("OAUTH_RESOURCE"), '"https://example.com/mcp"', why)
+    if not own.OAUTH_ISSUERS:
+        why = "there is nobody whose tokens are taken"
+        yield _lacks(named("OAUTH_ISSUERS"), '["https://login.example.com"]', why)
+    if own.AUTHENTICATOR == JWTS:
+        for issuer in own.OAUTH_ISSUERS:
+            if issuer not in own.OAUTH_JWKS_URLS:
                 value = f'{{"{issuer}": "https://…"}}'
-                yield _lacks("OAUTH_JWKS_URLS", value, f"nothing proves the tokens of {issuer}")
-    if settings.AUTHENTICATOR == INTROSPECTION:
+                yield _lacks(named("OAUTH_JWKS_URLS"), value, f"nothing proves the tokens of {issuer}")
+    if own.AUTHENTICATOR == INTROSPECTION:
         for name in ("OAUTH_INTROSPECTION_URL", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET"):
-            if not getattr(settings, name):
-                yield _lacks(name, '"…"', "the issuer cannot be asked about tokens")
-        if len(settings.OAUTH_ISSUERS) > 1:
-            yield _no_good('MCP["OAUTH_ISSUERS"] names more than one, and introspection asks one.')
+            if not getattr(own, name):
+                yield _lacks(named(name), '"…"', "the issuer cannot be asked about tokens")
+        if len(own.OAUTH_ISSUERS) > 1:
+            yield _no_good(f"{named('OAUTH_ISSUERS')} names more than one, and introspection asks one.")
 
 
-def _unusable() -> Iterator[CheckMessage]:
-    resource = settings.OAUTH_RESOURCE
+def _unusable(endpoint: str) -> Iterator[CheckMessage]:
+    own, named = settings.at(endpoint), partial(lines.setting, endpoint=endpoint)
+    resource = own.OAUTH_RESOURCE
     if resource is not None:
-        yield from _bad_url("OAUTH_RESOURCE", resource, names=True)
+        yield from _bad_url(named("OAUTH_RESOURCE"), resource, names=True)
         if resource.endswith("/"):
-            yield _no_good(f'MCP["OAUTH_RESOURCE"], {resource}, ends with a slash: leave that out.')
-    for issuer in settings.OAUTH_ISSUERS:
-        yield from _bad_url("OAUTH_ISSUERS", issuer, names=True)
-    for url in settings.OAUTH_JWKS_URLS.values():
-        yield from _bad_url("OAUTH_JWKS_URLS", url)
-    if settings.OAUTH_INTROSPECTION_URL:
-        yield from _bad_url("OAUTH_INTROSPECTION_URL", settings.OAUTH_INTROSPECTION_URL)
+            yield _no_good(f"{named('OAUTH_RESOURCE')}, {resource}, ends with a slash: leave that out.")
+    for issuer in own.OAUTH_ISSUERS:
+        yield from _bad_url(named("OAUTH_ISSUERS"), issuer, names=True)
+    for url in own.OAUTH_JWKS_URLS.values():
+        yield from _bad_url(named("OAUTH_JWKS_URLS"), url)
+    if own.OAUTH_INTROSPECTION_URL:
+        yield from _bad_url(named("OAUTH_INTROSPECTION_URL"), own.OAUTH_INTROSPECTION_URL)
     if refused := sorted(set(settings.OAUTH_ALGORITHMS) - ASYMMETRIC):
         message = f'MCP["OAUTH_ALGORITHMS"] has {", ".join(refused)}; only these prove a token: '
         yield _no_good(message + ", ".join(sorted(ASYMMETRIC)) + ".")
-    for scope in settings.OAUTH_REQUIRED_SCOPES:
+    for scope in own.OAUTH_REQUIRED_SCOPES:
         if not _SCOPE.fullmatch(scope) or scope == "offline_access":
-            yield _no_good(f'MCP["OAUTH_REQUIRED_SCOPES"] has {scope!r}, which is no scope of a resource.')
+            yield _no_good(f"{named('OAUTH_REQUIRED_SCOPES')} has {scope!r}, which is no scope of a resource.")
 
 
 def _bad_url(name: str, url: str, *, names: bool = False) -> Iterator[CheckMessage]:
-    """`names`: it is a name to be compared as well, and may have no query."""
+    """`name`: of the setting, as it is written. `names`: it is a name to be compared as well, and may have no query."""
     try:
         parts = urlsplit(url)
         fits = bool(parts.hostname) and parts.username is None and not parts.fragment and _URL.fullmatch(url)
     except ValueError:
         fits = False
     if not fits or parts.scheme not in ("https", "http") or (names and parts.query):
-        yield _no_good(f'MCP["{name}"] has {url!r}: write a whole address, such as https://example.com/path.')
+        yield _no_good(f"{name} has {url!r}: write a whole address, such as https://example.com/path.")
     elif parts.scheme == "http" and not django_settings.DEBUG:
-        yield _no_good(f'MCP["{name}"] has {url!r}: outside DEBUG it must be https, else anybody may listen.')
+        yield _no_good(f"{name} has {url!r}: outside DEBUG it must be https, else anybody may listen.")
 
 
-def _user_function() -> Iterator[CheckMessage]:
-    path = settings.OAUTH_USER
+def _user_function(endpoint: str) -> Iterator[CheckMessage]:
+    path, named = settings.at(endpoint).OAUTH_USER, lines.setting("OAUTH_USER", endpoint)
     if path is None:
         return
     hint = "Name a plain function by its dotted path:" + lines.indented(
@@ -98,16 +109,16 @@ def _user_function() -> Iterator[CheckMessage]:
     try:
         function = import_string(path)
     except Exception as error:
-        message = f'MCP["OAUTH_USER"], {path}, cannot be imported: {type(error).__name__}: {error}'
+        message = f"{named}, {path}, cannot be imported: {type(error).__name__}: {error}"
         yield Error(message, hint=hint, id="mcp_app.E021")
         return
     if not callable(function) or is_async(function):
-        yield Error(f'MCP["OAUTH_USER"], {path}, is no plain function.', hint=hint, id="mcp_app.E021")
+        yield Error(f"{named}, {path}, is no plain function.", hint=hint, id="mcp_app.E021")
 
 
 def _lacks(name: str, example: str, why: str) -> CheckMessage:
-    hint = lines.in_settings(f'MCP["{name}"] = {example}')
-    return Error(f'MCP["{name}"] is not set: {why}.', hint=hint, id="mcp_app.E019")
+    hint = lines.in_settings(f"{name} = {example}")
+    return Error(f"{name} is not set: {why}.", hint=hint, id="mcp_app.E019")
 
 
 def _no_good(message: str) -> CheckMessage:

@@ -16,4 +16,6 @@ def check_redaction(**kwargs: Any) -> list[CheckMessage]:
     """`MCP["REDACT"]` is a plain function."""
     if not readable() or settings.REDACT is None:
         return []
-    return functions.check("REDACT", settings.REDACT, _FUNCTION, unusable="mcp_app.E022", not_plain="mcp_app.E023")
+    return functions.check(
+        'MCP["REDACT"]', settings.REDACT, _FUNCTION, unusable="mcp_app.E022", not_plain="mcp_app.E023"
+    )

@@ -4,6 +4,7 @@ Asks for what would let others in, or nobody; the toolkit's own checks say the r
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -48,19 +49,28 @@ _URLS: Final = (
 
 @register(Tags.security)
 def check_toolkit(**kwargs: Any) -> list[CheckMessage]:
-    """An authorization server that issues tokens for this endpoint, to those alone who may have them."""
-    if not readable() or not well_typed() or settings.AUTHENTICATOR != TOOLKIT or not settings.OAUTH_ISSUERS:
+    """An authorization server that issues tokens for its endpoints, to those alone who may have them."""
+    if not readable() or not well_typed():
+        return []
+    own = {endpoint: settings.at(endpoint) for endpoint in settings.endpoints}
+    used = [name for name, each in own.items() if each.AUTHENTICATOR == TOOLKIT and each.OAUTH_ISSUERS]
+    if not used:
         return []
     if not apps.is_installed(APP):
         hint = lines.in_settings(f"INSTALLED_APPS += [\"{APP}\"]  # pip install 'django-mcp-app[oauth-server]'")
         return [Error(f"{APP} is not installed: nobody issues tokens.", hint=hint, id="mcp_app.E024")]
-    return [*_settings(), *_pages(), *_consent()]
+    found: list[CheckMessage] = []
+    for endpoint in used:
+        # What endpoints share is said once.
+        found += [message for message in (*_settings(endpoint), *_pages(endpoint)) if message not in found]
+    return [*found, *_consent()]
 
 
-def _settings() -> Iterator[CheckMessage]:
+def _settings(endpoint: str) -> Iterator[CheckMessage]:
     from oauth2_provider.settings import oauth2_settings
 
-    [issuer, *others] = settings.OAUTH_ISSUERS
+    own, named = settings.at(endpoint), partial(lines.setting, endpoint=endpoint)
+    [issuer, *others] = own.OAUTH_ISSUERS
     wrong = {name: value for name, value in DEMANDED.items() if getattr(oauth2_settings, name) is not value}
     if issuer != oauth2_settings.OIDC_ISS_ENDPOINT:
         wrong["OIDC_ISS_ENDPOINT"] = issuer
@@ -69,42 +79,42 @@ def _settings() -> Iterator[CheckMessage]:
         message = f"OAUTH2_PROVIDER is not what MCP asks of an authorization server: {', '.join(wrong)}."
         yield Error(message, hint=hint, id="mcp_app.E024")
     if others:
-        message = 'MCP["OAUTH_ISSUERS"] names others than this site, whose tokens it does not know.'
-        yield Error(message, hint=lines.in_settings(f'MCP["OAUTH_ISSUERS"] = ["{issuer}"]'), id="mcp_app.E024")
+        message = f"{named('OAUTH_ISSUERS')} names others than this site, whose tokens it does not know."
+        hint = lines.in_settings(f'{named("OAUTH_ISSUERS")} = ["{issuer}"]')
+        yield Error(message, hint=hint, id="mcp_app.E024")
     for name, why in (
         ("OAUTH_USER", "a token's user is who gave it"),
         ("OAUTH_AUDIENCES", "a token names the resource itself"),
     ):
-        if getattr(settings, name):
-            message = f'MCP["{name}"] is for other authorization servers: here {why}.'
+        if getattr(own, name):
+            message = f"{named(name)} is for other authorization servers: here {why}."
             yield Error(message, hint="Remove it from the settings' MCP.", id="mcp_app.E024")
-    if not settings.OAUTH_REQUIRED_SCOPES:
+    if not own.OAUTH_REQUIRED_SCOPES:
         # The toolkit lets a client that was let in for no resource name one when it fetches or renews its token.
-        message = (
-            'MCP["OAUTH_REQUIRED_SCOPES"] is empty: whatever users ever let a client do at this site, it may call.'
-        )
-        yield Error(message, hint=lines.in_settings('MCP["OAUTH_REQUIRED_SCOPES"] = ["mcp"]'), id="mcp_app.E024")
-    yield from _scopes(oauth2_settings)
+        required = named("OAUTH_REQUIRED_SCOPES")
+        message = f"{required} is empty: whatever users ever let a client do at this site, it may call."
+        yield Error(message, hint=lines.in_settings(f'{required} = ["mcp"]'), id="mcp_app.E024")
+    yield from _scopes(endpoint, oauth2_settings)
 
 
-def _scopes(oauth2_settings: Any) -> Iterator[CheckMessage]:
+def _scopes(endpoint: str, oauth2_settings: Any) -> Iterator[CheckMessage]:
     from oauth2_provider.scopes import SettingsScopes
 
     if oauth2_settings.SCOPES_BACKEND_CLASS is not SettingsScopes:
         return  # it may have to ask a database
-    taken = [*settings.OAUTH_REQUIRED_SCOPES]
+    taken = [*settings.at(endpoint).OAUTH_REQUIRED_SCOPES]
     for registered in (registered_tools(), registered_resources(), registered_prompts()):
         for declared in registered.values():
-            taken.extend(declared.access.scopes)
+            taken.extend(declared.access.scopes if endpoint in declared.access.endpoints else ())
     if unknown := [name for name in dict.fromkeys(taken) if name not in oauth2_settings.SCOPES]:
         message = f"Nobody can have the scopes that are taken here: {', '.join(unknown)}."
         hint = lines.in_settings(*(f'OAUTH2_PROVIDER["SCOPES"]["{name}"] = "…"  # for users' for name in unknown))
         yield Error(message, hint=hint, id="mcp_app.E024")
 
 
-def _pages() -> Iterator[CheckMessage]:
+def _pages(endpoint: str) -> Iterator[CheckMessage]:
     missing = [name for name in ("authorize", "token") if not _is_named(f"{APP}:{name}")]
-    if not _serves_metadata(path := WELL_KNOWN + urlsplit(settings.OAUTH_ISSUERS[0]).path.rstrip("/")):
+    if not _serves_metadata(path := WELL_KNOWN + urlsplit(settings.at(endpoint).OAUTH_ISSUERS[0]).path.rstrip("/")):
         missing.append(path)
     if missing:
         hint = f"In {lines.package()}/urls.py:{lines.indented(*_URLS)}"

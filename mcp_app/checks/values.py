@@ -43,7 +43,8 @@ def readable() -> bool:
 def well_typed() -> bool:
     """Whether every value is of its name's type, as far as they are readable."""
     own = getattr(django_settings, "MCP", {})
-    return all(_fits_name(name, value) for name, value in own.items())
+    everywhere = [own, *own.get("ENDPOINTS", {}).values()]
+    return all(_fits_name(name, value) for values in everywhere for name, value in values.items())
 
 
 @register
@@ -56,7 +57,13 @@ def check_values(**kwargs: Any) -> list[CheckMessage]:
         _ = settings.DATABASE
     except ImproperlyConfigured as error:
         return [Error(str(error), hint="Remove or correct the name in the settings' MCP.", id="mcp_app.E001")]
-    wrong: list[CheckMessage] = [_wrong_type(name, value) for name, value in own.items() if not _fits_name(name, value)]
+    everywhere = [own, *own.get("ENDPOINTS", {}).values()]
+    wrong: list[CheckMessage] = [
+        _wrong_type(name, value)
+        for values in everywhere
+        for name, value in values.items()
+        if not _fits_name(name, value)
+    ]
     return wrong or [_nonsense(message) for message in (*_alone(own), *_together())]
 
 
@@ -65,6 +72,8 @@ def _fits_name(name: str, value: object) -> bool:
 
 
 def _fits(value: object, hint: Any) -> bool:
+    if hint is Any:
+        return True
     if get_origin(hint) is UnionType:
         return any(_fits(value, member) for member in get_args(hint))
     if get_origin(hint) is list:
@@ -92,7 +101,7 @@ def _words(hint: Any) -> str:
     if get_origin(hint) is list:
         return "a list of strings"
     if get_origin(hint) is dict:
-        inner = "strings" if get_args(hint)[1] is str else "lists of strings"
+        inner = {str: "strings", list[str]: "lists of strings"}.get(get_args(hint)[1], "dictionaries")
         return f"a dictionary from strings to {inner}"
     words = {str: "a string", bool: "True or False", int: "a whole number", float: "a finite number", NoneType: "None"}
     return words.get(hint, str(hint))

@@ -123,6 +123,7 @@ def _about(row: Request) -> dict[str, Any]:
         "issuer": row.issuer,
         "subject": row.subject,
         "client_id": row.client_id,
+        "endpoint": row.endpoint,
         "principal_label": row.principal_label,
         "client_name": clean(str(name), NAME_CHARS),
         "status_before": row.status,

@@ -30,6 +30,7 @@ COLUMNS: Final = (
     "issuer",
     "subject",
     "client_id",
+    "endpoint",
     "client_name",
     "cause",
     "actor",

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, QuerySet
 
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import COLUMNS, Principal, key_of
 from mcp_app.conf import settings
 from mcp_app.lifecycle import cancellation, endings, transitions
 from mcp_app.lifecycle.locks import transactional
@@ -87,5 +87,4 @@ def _open() -> QuerySet[Request]:
 
 def _open_children(principal: Principal) -> int:
     # Counted here: by its indexes SQLite would go through all that this caller ever sent.
-    callers = _open().values_list("issuer", "subject", "client_id")
-    return list(callers).count((principal.issuer, principal.subject, principal.client_id))
+    return list(_open().values_list(*COLUMNS)).count(key_of(principal))

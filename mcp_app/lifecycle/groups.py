@@ -39,8 +39,8 @@ def of_tool(tool: str) -> Group:
 
 
 def of_principal(principal: Principal) -> Group:
-    """All requests of one caller, what its tools started included."""
-    return Group(f"caller {principal.label}", principal.columns)
+    """All requests of one caller, at whatever endpoint, what its tools started included."""
+    return Group(f"caller {principal.label}", principal.identity)
 
 
 def of_session(session_id: UUID) -> Group:

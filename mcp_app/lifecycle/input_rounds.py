@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db.models.functions import Now
 
+from mcp_app.auth.principal import COLUMNS, key_of
 from mcp_app.conf import settings
 from mcp_app.lifecycle import endings, events, originals, transitions
 from mcp_app.lifecycle.clock import from_now
@@ -160,8 +161,8 @@ def keep(
 def _waiting(row: Request) -> int:
     """How many requests of the same caller ask for input."""
     # Counted here: by its indexes SQLite would go through all that this caller ever sent.
-    asking = Request.objects.filter(status=Status.INPUT_REQUIRED).values_list("issuer", "subject", "client_id")
-    return list(asking).count((row.issuer, row.subject, row.client_id))
+    asking = Request.objects.filter(status=Status.INPUT_REQUIRED).values_list(*COLUMNS)
+    return list(asking).count(key_of(row))
 
 
 def _as_retried(retry: Retry) -> dict[str, Any]:

@@ -7,14 +7,14 @@ Refuses to lock: calls that are admitted at one moment may together go a little 
 from enum import Enum, auto
 
 from mcp_app import databases
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import Principal, key_of
 from mcp_app.conf import settings
 from mcp_app.models import Request
 from mcp_app.states import Status
 
 _COUNTS = f"""
 SELECT (SELECT COUNT(*) FROM (
-    SELECT 1 FROM {{requests}} WHERE issuer = %s AND subject = %s AND client_id = %s
+    SELECT 1 FROM {{requests}} WHERE issuer = %s AND subject = %s AND client_id = %s AND endpoint = %s
     AND status IN ('{Status.QUEUED}', '{Status.RUNNING}') LIMIT %s
 ) AS own), (SELECT COUNT(*) FROM (
     SELECT 1 FROM {{requests}} WHERE status = '{Status.QUEUED}' LIMIT %s
@@ -34,9 +34,10 @@ class Lack(Enum):
 def lack(principal: Principal) -> Lack | None:
     """What keeps one more call of the principal's out."""
     open_at_most, queued_at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL, settings.MAX_QUEUED_REQUESTS
-    who = (principal.issuer, principal.subject, principal.client_id)
     with databases.connection().cursor() as cursor:
-        cursor.execute(_COUNTS.format(requests=Request._meta.db_table), (*who, open_at_most, queued_at_most))
+        cursor.execute(
+            _COUNTS.format(requests=Request._meta.db_table), (*key_of(principal), open_at_most, queued_at_most)
+        )
         own, queued = cursor.fetchone()
     if own >= open_at_most and _waited_for(principal, open_at_most) >= open_at_most:
         return Lack.CALLER

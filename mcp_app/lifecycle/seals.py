@@ -26,6 +26,7 @@ SIGNED: Final = (
     "issuer",
     "subject",
     "client_id",
+    "endpoint",
     "principal_label",
     "client_name",
     "cause",

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import COLUMNS, Principal, key_of
 from mcp_app.conf import settings
 from mcp_app.lifecycle import endings, task_inputs, transitions
 from mcp_app.lifecycle.clock import from_now
@@ -122,8 +122,7 @@ def _handle() -> dict[str, Any]:
 def _has_room(caller: Principal | Request) -> bool:
     # Counted here: by its indexes SQLite would go through all that this caller ever sent.
     tasks = Request.objects.filter(status__in=OPEN, task_handle__isnull=False)
-    owners = list(tasks.values_list("issuer", "subject", "client_id"))
-    open_tasks = owners.count((caller.issuer, caller.subject, caller.client_id))
+    open_tasks = list(tasks.values_list(*COLUMNS)).count(key_of(caller))
     return bool(open_tasks < settings.MAX_OPEN_TASKS_PER_PRINCIPAL)
 
 

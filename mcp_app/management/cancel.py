@@ -50,7 +50,7 @@ def callers(named: str) -> list[Principal]:
 
 def describe_caller(caller: Principal) -> str:
     """`ISSUER,SUBJECT,CLIENT`."""
-    return ",".join(caller.columns.values())
+    return ",".join(caller.identity.values())
 
 
 def describe_group(group: Group, outcomes: Counter[Outcome]) -> str:

@@ -41,6 +41,9 @@ def _add_serve(serve: CommandParser) -> None:
 
 def _add_stdio(stdio: CommandParser) -> None:
     stdio.add_argument("--user", metavar="USERNAME", help="the user of the site that tools see as the caller")
+    stdio.add_argument(
+        "--endpoint", metavar="NAME", help='which of MCP["ENDPOINTS"] the client has; default: "default"'
+    )
     own = stdio.add_mutually_exclusive_group()
     _add_concurrency(own)
     own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")

@@ -35,8 +35,6 @@ READY_SECONDS = 60.0
 """How long a worker may take to begin before people are told that something is wrong."""
 QUIT_STATUS = 130
 """The exit status of a server that was not given the time to end: the usual one after Ctrl-C."""
-ENDPOINT_PATH = "/mcp"
-"""Where `routing.mcp_application` puts the endpoint."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 Say = Callable[[str], None]
@@ -76,7 +74,7 @@ def check_host(host: str) -> None:
         local = addresses.is_loopback(host)
     except OSError as error:
         raise AddressRefusedError(f"{host} is no address: {error.strerror}.") from error
-    if not local and anonymous.is_allowed():
+    if not local and any(map(anonymous.is_allowed, settings.endpoints)):
         raise AddressRefusedError(
             f"Not serving on {host}: anonymous calls are allowed, so anybody who reaches it could call every tool. "
             "Serve on 127.0.0.1, or have callers say who they are: "
@@ -151,10 +149,11 @@ class _Site:
 
     def _listens(self, host: str, port: int) -> None:
         base = addresses.base_url(host, port)
-        endpoint = base + ENDPOINT_PATH
-        self._say(welcome.addresses(endpoint, _admin_url(base), self._password))
-        self._say(welcome.client_configuration(endpoint))
-        self._say(welcome.stdio_configuration())
+        endpoints = {endpoint: base + settings.at(endpoint).PATH for endpoint in settings.endpoints}
+        self._say(welcome.addresses(endpoints, _admin_url(base), self._password))
+        for endpoint, url in endpoints.items():
+            self._say(welcome.client_configuration(endpoint, url))
+            self._say(welcome.stdio_configuration(endpoint))
         self._readiness.server_listens()
 
     async def _drain(self) -> None:

@@ -48,6 +48,8 @@ class Options:
 
     concurrency: int | None
     username: str | None
+    endpoint: str
+    """Its name."""
 
 
 def serve(options: Options, streams: Streams, say: Say) -> bool:
@@ -80,7 +82,7 @@ class _Session:
         preparing = loop.create_task(self._prepare(caller), name="mcp-prepare")
         following = loop.create_task(self._follow_parent(os.getppid()), name="mcp-parent")
         try:
-            await Connection(server, self._lines, writer, caller).run()
+            await Connection(server, self._lines, writer, caller, self._options.endpoint).run()
         finally:
             following.cancel()
             await preparing
@@ -110,8 +112,8 @@ class _Session:
                 self._say(f"Applied {applied} migrations to the embedded databases.")
             rows.sync()
             if self._options.username is None:
-                return local.local_principal()
-            return local.acting_for(self._options.username)
+                return local.local_principal(self._options.endpoint)
+            return local.acting_for(self._options.username, self._options.endpoint)
         finally:
             connections.close_all()
 

@@ -19,9 +19,10 @@ _META = {
 }
 
 
-def addresses(endpoint: str, admin: str | None, password: str | None) -> str:
-    """The endpoint and the admin's address, with the password that is shown this once."""
-    lines = [f"MCP endpoint   {endpoint}"]
+def addresses(endpoints: Mapping[str, str], admin: str | None, password: str | None) -> str:
+    """The endpoints' addresses, by name, and the admin's, with the password that is shown this once."""
+    several = len(endpoints) > 1
+    lines = [f"MCP endpoint   {url}{f'  {endpoint}' if several else ''}" for endpoint, url in endpoints.items()]
     if admin is not None:
         lines.append(f"Admin          {admin}")
     if password is not None:
@@ -29,24 +30,33 @@ def addresses(endpoint: str, admin: str | None, password: str | None) -> str:
     return "\n".join(lines)
 
 
-def client_configuration(endpoint: str) -> str:
-    """Ready-to-paste configuration of the usual clients, and a first call with curl."""
-    name = settings.SERVER_NAME
+def client_configuration(endpoint: str, url: str) -> str:
+    """Ready-to-paste configuration of the usual clients for one endpoint, and a first call with curl."""
+    name = _name(endpoint)
     return "\n".join(
         [
-            f"Claude Code    claude mcp add --transport http {name} {endpoint}",
-            f"VS Code        .vscode/mcp.json   {_json({'servers': {name: {'type': 'http', 'url': endpoint}}})}",
-            f"Cursor         .cursor/mcp.json   {_json({'mcpServers': {name: {'url': endpoint}}})}",
-            f"curl           {curl(endpoint, 'tools/list')}",
+            f"Claude Code    claude mcp add --transport http {name} {url}",
+            f"VS Code        .vscode/mcp.json   {_json({'servers': {name: {'type': 'http', 'url': url}}})}",
+            f"Cursor         .cursor/mcp.json   {_json({'mcpServers': {name: {'url': url}}})}",
+            f"curl           {curl(url, 'tools/list')}",
         ]
     )
 
 
-def stdio_configuration() -> str:
+def stdio_configuration(endpoint: str) -> str:
     """For clients that start a server of their own. It names paths of this machine: for its terminal only."""
     program = str(Path(sys.argv[0]).resolve())
     command = [sys.executable, program, "mcp", "stdio", f"--settings={django_settings.SETTINGS_MODULE}"]
-    return f"stdio          claude mcp add {settings.SERVER_NAME} -- {shlex.join(command)}"
+    if settings.ENDPOINTS:
+        command.append(f"--endpoint={endpoint}")
+    return f"stdio          claude mcp add {_name(endpoint)} -- {shlex.join(command)}"
+
+
+def _name(endpoint: str) -> str:
+    """What a client is to call the server: another name for each endpoint."""
+    name = settings.at(endpoint).SERVER_NAME
+    shared = sum(name == settings.at(each).SERVER_NAME for each in settings.endpoints) > 1
+    return f"{name}-{endpoint}" if shared else str(name)
 
 
 def curl(endpoint: str, method: str, params: Mapping[str, Any] | None = None) -> str:

@@ -63,6 +63,7 @@ class Cancellation(models.Model):
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")
     client_id = models.CharField(max_length=255, blank=True, default="")
+    endpoint = models.CharField(max_length=64, blank=True, default="", help_text=_("of the request"))
     principal_label = models.CharField(max_length=255, blank=True, default="")
     client_name = models.CharField(max_length=255, blank=True, default="")
     cause = models.CharField(max_length=16, choices=Cause.choices)

@@ -6,6 +6,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.conf import DEFAULT_ENDPOINT
+
 
 class ReadQuestion(models.Model):
     """A question of one prompt or resource that is being served: where the process that waits is left its answer.
@@ -19,6 +21,9 @@ class ReadQuestion(models.Model):
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")
     client_id = models.CharField(max_length=255, blank=True, default="")
+    endpoint = models.CharField(
+        max_length=64, default=DEFAULT_ENDPOINT, help_text=_("of the request that is being served")
+    )
     jsonrpc_id = models.JSONField(help_text=_("of the request that is being served, its JSON type kept"))
     server = models.UUIDField(help_text=_("boot id of the server process that waits"))
     answer = models.JSONField(null=True, help_text=_("the JSON-RPC response, as it was sent"))

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models.ordered_json import OrderedJSONField
 from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status
 
@@ -33,6 +34,7 @@ class Request(models.Model):
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")
     client_id = models.CharField(max_length=255, blank=True, default="")
+    endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("where it came in"))
     principal_label = models.CharField(max_length=255)
     user_id = models.CharField(max_length=64, blank=True, default="")
     scopes = models.JSONField(
@@ -115,7 +117,7 @@ class Request(models.Model):
         indexes: ClassVar = [
             models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),
             models.Index(fields=("tool", "-submitted_at"), name="mcp_request_tool"),
-            models.Index(fields=("issuer", "subject", "client_id", "status"), name="mcp_request_principal"),
+            models.Index(fields=("issuer", "subject", "client_id", "status", "endpoint"), name="mcp_request_principal"),
             # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
             models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
             models.Index(fields=("session", "status"), name="mcp_request_session"),

@@ -7,6 +7,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.conf import DEFAULT_ENDPOINT
+
 
 class Session(models.Model):
     """A client's session in a revision that has them; any process serves it. `id` in hex is its `Mcp-Session-Id`.
@@ -18,6 +20,7 @@ class Session(models.Model):
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")
     client_id = models.CharField(max_length=255, blank=True, default="")
+    endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("where it was begun"))
     principal_label = models.CharField(max_length=255)
     protocol_version = models.CharField(max_length=16, help_text=_("as negotiated"))
     client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))

@@ -58,7 +58,7 @@ def _rejection(error: Exception, exchange: Exchange) -> Rejection:
     if isinstance(error, ResourceNotFound):
         return fail(INVALID_PARAMS, "Resource not found.", request_id, data={"uri": exchange.route.params["uri"]})
     if isinstance(error, InsufficientScope):
-        return insufficient_scope(error.missing, error.needed, request_id)
+        return insufficient_scope(error.missing, error.needed, exchange.principal.endpoint, request_id)
     if isinstance(error, InvalidArguments | InvalidCursor | PromptError):
         return fail(INVALID_PARAMS, str(error), request_id)
     if isinstance(error, CannotAsk):

@@ -31,7 +31,7 @@ from mcp_app.protocol.requests import CallTool
 from mcp_app.states import TaskMode
 from mcp_app.transport import call_rounds
 from mcp_app.transport.admission import too_many, unavailable
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.handover import required_capabilities
 
 TOO_MANY_CALLS = "Too many calls of yours are open; wait for one to end."
@@ -49,7 +49,7 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
     if tool is None:
         return fail(INVALID_PARAMS, unknown_tool(call.name), request_id)
     if missing := tool.registered.access.missing_scopes(exchange.principal):
-        return insufficient_scope(missing, tool.registered.access.scopes, request_id)
+        return insufficient_scope(missing, tool.registered.access.scopes, exchange.principal.endpoint, request_id)
     required = required_capabilities(tool.registered, makes_tasks=exchange.makes_tasks)
     if not declared(required, exchange.route.metadata.client_capabilities):
         return missing_client_capability(required, request_id)
@@ -62,7 +62,7 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
     try:
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
-        return results.call_tool(results.tool_error(str(error)), server_info())
+        return results.call_tool(results.tool_error(str(error)), exchange.server_info())
     if (lack := room.lack(exchange.principal)) is not None:
         return too_many(TOO_MANY_CALLS, request_id) if lack is Lack.CALLER else unavailable(QUEUE_FULL, request_id)
     submission = _submission(call, tool, exchange)

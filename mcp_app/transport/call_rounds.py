@@ -19,7 +19,7 @@ from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import CallTool
 from mcp_app.states import TERMINAL, Status
 from mcp_app.transport import input_responses
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.request_state import Origin, seal, unseal
 
 
@@ -39,7 +39,7 @@ def resume(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str
     if asked is None or row is None or not exchange.principal.owns(row):
         return refused
     if row.status in TERMINAL:
-        return results.call_tool(final_result(row), server_info())
+        return results.call_tool(final_result(row), exchange.server_info())
     came = input_responses.sort(row.original("questions"), call.answers.input_responses, exchange)
     if isinstance(came, Rejection):
         return came
@@ -54,7 +54,7 @@ def resume(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str
 def required(call: CallTool, exchange: Exchange, asked: Round, questions: Mapping[str, Any]) -> dict[str, Any]:
     """The InputRequiredResult that asks for the answers of a round."""
     sealed = seal([asked.request_id.hex, asked.number], _origin(call, exchange))
-    return results.input_required(questions, request_state=sealed, server_info=server_info())
+    return results.input_required(questions, request_state=sealed, server_info=exchange.server_info())
 
 
 def _round(call: CallTool, exchange: Exchange) -> Round | None:

@@ -31,7 +31,7 @@ from mcp_app.transport import call_admission, call_rounds, failures
 from mcp_app.transport.admission import unavailable
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_rounds import Round
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.handover import Handover, created
 from mcp_app.transport.heartbeats import Heartbeat
 from mcp_app.transport.responder import PeerGoneError
@@ -196,7 +196,7 @@ class CallStream:
         if observed.error is not None:
             await self._reject(fail(**observed.error, request_id=self._exchange.route.request_id), observed)
         else:
-            await self._complete(results.call_tool(observed.result, server_info()), observed)
+            await self._complete(results.call_tool(observed.result, self._exchange.server_info()), observed)
         self._ended = True
         self._exchange.server.tail.delivered(observed.request_id)
 
@@ -223,7 +223,7 @@ class CallStream:
     async def _hand_over(self, task: Task) -> None:
         """The end of this request; its row goes on without it, whatever becomes of this connection."""
         self._ended = True
-        await self._exchange.complete(created(task))
+        await self._exchange.complete(created(task, self._exchange))
 
     async def _stored(self) -> Request | None:
         """This call's row, if it has one: also when it is only just being stored."""

@@ -101,16 +101,21 @@ class Credentialed:
 
 
 def caller(threads: Threads, connection: HTTPConnection, principal: Principal) -> Caller:
-    return Trusted() if settings.AUTHENTICATOR is None else Credentialed(threads, connection, principal)
+    return (
+        Trusted()
+        if settings.at(connection.endpoint).AUTHENTICATOR is None
+        else Credentialed(threads, connection, principal)
+    )
 
 
 async def who_asks(threads: Threads, connection: HTTPConnection) -> Principal | Rejection:
     """The principal of a request, or the 401 or 503 that says what to do."""
-    if settings.AUTHENTICATOR is None:
+    authenticator = settings.at(connection.endpoint).AUTHENTICATOR
+    if authenticator is None:
         return anonymous(connection)
     try:
         async with asyncio.timeout(settings.AUTHENTICATION_TIMEOUT):
             return await threads.run(authenticate, connection)
     except TimeoutError:
-        logger.error("the authenticator %s did not answer in time", settings.AUTHENTICATOR)
+        logger.error("the authenticator %s did not answer in time", authenticator)
         return undecided()

@@ -26,9 +26,10 @@ _BEHIND: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def server_capabilities() -> dict[str, Any]:
-    """A ServerCapabilities object."""
-    resources, prompts = registered_resources().values(), registered_prompts().values()
+def server_capabilities(endpoint: str) -> dict[str, Any]:
+    """An endpoint's ServerCapabilities object; the same for every caller."""
+    resources = [each for each in registered_resources().values() if endpoint in each.access.endpoints]
+    prompts = [each for each in registered_prompts().values() if endpoint in each.access.endpoints]
     # Log lines are delivered: on the stream of a call that asks for them with `logLevel`.
     capabilities: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}, **CAPABILITY}
     if resources:
@@ -40,7 +41,7 @@ def server_capabilities() -> dict[str, Any]:
     return capabilities
 
 
-def is_delivered(method: str) -> bool:
-    """Whether the capability that `method` stands behind, if any, is advertised."""
+def is_delivered(method: str, endpoint: str) -> bool:
+    """Whether the capability that `method` stands behind, if any, is advertised at the endpoint."""
     capability = _BEHIND.get(method)
-    return capability is None or capability in server_capabilities()
+    return capability is None or capability in server_capabilities(endpoint)

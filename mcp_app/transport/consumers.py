@@ -16,7 +16,7 @@ from django.conf import settings as django_settings
 
 from mcp_app.auth.connection import HeaderFields, HTTPConnection
 from mcp_app.auth.principal import Principal
-from mcp_app.conf import KIB, settings
+from mcp_app.conf import DEFAULT_ENDPOINT, KIB, settings
 from mcp_app.protocol.connection import check_connection
 from mcp_app.protocol.errors import Rejection, body_too_large
 from mcp_app.protocol.headers import METHOD, Headers
@@ -45,19 +45,24 @@ TOO_SLOW = Rejection(408, "The request body took too long to arrive.", 408)
 
 
 class MCPConsumer(AsyncConsumer):
-    """The MCP endpoint: `MCPConsumer.as_asgi()`.
+    """The MCP endpoint: `MCPConsumer.as_asgi()`, or of several `MCPConsumer.as_asgi(endpoint="staff")`.
 
     Takes no part in channel layers: the tail does, once for all (a receive loop for each request would cost each a
     connection to the layer). Reads no row on the thread that `sync_to_async` shares: no query delays a disconnect.
     """
 
-    mounted: ClassVar[bool] = False
-    """Whether this process has made an endpoint."""
+    mounted: ClassVar[set[str]] = set()
+    """The names of the endpoints that this process has made."""
+
+    def __init__(self, endpoint: str = DEFAULT_ENDPOINT) -> None:
+        self._endpoint = endpoint
 
     @classmethod
-    def as_asgi(cls, **initkwargs: Any) -> Any:
-        MCPConsumer.mounted = True
-        return super().as_asgi(**initkwargs)
+    def as_asgi(cls, endpoint: str = DEFAULT_ENDPOINT) -> Any:
+        """An ASGI application. Raises ImproperlyConfigured where the settings have no endpoint of that name."""
+        settings.at(endpoint)
+        MCPConsumer.mounted.add(endpoint)
+        return super().as_asgi(endpoint=endpoint)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
         self.scope = scope
@@ -142,7 +147,7 @@ class MCPConsumer(AsyncConsumer):
             self.scope["method"],
             self._headers,
             allowed_hosts=_allowed_hosts(),
-            allowed_origins=settings.ALLOWED_ORIGINS,
+            allowed_origins=settings.at(self._endpoint).ALLOWED_ORIGINS,
             max_body_bytes=settings.MAX_BODY_BYTES,
             allow_loopback_origins=django_settings.DEBUG,
         )
@@ -188,6 +193,7 @@ class MCPConsumer(AsyncConsumer):
             HeaderFields(self.scope["headers"]),
             self._remote_address,
             self.scope["path"],
+            self._endpoint,
             method=self.scope["method"],
             scheme=self.scope.get("scheme", "http"),
         )

@@ -20,7 +20,7 @@ Handlers = Mapping[str, Callable[[E], Awaitable[None]]]
 async def dispatch(exchange: E, handlers: Handlers[E]) -> None:
     """Serve one request by its method: -32601 for one without a handler, or behind a capability not advertised."""
     method = exchange.route.method
-    handler = handlers.get(method) if is_delivered(method) else None
+    handler = handlers.get(method) if is_delivered(method, exchange.principal.endpoint) else None
     with spans.serving(exchange, known=handler is not None):
         if handler is None:
             await exchange.reject(method_not_found(method, exchange.route.request_id))

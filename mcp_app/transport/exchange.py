@@ -10,7 +10,7 @@ from uuid import UUID
 
 from mcp_app import languages
 from mcp_app.auth.principal import Principal
-from mcp_app.conf import settings
+from mcp_app.conf import EndpointSettings, settings
 from mcp_app.lifecycle.audit import SYSTEM, Actor
 from mcp_app.protocol.errors import Rejection, RequestId
 from mcp_app.protocol.headers import Headers
@@ -63,6 +63,17 @@ class Exchange:
         """The site's language that its client prefers; "": the site's own."""
         return languages.preferred(", ".join(self.headers.values(languages.HEADER)))
 
+    @property
+    def endpoint(self) -> EndpointSettings:
+        """The settings of the endpoint that it came to."""
+        return settings.at(self.principal.endpoint)
+
+    def server_info(self) -> dict[str, Any]:
+        """The endpoint's MCP Implementation object."""
+        own = self.endpoint
+        info = {"name": own.SERVER_NAME, "version": own.SERVER_VERSION}
+        return info if own.SERVER_TITLE is None else {**info, "title": own.SERVER_TITLE}
+
     async def reject(self, rejection: Rejection) -> None:
         """Send an error: as the last message of a stream that was begun."""
         self.span.fail(str(rejection.code), rejection.message, code=rejection.code)
@@ -90,9 +101,3 @@ class Exchange:
         if self.disconnected:
             return Cause.DISCONNECT, Actor(self.principal.label, self.remote_address)
         return Cause.SHUTDOWN, SYSTEM
-
-
-def server_info() -> dict[str, Any]:
-    """This server's MCP Implementation object, from the settings."""
-    info = {"name": settings.SERVER_NAME, "version": settings.SERVER_VERSION}
-    return info if settings.SERVER_TITLE is None else {**info, "title": settings.SERVER_TITLE}

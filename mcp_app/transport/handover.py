@@ -19,7 +19,7 @@ from mcp_app.protocol.capabilities import declared
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.tasks import Task
 from mcp_app.states import TaskMode
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 
 
 def required_capabilities(tool: RegisteredTool, *, makes_tasks: bool) -> Mapping[str, Any]:
@@ -67,6 +67,6 @@ def _task_of(request: Request) -> Task | None:
     return None if row is None else task_handles.shown(row)
 
 
-def created(task: Task) -> dict[str, Any]:
+def created(task: Task, exchange: Exchange) -> dict[str, Any]:
     """The response to the call: a CreateTaskResult."""
-    return tasks.created(task, server_info())
+    return tasks.created(task, exchange.server_info())

@@ -42,7 +42,7 @@ async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
     notices = await watched_tasks(exchange)
     if isinstance(notices, Rejection):
         return notices
-    honoured, delivered = Honoured(notices), server_capabilities()
+    honoured, delivered = Honoured(notices), server_capabilities(exchange.principal.endpoint)
     if notices.task_ids:
         honoured.filter["taskIds"] = notices.task_ids
     lists = {

@@ -15,7 +15,7 @@ from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import read_listen
 from mcp_app.transport.callers import ASK_AGAIN_SECONDS, Standing
 from mcp_app.transport.concerned import concerned
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.honoured import Honoured, honour
 from mcp_app.transport.tail import Listener
 
@@ -108,7 +108,7 @@ class ListenStream:
         await self._exchange.response.event(notifications.acknowledged(self._id, self._honoured.filter))
 
     async def _close(self) -> None:
-        await self._exchange.complete(results.listen_closed(self._id, server_info()))
+        await self._exchange.complete(results.listen_closed(self._id, self._exchange.server_info()))
         if self._exchange.response.shared:
             await self._exchange.response.event(notifications.listen_cancelled(self._id))
 

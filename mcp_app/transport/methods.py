@@ -12,16 +12,16 @@ from mcp_app.protocol.requests import read_list_page
 from mcp_app.transport import call_stream, listen_stream, reads, task_methods
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.dispatch import Handlers
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 
 
 async def discover(exchange: Exchange) -> None:
     """`server/discover`. Nothing in it depends on the caller, so that it may be shared."""
     await exchange.complete(
         results.discover(
-            capabilities=server_capabilities(),
-            instructions=settings.INSTRUCTIONS,
-            server_info=server_info(),
+            capabilities=server_capabilities(exchange.principal.endpoint),
+            instructions=exchange.endpoint.INSTRUCTIONS,
+            server_info=exchange.server_info(),
             ttl_ms=settings.LIST_TTL_MS,
             cache_scope="public",
         )
@@ -46,7 +46,7 @@ async def list_tools(exchange: Exchange) -> None:
         ttl_ms=settings.LIST_TTL_MS,
         cache_scope="private",
     )
-    await exchange.complete(results.complete(listed, server_info()))
+    await exchange.complete(results.complete(listed, exchange.server_info()))
 
 
 HANDLERS: Final[Handlers[Exchange]] = MappingProxyType(

@@ -17,7 +17,7 @@ from mcp_app.protocol import results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import Answers
 from mcp_app.transport import input_responses
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.request_state import Origin, seal, unseal
 
 
@@ -56,7 +56,7 @@ def answer(read: Read, brought: Answers, exchange: Exchange) -> dict[str, Any] |
     made = read.run(known(exchange, answers, kept))
     if isinstance(made, Asked):
         return _required(read, exchange, made, answers)
-    return results.complete(made, server_info())
+    return results.complete(made, exchange.server_info())
 
 
 def _required(read: Read, exchange: Exchange, asked: Asked, answers: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _required(read: Read, exchange: Exchange, asked: Asked, answers: Mapping[str
     if len(sealed) > settings.MAX_REQUEST_STATE_BYTES:
         at_most = settings.MAX_REQUEST_STATE_BYTES
         raise TooLarge(f"What was asked and answered so far is more than the {at_most} bytes that a requestState has.")
-    return results.input_required(asked.questions, request_state=sealed, server_info=server_info())
+    return results.input_required(asked.questions, request_state=sealed, server_info=exchange.server_info())
 
 
 def _origin(read: Read, exchange: Exchange) -> Origin:

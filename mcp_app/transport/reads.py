@@ -17,7 +17,7 @@ from mcp_app.protocol import requests, results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.results import CacheScope
 from mcp_app.transport import author_code, read_rounds
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.read_rounds import Read
 
 A = TypeVar("A")
@@ -82,7 +82,7 @@ async def _list(
     exchange: Exchange,
     member: str,
     page_of: Callable[[str | None, Principal], Page],
-    scope_of: Callable[[], CacheScope],
+    scope_of: Callable[[str], CacheScope],
 ) -> None:
     def payload(asked: requests.ListPage) -> dict[str, Any]:
         page = page_of(asked.cursor, exchange.principal)
@@ -91,7 +91,7 @@ async def _list(
             page.items,
             next_cursor=page.next_cursor,
             ttl_ms=settings.LIST_TTL_MS,
-            cache_scope=scope_of(),
+            cache_scope=scope_of(exchange.principal.endpoint),
         )
 
     await _answer(exchange, requests.read_list_page(exchange.route), payload)
@@ -113,7 +113,9 @@ async def _answer(exchange: Exchange, asked: A | Rejection, payload: Callable[[A
     if isinstance(asked, Rejection):
         await exchange.reject(asked)
         return
-    await _respond(exchange, await author_code.run(exchange, lambda: results.complete(payload(asked), server_info())))
+    await _respond(
+        exchange, await author_code.run(exchange, lambda: results.complete(payload(asked), exchange.server_info()))
+    )
 
 
 async def _respond(exchange: Exchange, made: dict[str, Any] | Rejection) -> None:

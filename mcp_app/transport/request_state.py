@@ -13,7 +13,7 @@ from typing import Any
 
 from django.core import signing
 
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import Principal, key_of
 from mcp_app.conf import settings
 from mcp_app.lifecycle import clock
 
@@ -32,8 +32,7 @@ class Origin:
 
     @property
     def digest(self) -> str:
-        who = (self.principal.issuer, self.principal.subject, self.principal.client_id)
-        what = json.dumps([*who, self.method, self.name, self.arguments], sort_keys=True)
+        what = json.dumps([*key_of(self.principal), self.method, self.name, self.arguments], sort_keys=True)
         return hashlib.sha256(what.encode()).hexdigest()
 
 

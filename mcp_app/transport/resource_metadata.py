@@ -1,4 +1,4 @@
-"""The document by which clients find out who issues tokens for the endpoint, at its well-known path.
+"""The document by which clients find out who issues tokens for an endpoint, at its well-known path.
 
 Public, the same for everybody and made of settings: browsers of any origin may read it, and anybody may keep it for an
 hour. Refuses to look at who asks, or at which name. Source: RFC 9728 §3, 2026-07-28 basic/authorization.
@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from mcp_app.auth.oauth.resource import WELL_KNOWN, ProtectedResource, protected_resource
+from mcp_app.conf import settings
 from mcp_app.protocol.errors import HTTPFields
 from mcp_app.transport.http import Response, Send
 from mcp_app.transport.paths import local_path
@@ -28,12 +29,14 @@ PREFLIGHT: Final[HTTPFields] = (
 
 
 def described_at(path: str) -> ProtectedResource | None:
-    """The resource whose metadata clients look for at this path (below the mount, decoded): its own path, or the
-    root's, to which they fall back."""
+    """The resource whose metadata clients look for at this path (below the mount, decoded): its own path, or
+    where there is one endpoint the root's, to which they fall back."""
     if not path.startswith(WELL_KNOWN):
         return None
-    resource = protected_resource()
-    return resource if resource is not None and path in (unquote(resource.metadata_path), WELL_KNOWN) else None
+    resources = [found for endpoint in settings.endpoints if (found := protected_resource(endpoint)) is not None]
+    if path == WELL_KNOWN and len(settings.endpoints) == 1:
+        return resources[0] if resources else None
+    return next((each for each in resources if path == unquote(each.metadata_path)), None)
 
 
 async def resource_metadata(scope: dict[str, Any], receive: Any, send: Send) -> None:

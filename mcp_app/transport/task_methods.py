@@ -19,7 +19,7 @@ from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, clip, fail
 from mcp_app.protocol.tasks import Task, UpdateTask
 from mcp_app.states import TERMINAL, Cause, Status
 from mcp_app.transport.answered import publish_answered
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.failures import database_away
 
 UNKNOWN: Final = "There is no such task, or it has expired."
@@ -38,7 +38,7 @@ async def get(exchange: Exchange) -> None:
         await exchange.reject(found)
         return
     row, task = found
-    await exchange.complete(results.complete(tasks.detailed(task, server_info()), server_info()))
+    await exchange.complete(results.complete(tasks.detailed(task, exchange.server_info()), exchange.server_info()))
     if row.status in TERMINAL:
         exchange.server.tail.delivered(row.pk)
 
@@ -105,7 +105,7 @@ def _checked(row: Request, responses: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _acknowledge(exchange: Exchange) -> None:
-    await exchange.complete(results.complete({}, server_info()))
+    await exchange.complete(results.complete({}, exchange.server_info()))
 
 
 def _unknown(exchange: Exchange) -> Rejection:

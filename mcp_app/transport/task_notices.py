@@ -12,7 +12,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import task_handles
 from mcp_app.protocol import tasks
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange
 
 
 class TaskNotices:
@@ -39,7 +39,7 @@ class TaskNotices:
         found = await self._exchange.server.rows.run(task_handles.read, moved)
         said = []
         for row in (row for row in moved if row in found):
-            shown = tasks.detailed(found[row], server_info())
+            shown = tasks.detailed(found[row], self._exchange.server_info())
             look = {**shown, "lastUpdatedAt": None}
             if self._told.get(row) != look:
                 self._told[row] = look

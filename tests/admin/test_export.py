@@ -41,7 +41,9 @@ def table(response: Any) -> list[dict[str, str]]:
 
 def test_it_is_a_file_that_a_spreadsheet_reads(auditor: Client) -> None:
     asked = datetime(2026, 11, 21, 23, 30, 17, 250_000, UTC)
-    row = attempt(requested_at=asked, stopped_at=asked, settled_at=None, reason='wörds, "quoted"\nand more')
+    row = attempt(
+        requested_at=asked, stopped_at=asked, settled_at=None, endpoint="staff", reason='wörds, "quoted"\nand more'
+    )
     response = auditor.get(EXPORT)
     assert response["Content-Type"] == "text/csv; charset=utf-8"
     assert response["Content-Disposition"].startswith('attachment; filename="cancellations-')
@@ -57,6 +59,7 @@ def test_it_is_a_file_that_a_spreadsheet_reads(auditor: Client) -> None:
         "issuer": "https://issuer.example",
         "subject": "u-1",
         "client_id": "c-1",
+        "endpoint": "staff",
         "client_name": "Editor",
         "cause": "admin",
         "actor": "boss",

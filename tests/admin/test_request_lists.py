@@ -63,6 +63,18 @@ def test_a_filter_leaves_what_it_says(log_in, some, name, query, points):
     assert listed(log_in(SEE), name, query) == {some[point] for point in points}
 
 
+def test_requests_of_several_endpoints_are_told_apart_where_a_site_has_them(log_in, some, configure):
+    browser = log_in(SEE)
+    Request.objects.filter(pk=some["running"]).update(endpoint="staff")
+    assert "By endpoint" not in browser.get("/admin/mcp_app/request/").content.decode()
+    configure(ENDPOINTS={"public": {"PATH": "/mcp/public"}, "staff": {"PATH": "/mcp/staff"}})
+    assert "By endpoint" in browser.get("/admin/mcp_app/request/").content.decode()
+    for name in ("request", "inflightrequest"):
+        assert listed(browser, name, "endpoint=staff") == {some["running"]}
+    shown = browser.get(f"/admin/mcp_app/request/{some['running']}/change/").content.decode()
+    assert '<bdi class="mcp-text">staff</bdi>' in shown
+
+
 def test_a_request_is_found_by_its_id(log_in, some):
     assert listed(log_in(SEE), "request", f"q=+{some['running']}+") == {some["running"]}
 

@@ -31,7 +31,7 @@ def asks(address: str, *fields: tuple[bytes, bytes]) -> bool:
         assert answer.code == UNAUTHORIZED
         assert ("www-authenticate", b"Bearer") in [(name.decode(), value) for name, value in answer.headers]
         return False
-    assert answer is ANONYMOUS
+    assert answer == ANONYMOUS
     return True
 
 
@@ -39,11 +39,11 @@ def asks(address: str, *fields: tuple[bytes, bytes]) -> bool:
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
 def test_while_a_site_is_developed_its_own_machine_may_call(site: Any, address: str) -> None:
     site(debug=True)
-    assert is_allowed()
+    assert is_allowed("default")
     assert asks(address)
     assert asks(address, (b"x-other", b"1"))
     site(debug=False)
-    assert not is_allowed()
+    assert not is_allowed("default")
     assert not asks(address)
 
 

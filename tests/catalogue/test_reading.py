@@ -248,7 +248,7 @@ def test_a_templates_members_are_listed_among_the_resources(configure, monkeypat
 
     resource("notes://{day}", members=members)(lambda day: day)
     resource("notes://b", name="own")(lambda: "")
-    assert reading.resources_scope() == "private"
+    assert reading.resources_scope("default") == "private"
     listed = reading.resources_page(None, ANN).items
     assert [(each["uri"], each["name"]) for each in listed] == [
         ("notes://a", "Ann's"),

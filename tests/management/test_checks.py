@@ -174,7 +174,7 @@ def test_missing_app_of_celerys_results_is_found(settings: Settings) -> None:
 
 def test_application_without_the_endpoint_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found() == []  # imports the application, which makes its endpoint
-    monkeypatch.setattr(MCPConsumer, "mounted", False)
+    monkeypatch.setattr(MCPConsumer, "mounted", set())
     assert "from mcp_app.routing import mcp_application" in only_hint("mcp_app.E010")
 
 

@@ -75,10 +75,11 @@ class Client:
     version: str = LATEST
     session: str | None = None
     capabilities: dict[str, Any] = field(default_factory=dict)
+    path: str = "/mcp"
 
     @classmethod
-    async def opened(cls, version: str = LATEST, **capabilities: Any) -> "Client":
-        client = cls(version, capabilities=capabilities)
+    async def opened(cls, version: str = LATEST, *, path: str = "/mcp", **capabilities: Any) -> "Client":
+        client = cls(version, capabilities=capabilities, path=path)
         answer = await client.initialize()
         assert answer["result"]["protocolVersion"] == version
         accepted = await client.post(notification("notifications/initialized"))
@@ -103,7 +104,7 @@ class Client:
 
     async def begin(self, body: Any, headers: dict[str, str] | None = None, *, accept: str = BOTH) -> Stream:
         """Send a body, and wait for nothing."""
-        stream = Stream(headers=self._fields({"Accept": accept, **(headers or {})}))
+        stream = Stream(path=self.path, headers=self._fields({"Accept": accept, **(headers or {})}))
         await stream.send(json.dumps(body).encode())
         return stream
 
@@ -113,13 +114,13 @@ class Client:
 
     async def get(self, last_event: str | None = None, headers: dict[str, str] | None = None) -> Stream:
         fields = {"Accept": "text/event-stream", "Last-Event-ID": last_event or "", **(headers or {})}
-        stream = Stream("GET", headers=self._fields(fields))
+        stream = Stream("GET", self.path, headers=self._fields(fields))
         await stream.send(b"")
         await stream.head()
         return stream
 
     async def delete(self) -> Stream:
-        stream = Stream("DELETE", headers=self._fields({}))
+        stream = Stream("DELETE", self.path, headers=self._fields({}))
         await stream.send(b"")
         await stream.head()
         return stream

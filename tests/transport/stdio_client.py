@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_app.auth.local import local_principal
 from mcp_app.auth.principal import Principal
-from mcp_app.conf import MIB, settings
+from mcp_app.conf import DEFAULT_ENDPOINT, MIB, settings
 from mcp_app.transport.server import current
 from mcp_app.transport.stdio.connection import Connection
 from mcp_app.transport.stdio.lines import Lines
@@ -80,16 +80,18 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(caller: "asyncio.Future[Principal] | None" = None) -> AsyncIterator[Client]:
+async def connected(
+    caller: "asyncio.Future[Principal] | None" = None, endpoint: str = DEFAULT_ENDPOINT
+) -> AsyncIterator[Client]:
     """A session of this process's server; the site is ready at once unless `caller` says otherwise."""
     ready: asyncio.Future[Principal] = asyncio.get_running_loop().create_future()
-    ready.set_result(local_principal())
+    ready.set_result(local_principal(endpoint))
     incoming, to_server = os.pipe()
     from_server, outgoing = os.pipe()
     lines = Lines(incoming, settings.MAX_BODY_BYTES)
     writer = Writer(outgoing, on_gone=lines.close)
     client = Client(to_server, from_server)
-    client.session = asyncio.create_task(Connection(current(), lines, writer, caller or ready).run())
+    client.session = asyncio.create_task(Connection(current(), lines, writer, caller or ready, endpoint).run())
     try:
         yield client
         await client.leave()

@@ -29,13 +29,14 @@ def refused(reason: str) -> InvalidCredentialsError:
     return InvalidCredentialsError()
 
 
-def principal(claims: Mapping[str, Any], issuer: str, user: AbstractBaseUser | None = None) -> Principal:
-    """Who a token's claims say asks. Raises InvalidCredentialsError, InsufficientScopeError, ImproperlyConfigured.
+def principal(claims: Mapping[str, Any], issuer: str, endpoint: str, user: AbstractBaseUser | None = None) -> Principal:
+    """Who a token's claims say asks at an endpoint.
 
+    Raises InvalidCredentialsError, InsufficientScopeError, ImproperlyConfigured.
     Its issuer and times are the caller's to check. `user`: the site's, where its issuer knows that; else
     `MCP["OAUTH_USER"]` is asked.
     """
-    resource = required_resource()
+    resource = required_resource(endpoint)
     if not resource.is_named_by(claims.get("aud")):
         raise refused("it was issued for another audience")
     if "cnf" in claims:  # a token that only the holder of a key may use (RFC 9449, RFC 8705)
@@ -47,7 +48,7 @@ def principal(claims: Mapping[str, Any], issuer: str, user: AbstractBaseUser | N
     given = _scopes(claims)
     if missing := scopes.missing(resource.required_scopes, given):
         raise InsufficientScopeError(missing)
-    user = _user(claims) if user is None else user
+    user = _user(claims, endpoint) if user is None else user
     if user is not None and not user.is_active:
         raise refused("its user is not active")
     return Principal(
@@ -78,9 +79,10 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name in names if isinstance(name, str) and name)
 
 
-def _user(claims: Mapping[str, Any]) -> AbstractBaseUser | None:
+def _user(claims: Mapping[str, Any], endpoint: str) -> AbstractBaseUser | None:
     """The user of the site whom `MCP["OAUTH_USER"]` finds, if any."""
-    if settings.OAUTH_USER is None:
+    finds = settings.at(endpoint).OAUTH_USER
+    if finds is None:
         return None
-    user: AbstractBaseUser | None = import_string(settings.OAUTH_USER)(claims)
+    user: AbstractBaseUser | None = import_string(finds)(claims)
     return user

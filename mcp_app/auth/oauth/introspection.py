@@ -38,25 +38,27 @@ def bearer(connection: HTTPConnection) -> Principal | None:
     token = bearer_token(connection)
     if token is None:
         return None
-    issuers = required_resource().issuers
-    url = settings.OAUTH_INTROSPECTION_URL
+    issuers, own = required_resource(connection.endpoint).issuers, settings.at(connection.endpoint)
+    url = own.OAUTH_INTROSPECTION_URL
     if len(issuers) != 1 or url is None:
         raise ImproperlyConfigured('Introspection takes MCP["OAUTH_INTROSPECTION_URL"] and a single issuer.')
-    answer = _recent.get(url, token)
+    login = (own.OAUTH_CLIENT_ID or "", own.OAUTH_CLIENT_SECRET or "")
+    asked = f"{login[0]} {url}"  # what is told may depend on who asks
+    answer = _recent.get(asked, token)
     if answer is None:
         # It may have been revoked ever since the question was on its way.
         asked_at = time.monotonic()
-        answer = _ask(url, token)
-        _recent.keep(url, token, answer, asked_at)
+        answer = _ask(url, token, login)
+        _recent.keep(asked, token, answer, asked_at)
     _check(answer, issuers[0])
-    return claims.principal(answer, issuers[0])
+    return claims.principal(answer, issuers[0], connection.endpoint)
 
 
-def _ask(url: str, token: str) -> Answer:
-    """Raises UndecidedError."""
+def _ask(url: str, token: str, login: tuple[str, str]) -> Answer:
+    """`login`: id and secret. Raises UndecidedError."""
     # RFC 6749 §2.3.1 has both encoded before they are joined.
-    login = f"{quote_plus(settings.OAUTH_CLIENT_ID or '')}:{quote_plus(settings.OAUTH_CLIENT_SECRET or '')}"
-    credentials = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+    joined = ":".join(map(quote_plus, login))
+    credentials = {"Authorization": f"Basic {b64encode(joined.encode()).decode()}"}
     return fetch_json(url, {"token": token, "token_type_hint": "access_token"}, credentials)
 
 
@@ -86,13 +88,13 @@ class _Recent:
         self._lock = threading.Lock()
         self._answers: OrderedDict[bytes, tuple[float, Answer]] = OrderedDict()
 
-    def get(self, url: str, token: str) -> Answer | None:
+    def get(self, asked: str, token: str) -> Answer | None:
         with self._lock:
-            asked_at, answer = self._answers.get(_digest(url, token), (float("-inf"), None))
+            asked_at, answer = self._answers.get(_digest(asked, token), (float("-inf"), None))
         return answer if time.monotonic() - asked_at < _cache_seconds() else None
 
-    def keep(self, url: str, token: str, answer: Answer, asked_at: float) -> None:
-        key = _digest(url, token)
+    def keep(self, asked: str, token: str, answer: Answer, asked_at: float) -> None:
+        key = _digest(asked, token)
         with self._lock:
             self._answers[key] = (asked_at, answer)
             self._answers.move_to_end(key)
@@ -108,5 +110,5 @@ def _cache_seconds() -> float:
     return min(wanted, MAX_CACHE_SECONDS)
 
 
-def _digest(url: str, token: str) -> bytes:
-    return hashlib.sha256(f"{url} {token}".encode()).digest()
+def _digest(asked: str, token: str) -> bytes:
+    return hashlib.sha256(f"{asked} {token}".encode()).digest()

@@ -34,15 +34,15 @@ def bearer(connection: HTTPConnection) -> Principal | None:
     if token is None:
         return None
     try:
-        verified = _verified(token)
+        verified = _verified(token, connection.endpoint)
     except (jwt.PyJWTError, ValueError, RecursionError) as error:
         raise refused(type(error).__name__) from None
-    return claims.principal(verified, verified["iss"])
+    return claims.principal(verified, verified["iss"], connection.endpoint)
 
 
-def _verified(token: str) -> dict[str, Any]:
+def _verified(token: str, endpoint: str) -> dict[str, Any]:
     """The token's claims: signed by who is named in them, in force. Raises jwt.PyJWTError and as `bearer`."""
-    issuers = required_resource().issuers
+    issuers, addresses = required_resource(endpoint).issuers, settings.at(endpoint).OAUTH_JWKS_URLS
     header = jwt.get_unverified_header(token)
     algorithm, key_id = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or algorithm not in ASYMMETRIC.intersection(settings.OAUTH_ALGORITHMS):
@@ -52,9 +52,9 @@ def _verified(token: str) -> dict[str, Any]:
     issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
     if issuer not in issuers:
         raise refused("it has another issuer")
-    if issuer not in settings.OAUTH_JWKS_URLS:
+    if issuer not in addresses:
         raise ImproperlyConfigured('MCP["OAUTH_JWKS_URLS"] has no address for the keys of one of the issuers.')
-    key = key_set(settings.OAUTH_JWKS_URLS[issuer]).find(key_id, algorithm)
+    key = key_set(addresses[issuer]).find(key_id, algorithm)
     if key is None:
         raise refused("its issuer has no such key")
     return jwt.decode(

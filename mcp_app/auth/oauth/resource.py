@@ -1,4 +1,4 @@
-"""The protected resource that the endpoint is: its URI, its authorization servers, and where it says so.
+"""The protected resource that an endpoint is: its URI, its authorization servers, and where it says so.
 
 All of it is the settings'; no request has a part in it. Source: RFC 9728, 2026-07-28 basic/authorization.
 """
@@ -16,9 +16,11 @@ WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
 @dataclass(frozen=True, slots=True)
 class ProtectedResource:
-    """What `MCP["OAUTH_RESOURCE"]` names."""
+    """What an endpoint's `OAUTH_RESOURCE` names."""
 
     uri: str
+    name: str
+    """For people."""
     issuers: tuple[str, ...]
     """Of its authorization servers, at least one, as their tokens have them in `iss`."""
     required_scopes: tuple[str, ...]
@@ -42,7 +44,7 @@ class ProtectedResource:
             "resource": self.uri,
             "authorization_servers": list(self.issuers),
             "bearer_methods_supported": ["header"],
-            "resource_name": settings.SERVER_TITLE or settings.SERVER_NAME,
+            "resource_name": self.name,
         }
         if self.required_scopes:
             document["scopes_supported"] = list(self.required_scopes)
@@ -57,22 +59,23 @@ class ProtectedResource:
         return any(isinstance(name, str) and _canonical(name) in names for name in named)
 
 
-def protected_resource() -> ProtectedResource | None:
-    """The one that the settings describe; None where they describe none."""
-    if settings.OAUTH_RESOURCE is None or not settings.OAUTH_ISSUERS:
+def protected_resource(endpoint: str) -> ProtectedResource | None:
+    """The one that the settings describe for an endpoint; None where they describe none."""
+    own = settings.at(endpoint)
+    if own.OAUTH_RESOURCE is None or not own.OAUTH_ISSUERS:
         return None
-    uri = settings.OAUTH_RESOURCE
     return ProtectedResource(
-        uri,
-        issuers=tuple(settings.OAUTH_ISSUERS),
-        required_scopes=tuple(settings.OAUTH_REQUIRED_SCOPES),
-        audiences=tuple(settings.OAUTH_AUDIENCES) or (uri,),
+        own.OAUTH_RESOURCE,
+        name=own.SERVER_TITLE or own.SERVER_NAME,
+        issuers=tuple(own.OAUTH_ISSUERS),
+        required_scopes=tuple(own.OAUTH_REQUIRED_SCOPES),
+        audiences=tuple(own.OAUTH_AUDIENCES) or (own.OAUTH_RESOURCE,),
     )
 
 
-def required_resource() -> ProtectedResource:
+def required_resource(endpoint: str) -> ProtectedResource:
     """The same, for who cannot do without. Raises ImproperlyConfigured."""
-    resource = protected_resource()
+    resource = protected_resource(endpoint)
     if resource is None:
         raise ImproperlyConfigured('OAuth takes MCP["OAUTH_RESOURCE"] and MCP["OAUTH_ISSUERS"].')
     return resource

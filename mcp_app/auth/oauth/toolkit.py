@@ -33,7 +33,7 @@ def bearer(connection: HTTPConnection) -> Principal | None:
     shown = bearer_token(connection)
     if shown is None:
         return None
-    resource = required_resource()
+    resource = required_resource(connection.endpoint)
     if len(resource.issuers) != 1:
         raise ImproperlyConfigured(
             'A site that is its own authorization server is the only one in MCP["OAUTH_ISSUERS"].'
@@ -50,7 +50,7 @@ def bearer(connection: HTTPConnection) -> Principal | None:
         "client_id": token.application.client_id,
         "scope": " ".join(token.scopes),
     }
-    return claims.principal(said, resource.issuers[0], user)
+    return claims.principal(said, resource.issuers[0], connection.endpoint, user)
 
 
 def _in_force(shown: str, uri: str) -> Any:

@@ -7,7 +7,8 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
 
-from mcp_app.catalogue.registry import registered_tools
+from mcp_app.catalogue.registry import RegisteredTool, registered_tools
+from mcp_app.conf import DEFAULT_ENDPOINT, settings
 from mcp_app.lifecycle import groups, purging
 from mcp_app.lifecycle.groups import Group
 from mcp_app.management import audit, cancel, command_line, preparation, supervise, tokens, worker
@@ -52,12 +53,13 @@ class Command(BaseCommand):
     def _stdio(self, **options: Any) -> None:
         from mcp_app.transport.stdio import streams
 
+        endpoint = _endpoint(options["endpoint"])
         claimed = streams.claim()
         # After the claim, in case it prints; and not for the other commands: it loads an event loop.
         from mcp_app.management.stdio import Options, serve
 
         concurrency = None if options["no_worker"] else options["concurrency"]
-        if not serve(Options(concurrency, options["user"]), claimed, self._say_aside):
+        if not serve(Options(concurrency, options["user"], endpoint), claimed, self._say_aside):
             raise CommandError("The site could not serve; see above.")
 
     def _worker(self, **options: Any) -> None:
@@ -115,7 +117,8 @@ class Command(BaseCommand):
         names = sorted(rows.keys() | registered_tools().keys())
         width = max((len(name) for name in names), default=0)
         for name in names:
-            self._say(f"{name:<{width}}  {_state(rows.get(name), registered=name in registered_tools())}")
+            tool = registered_tools().get(name)
+            self._say(f"{name:<{width}}  {_state(rows.get(name), registered=tool is not None)}{_offered_at(tool)}")
         if not names:
             self._say("No tools. Decorate functions with @tool in an installed app's mcp_tools.py.")
 
@@ -151,12 +154,27 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
+def _offered_at(tool: RegisteredTool | None) -> str:
+    """Where a tool is offered, on a site with several endpoints."""
+    return f"  at {', '.join(tool.access.endpoints)}" if tool is not None and settings.ENDPOINTS else ""
+
+
 def _state(row: Tool | None, *, registered: bool) -> str:
     if not registered:
         return "code went away"
     if row is None:
         return "new: enabled at the next start"
     return "enabled" if row.enabled else "disabled"
+
+
+def _endpoint(named: str | None) -> str:
+    """The endpoint of that name."""
+    endpoint = named or DEFAULT_ENDPOINT
+    if endpoint not in settings.endpoints:
+        raise CommandError(
+            f"There is no endpoint {endpoint!r}: name one with --endpoint: {', '.join(settings.endpoints)}"
+        )
+    return endpoint
 
 
 def _require_tables() -> None:

@@ -25,7 +25,6 @@ from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, fail
 from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.transport import author_code, read_rounds, reads
 from mcp_app.transport.admission import shutting_down, too_many
-from mcp_app.transport.exchange import server_info
 from mcp_app.transport.legacy.exchange import LegacyExchange
 from mcp_app.transport.legacy.questions import read_response
 from mcp_app.transport.read_rounds import Read
@@ -71,7 +70,7 @@ class AskingRead:
         if isinstance(made, Rejection):
             await self._exchange.reject(made)
         else:
-            await self._exchange.complete(results.complete(made, server_info()))
+            await self._exchange.complete(results.complete(made, self._exchange.server_info()))
 
     async def _ask(self, asked: Asked) -> Rejection | None:
         """Ask until everything is answered; or why not. Raises `NobodyAsksError`."""

@@ -71,7 +71,7 @@ class GetStream:
     async def _serve(self, session: Session, heartbeat: ConnectionHeartbeat) -> None:
         """Tell of changes, and that the site is there, until the session is changed or ends."""
         self._watched = notices.resources(session.subscriptions)
-        told = notices.of_lists() | notices.of_resources(self._watched)
+        told = notices.of_lists(self._peer.principal.endpoint) | notices.of_resources(self._watched)
         own = sessions.subject(session.pk)
         listener = self._listener = await self._peer.server.tail.listen((*told, own))
         try:

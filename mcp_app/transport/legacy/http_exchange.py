@@ -119,7 +119,7 @@ class HTTPExchange(LegacyExchange):
             protocol_version=revision.name,
             client_info=handshake.client_info,
             client_capabilities=handshake.client_capabilities,
-            subjects=notices.lists(),
+            subjects=notices.of_lists(self.principal.endpoint),
         )
         try:
             session = await self.server.rows.run(begin)

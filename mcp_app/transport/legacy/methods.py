@@ -8,7 +8,6 @@ server/utilities/logging.
 from types import MappingProxyType
 from typing import Final
 
-from mcp_app.conf import settings
 from mcp_app.protocol import legacy_results
 from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
 from mcp_app.protocol.legacy_requests import read_initialize, read_set_level
@@ -16,7 +15,6 @@ from mcp_app.protocol.revisions import negotiate_legacy
 from mcp_app.transport import methods, reads
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.dispatch import Handlers
-from mcp_app.transport.exchange import server_info
 from mcp_app.transport.legacy import asking_reads, subscriptions
 from mcp_app.transport.legacy.exchange import LegacyExchange
 
@@ -36,7 +34,12 @@ async def initialize(exchange: LegacyExchange) -> None:
         await exchange.reject(refusal)
         return
     await exchange.complete(
-        legacy_results.initialized(revision, server_capabilities(), server_info(), settings.INSTRUCTIONS)
+        legacy_results.initialized(
+            revision,
+            server_capabilities(exchange.principal.endpoint),
+            exchange.server_info(),
+            exchange.endpoint.INSTRUCTIONS,
+        )
     )
 
 

@@ -17,13 +17,9 @@ Notices = dict[str, dict[str, Any]]
 """What to say of a change, by its subject."""
 
 
-def lists() -> list[str]:
-    """The subjects of lists that every session watches."""
-    return list(of_lists())
-
-
-def of_lists() -> Notices:
-    delivered = server_capabilities()
+def of_lists(endpoint: str) -> Notices:
+    """What every session is told of an endpoint's lists."""
+    delivered = server_capabilities(endpoint)
     said = {kind: notification(f"notifications/{kind}/list_changed", {}) for kind in _LISTS if kind in delivered}
     return {subject: said[kind] for kind in said for subject in audiences.subjects(kind)}
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from mcp_app.auth.local import local_principal
 from mcp_app.auth.principal import Principal
-from mcp_app.conf import KIB, settings
+from mcp_app.conf import DEFAULT_ENDPOINT, KIB, settings
 from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, refuse
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.inbound import Route
@@ -51,14 +51,22 @@ LEGACY_HANDLERS: Final[Handlers[LegacyStdioExchange]] = MappingProxyType(
 
 
 class Connection:
-    """`run` serves one client. `caller` is who that is, once the site is ready; or raises NotReadyError."""
+    """`run` serves one client, of the endpoint of that name. `caller` is who that is, once the site is ready; or raises
+    NotReadyError."""
 
-    def __init__(self, server: Server, lines: Lines, writer: Writer, caller: "asyncio.Future[Principal]") -> None:
+    def __init__(
+        self,
+        server: Server,
+        lines: Lines,
+        writer: Writer,
+        caller: "asyncio.Future[Principal]",
+        endpoint: str = DEFAULT_ENDPOINT,
+    ) -> None:
         self._server = server
         self._lines = lines
         self._writer = writer
         self._caller = caller
-        self._unready_caller = local_principal()
+        self._unready_caller = local_principal(endpoint)
         self._limits = Limits(max_depth=settings.MAX_DEPTH)
         self._peer = Peer(server, writer)
         self._requests = OpenRequests(self._peer, caller)

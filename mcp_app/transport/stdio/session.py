@@ -108,7 +108,7 @@ class Session:
         self._principal = principal
         async with self._registering:
             if self._lists is None and not self._server.admission.draining:
-                self._lists = await self._tell(notices.of_lists(), {}, held=True)
+                self._lists = await self._tell(notices.of_lists(principal.endpoint), {}, held=True)
                 self._ready.set()
 
     def end(self) -> None:

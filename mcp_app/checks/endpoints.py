@@ -1,0 +1,91 @@
+"""`MCP["ENDPOINTS"]`: each has a name, a path and an audience of its own, and tools name none that is not there."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
+
+from mcp_app.auth.oauth.resource import protected_resource
+from mcp_app.catalogue.prompts import registered_prompts
+from mcp_app.catalogue.registry import registered_tools
+from mcp_app.catalogue.resources import registered_resources
+from mcp_app.catalogue.rights import Guarded
+from mcp_app.checks.values import readable, well_typed
+from mcp_app.conf import DEFAULT_ENDPOINT, settings
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PATH: Final = re.compile(r"/[^\s?#]*")
+_DECLARED: Final[Mapping[str, Callable[[], Mapping[str, Guarded]]]] = {
+    "tool": registered_tools,
+    "resource": registered_resources,
+    "prompt": registered_prompts,
+}
+
+
+@register
+def check_endpoints(**kwargs: Any) -> list[CheckMessage]:
+    """Nothing of one endpoint could be taken for another's."""
+    if not readable() or not well_typed():
+        return []
+    return [*_names(), *_paths(), *_audiences()]
+
+
+@register
+def check_offered(**kwargs: Any) -> list[CheckMessage]:
+    """Tools, resources and prompts are offered at endpoints that there are, and at least at one."""
+    if not readable():
+        return []
+    return [message for kind, declared in _DECLARED.items() for message in _offered(kind, declared())]
+
+
+def _names() -> Iterator[CheckMessage]:
+    for name in settings.endpoints:
+        if not _NAME.fullmatch(name):
+            message = f"An endpoint is named {name!r}: a name has 1 to 64 of the characters a-z 0-9 _ -"
+            yield _error(message, 'Rename it in MCP["ENDPOINTS"], and where tools name it.', "mcp_app.E024")
+
+
+def _paths() -> Iterator[CheckMessage]:
+    paths = {name: settings.at(name).PATH for name in settings.endpoints}
+    for name, path in paths.items():
+        if not _PATH.fullmatch(path):
+            message = f"The endpoint {name!r} is at {path!r}, which is no path."
+            yield _error(message, 'Write its PATH as it is in addresses, such as "/mcp/staff".', "mcp_app.E024")
+    for names in _sharing((path.rstrip("/"), name) for name, path in paths.items()):
+        message = f"The endpoints {names} have one path, {paths[names.split(', ')[0]]}."
+        yield _error(message, 'Give each a PATH of its own in MCP["ENDPOINTS"].', "mcp_app.E025")
+
+
+def _audiences() -> Iterator[CheckMessage]:
+    resources = {name: protected_resource(name) for name in settings.endpoints}
+    named = ((audience, name) for name, each in resources.items() if each for audience in each.audiences)
+    for names in _sharing(named):
+        message = f"The endpoints {names} have one audience: a token for one opens the other."
+        hint = 'Give each an OAUTH_RESOURCE, and OAUTH_AUDIENCES, of its own in MCP["ENDPOINTS"].'
+        yield _error(message, hint, "mcp_app.E025")
+
+
+def _offered(kind: str, declared: Mapping[str, Guarded]) -> Iterator[CheckMessage]:
+    for name, each in declared.items():
+        unknown = [endpoint for endpoint in each.access.endpoints if endpoint not in settings.endpoints]
+        if unknown == [DEFAULT_ENDPOINT] == list(each.access.endpoints):
+            message = f"The {kind} {name!r} says not where it is offered, and no endpoint is named 'default'."
+            hint = f'Write @{kind}(endpoints=[…]) with names of MCP["ENDPOINTS"]: {", ".join(settings.endpoints)}.'
+            yield Warning(message, hint=hint, id="mcp_app.W013")
+        elif unknown:
+            message = f"The {kind} {name!r} is offered at {', '.join(unknown)}: there is no such endpoint."
+            hint = f'Name one of MCP["ENDPOINTS"]: {", ".join(settings.endpoints)}.'
+            yield _error(message, hint, "mcp_app.E026")
+
+
+def _sharing(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """The names that have one thing, for each thing that several have."""
+    by_thing: dict[str, dict[str, None]] = {}
+    for thing, name in pairs:
+        by_thing.setdefault(thing, {})[name] = None
+    return [", ".join(names) for names in by_thing.values() if len(names) > 1]
+
+
+def _error(message: str, hint: str, check_id: str) -> CheckMessage:
+    return Error(message, hint=hint, id=check_id)

@@ -1,0 +1,114 @@
+"""The system checks of several endpoints: each finds one mistake, and names where it is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.management import welcome
+from mcp_app.tools import tool
+from mcp_app.transport.consumers import MCPConsumer
+from tests.management.findings import found
+
+SITE = "https://example.com/mcp"
+OAUTH = {
+    "AUTHENTICATOR": "mcp_app.auth.oauth.jwts.bearer",
+    "OAUTH_ISSUERS": ["https://login.example.com"],
+    "OAUTH_JWKS_URLS": {"https://login.example.com": "https://login.example.com/keys"},
+}
+A: dict[str, Any] = {"PATH": "/mcp/a"}
+B: dict[str, Any] = {"PATH": "/mcp/b"}
+
+
+@pytest.fixture(autouse=True)
+def _mounted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    found()  # imports the application, which makes its endpoint
+    monkeypatch.setattr(MCPConsumer, "mounted", {"default", "a", "b"})
+    with isolated_registries():
+        yield
+
+
+def test_endpoints_that_share_nothing_are_well(configure: Any) -> None:
+    tool(name="of_a", endpoints=["a"])(lambda: "")
+    tool(name="of_both", endpoints=["a", "b"])(lambda: "")
+    configure(ENDPOINTS={"a": {**A, "OAUTH_RESOURCE": f"{SITE}/a"}, "b": {**B, "OAUTH_RESOURCE": f"{SITE}/b"}}, **OAUTH)
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "expected", "words"),
+    [
+        ({"a": A, "b": {"PATH": "/mcp/a/"}}, "E025", "The endpoints a, b have one path, /mcp/a."),
+        ({"a": A, "b": {"PATH": "mcp"}}, "E024", "'b' is at 'mcp', which is no path"),
+        ({"a": A, "B b": B}, "E024", "named 'B b'"),
+        ({"a": {**A, "QUEUE": "q"}}, "E001", 'MCP["ENDPOINTS"]["a"] cannot have QUEUE of its own'),
+        ({"a": None}, "E001", "no dictionary from names to dictionaries"),
+        ({"a": {**A, "GROUPS": "staff"}}, "E006", "not a list of strings"),
+        ({"a": {**A, "AUTHENTICATOR": "nowhere.to"}}, "E016", 'MCP["ENDPOINTS"]["a"]["AUTHENTICATOR"], nowhere.to,'),
+        ({"a": {**A, "ALLOW_ANONYMOUS": False}}, "W008", "Nobody may call at the endpoint 'a'"),
+    ],
+)
+def test_what_is_wrong_with_an_endpoint_is_found(
+    configure: Any, monkeypatch: pytest.MonkeyPatch, endpoints: dict[str, Any], expected: str, words: str
+) -> None:
+    monkeypatch.setattr(MCPConsumer, "mounted", set(endpoints))
+    configure(ENDPOINTS=endpoints)
+    [message] = found()
+    assert (message.id, words in message.msg) == (f"mcp_app.{expected}", True)
+
+
+@pytest.mark.parametrize(
+    "own", [{"OAUTH_RESOURCE": SITE}, {"OAUTH_RESOURCE": f"{SITE}/b", "OAUTH_AUDIENCES": ["other", SITE]}]
+)
+def test_endpoints_for_whose_audience_one_token_would_do_are_found(configure: Any, own: dict[str, Any]) -> None:
+    configure(ENDPOINTS={"a": {**A, "OAUTH_RESOURCE": SITE}, "b": {**B, **own}}, **OAUTH)
+    [message] = found()
+    assert (message.id, message.msg.split(":")[0]) == ("mcp_app.E025", "The endpoints a, b have one audience")
+
+
+def test_an_audience_is_each_endpoint_s_own_and_missed_where_only_the_site_has_one(configure: Any) -> None:
+    configure(ENDPOINTS={"a": {**A, "OAUTH_RESOURCE": f"{SITE}/a"}, "b": B}, **OAUTH, OAUTH_RESOURCE=SITE)
+    [message] = found()
+    assert (message.id, 'MCP["ENDPOINTS"]["b"]["OAUTH_RESOURCE"]' in message.msg) == ("mcp_app.E019", True)
+
+
+def test_a_tool_that_is_offered_nowhere_is_found(configure: Any) -> None:
+    tool(name="lost", endpoints=["a", "c"])(lambda: "")
+    tool(name="unsaid")(lambda: "")
+    configure(ENDPOINTS={"a": A, "b": B})
+    assert [(each.id, each.msg.split(":")[0]) for each in found()] == [
+        ("mcp_app.E026", "The tool 'lost' is offered at c"),
+        ("mcp_app.W013", "The tool 'unsaid' says not where it is offered, and no endpoint is named 'default'."),
+    ]
+
+
+def test_an_endpoint_that_the_application_does_not_serve_is_found(
+    configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(ENDPOINTS={"a": A, "b": B})
+    monkeypatch.setattr(MCPConsumer, "mounted", {"a"})
+    [message] = found()
+    assert (message.id, "does not serve the endpoints b." in message.msg) == ("mcp_app.E010", True)
+
+
+def test_each_is_told_with_a_name_and_an_address_of_its_own(configure: Any) -> None:
+    configure(ENDPOINTS={"a": A, "b": {**B, "SERVER_NAME": "own"}}, SERVER_NAME="shop")
+    told = welcome.addresses({"a": "http://x/mcp/a", "b": "http://x/mcp/b"}, None, None)
+    assert [line.split() for line in told.splitlines()] == [
+        ["MCP", "endpoint", "http://x/mcp/a", "a"],
+        ["MCP", "endpoint", "http://x/mcp/b", "b"],
+    ]
+    assert "claude mcp add --transport http shop http://x/mcp/a" in welcome.client_configuration("a", "http://x/mcp/a")
+    assert "claude mcp add own -- " in welcome.stdio_configuration("b")
+    assert welcome.stdio_configuration("b").endswith("--endpoint=b")
+    configure(ENDPOINTS={"a": A, "b": B})
+    assert "claude mcp add shop-b " in welcome.stdio_configuration("b")
+
+
+def test_stdio_of_an_endpoint_that_there_is_not_is_refused_before_anything_is_said(configure: Any) -> None:
+    configure(ENDPOINTS={"a": A, "b": B})
+    for named in ([], ["--endpoint", "c"]):
+        with pytest.raises(CommandError, match="name one with --endpoint: a, b"):
+            call_command("mcp", "stdio", *named)
