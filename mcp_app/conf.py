@@ -181,6 +181,11 @@ class Defaults:
     POLL_INTERVAL_WITHOUT_WAKE_UP: float = 0.05
     """The same while calls wait and no wake-up can reach this process."""
 
+    TOOL_RATE: str | None = None
+    """How often one caller may call each tool that does not say so itself, as "10/m"; None: as often as the rest
+    allows. Counted in Django's cache."""
+    TOOL_CONCURRENCY: int | None = None
+    """How many calls of each such tool one caller may have open; None: MAX_OPEN_REQUESTS_PER_PRINCIPAL in all."""
     DEFAULT_TIME_LIMIT: float = 3600.0
     """How long a tool may run unless it says otherwise."""
     MAX_QUEUE_SECONDS: float = 600.0

@@ -15,6 +15,7 @@ from mcp_app.catalogue.paging import Page
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.rows import SUBJECT
 from mcp_app.conf import settings
+from mcp_app.lifecycle.call_rates import CallRate
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
 
@@ -35,6 +36,10 @@ class OfferedTool:
     time_limit: float
     """Seconds that it may run."""
     queue: str
+    rate: CallRate | None
+    """How often one caller may call it."""
+    concurrency: int | None
+    """How many calls of it one caller may have open."""
 
     def wire(self) -> dict[str, Any]:
         """Its MCP Tool object (server/tools "Tool"). The schemas inside are shared: do not change them."""
@@ -86,7 +91,13 @@ def _offer(tool: RegisteredTool, row: Tool) -> OfferedTool:
         hard_grace=_first(row.hard_grace, tool.hard_grace, settings.HARD_GRACE),
         time_limit=_first(row.time_limit, tool.time_limit, settings.DEFAULT_TIME_LIMIT),
         queue=row.queue or tool.queue or settings.QUEUE,
+        rate=tool.rate or _default_rate(),
+        concurrency=settings.TOOL_CONCURRENCY if tool.concurrency is None else tool.concurrency,
     )
+
+
+def _default_rate() -> CallRate | None:
+    return None if settings.TOOL_RATE is None else CallRate.read(settings.TOOL_RATE)
 
 
 def _first(*seconds: float | None) -> float:

@@ -32,6 +32,7 @@ from mcp_app.catalogue.forms import Schema
 from mcp_app.catalogue.json_schema import Path, header_params
 from mcp_app.catalogue.signature import Signature
 from mcp_app.conf import DEFAULT_ENDPOINT
+from mcp_app.lifecycle.call_rates import CallRate
 from mcp_app.states import CancelPolicy, TaskMode
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,6 +64,10 @@ class RegisteredTool:
     """The client capabilities it cannot do without: a ClientCapabilities object."""
     meta: Mapping[str, Any] | None = None
     access: Access = EVERYBODY
+    rate: CallRate | None = None
+    """How often one caller may call it; None: the site's default, as for `concurrency`."""
+    concurrency: int | None = None
+    """How many calls of it one caller may have open."""
 
     @property
     def is_async(self) -> bool:
@@ -113,6 +118,8 @@ def tool(
     groups: Sequence[str] = (),
     scopes: Sequence[str] = (),
     endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
+    rate: str | None = None,
+    concurrency: int | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -129,6 +136,8 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user must have;
     for others there is no such tool. `scopes`: what a caller's token must have been given for; without, a call is
     challenged. `endpoints`: where it is offered, of the names in `MCP["ENDPOINTS"]`; elsewhere there is no such tool.
+    `rate` (as `"10/m"`: in a second, minute, hour or day) and `concurrency`: how often one caller may call it, and how
+    many calls of it may be open; None for the site's default.
     `input_schema`: a JSON Schema to show and check instead of the signature's; the function then takes one parameter
     besides its context, the validated arguments as a dictionary.
 
@@ -156,6 +165,7 @@ def _register(
     groups: Sequence[str] = (),
     scopes: Sequence[str] = (),
     endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
+    rate: str | None = None,
     **options: Any,
 ) -> None:
     location = _registry.location_of(function)
@@ -179,6 +189,7 @@ def _register(
             icons=tuple(icons or ()),
             requires=requires,
             access=access,
+            rate=None if rate is None else CallRate.read(rate),
             **options,
         )
         _registry.add(name, registered)
@@ -194,6 +205,7 @@ def _check_options(
     queue: str | None = None,
     task_after: float | None = None,
     annotations: mcp_types.ToolAnnotations | None = None,
+    concurrency: int | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> None:
     at_least_zero = {"cooperative_grace": cooperative_grace, "hard_grace": hard_grace, "task_after": task_after}
@@ -202,6 +214,8 @@ def _check_options(
             raise UnusableOptionError(f"{option} is a number of seconds, 0 or more")
     if time_limit is not None and not (math.isfinite(time_limit) and time_limit > 0):
         raise UnusableOptionError("time_limit is a number of seconds above 0")
+    if concurrency is not None and (isinstance(concurrency, bool) or concurrency < 1):
+        raise UnusableOptionError("concurrency is a whole number, 1 or more")
     if queue is not None and not is_name(queue):
         raise UnusableOptionError("a queue's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
     check_icons(icons)

@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcp_app.auth.oauth.introspection import MAX_CACHE_SECONDS
 from mcp_app.conf import Defaults, settings
+from mcp_app.lifecycle.call_rates import CallRate
 
 MAY_BE_ZERO: Final = frozenset(
     {
@@ -64,7 +65,7 @@ def check_values(**kwargs: Any) -> list[CheckMessage]:
         for name, value in values.items()
         if not _fits_name(name, value)
     ]
-    return wrong or [_nonsense(message) for message in (*_alone(own), *_together())]
+    return wrong or [_nonsense(message) for message in (*_alone(own), *_unreadable(), *_together())]
 
 
 def _fits_name(name: str, value: object) -> bool:
@@ -129,6 +130,14 @@ def _alone(own: dict[str, Any]) -> Iterator[str]:
     for origin in settings.ALLOWED_ORIGINS:
         if not _ORIGIN.fullmatch(origin):
             yield f'MCP["ALLOWED_ORIGINS"] has {origin!r}: write it as browsers send it, such as https://example.com.'
+
+
+def _unreadable() -> Iterator[str]:
+    if settings.TOOL_RATE is not None:
+        try:
+            CallRate.read(settings.TOOL_RATE)
+        except ValueError as error:
+            yield f'MCP["TOOL_RATE"] cannot be used: {error}.'
 
 
 def _together() -> Iterator[str]:

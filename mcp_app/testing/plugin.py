@@ -3,6 +3,7 @@
 Refuses to import anything, Django least of all, before a test asks for one of them.
 """
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -53,8 +54,12 @@ def _open_databases(item: pytest.Item, *, commits: bool) -> None:
 
     `commits`: others are to see what it does.
     """
+    from django.conf import settings as django_settings
+
     from mcp_app.conf import settings
 
+    if not (django_settings.configured or os.environ.get("DJANGO_SETTINGS_MODULE")):
+        return  # which its fixture says
     asked = item.get_closest_marker("django_db")
     args, wanted = (asked.args, dict(asked.kwargs)) if asked is not None else ((), {})
     databases = wanted.get("databases") or ["default"]

@@ -29,7 +29,7 @@ from mcp_app.protocol.errors import (
 from mcp_app.protocol.headers import check_param_headers
 from mcp_app.protocol.requests import CallTool
 from mcp_app.states import TaskMode
-from mcp_app.transport import call_rounds
+from mcp_app.transport import call_limits, call_rounds
 from mcp_app.transport.admission import too_many, unavailable
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.handover import required_capabilities
@@ -65,10 +65,12 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
         return results.call_tool(results.tool_error(str(error)), exchange.server_info())
     if (lack := room.lack(exchange.principal)) is not None:
         return too_many(TOO_MANY_CALLS, request_id) if lack is Lack.CALLER else unavailable(QUEUE_FULL, request_id)
-    submission = _submission(call, tool, exchange)
-    if exchange.makes_tasks and tool.registered.task == TaskMode.ALWAYS:
-        return task_handles.submit(submission) or too_many(TOO_MANY_TASKS, request_id)
-    return _submit(submission)
+    is_task = exchange.makes_tasks and tool.registered.task == TaskMode.ALWAYS
+    return call_limits.store(_submission(call, tool, exchange), tool, _submit_task if is_task else _submit)
+
+
+def _submit_task(submission: Submission) -> Request | Rejection:
+    return task_handles.submit(submission) or too_many(TOO_MANY_TASKS, submission.jsonrpc_id)
 
 
 def _submit(submission: Submission) -> Request | Rejection:

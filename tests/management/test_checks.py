@@ -53,6 +53,8 @@ def test_mistake_in_the_settings_is_found(settings: Settings, change: dict[str, 
     ("change", "expected"),
     [
         ({"KEEP_ALIVE": "15"}, "mcp_app.E006"),
+        ({"TOOL_RATE": "10/minute"}, "mcp_app.E007"),
+        ({"TOOL_CONCURRENCY": 0}, "mcp_app.E007"),
         ({"MAX_DEPTH": 1.5}, "mcp_app.E006"),
         ({"PAGE_SIZE": True}, "mcp_app.E006"),
         ({"SESSIONLESS_DISCONNECT_CANCELS": "no"}, "mcp_app.E006"),
@@ -196,6 +198,24 @@ def test_layer_that_cannot_be_idle_is_found(settings: Settings, hosts: list[Any]
         assert found() == []
     else:
         assert '"socket_timeout": 15' in only_hint("mcp_app.W007")
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        ("dummy.DummyCache", ["mcp_app.E030"]),
+        ("locmem.LocMemCache", ["mcp_app.W020"]),
+        ("db.DatabaseCache", ["mcp_app.W020"]),
+        ("redis.RedisCache", []),
+    ],
+)
+def test_cache_that_cannot_count_for_a_rate_is_found(
+    settings: Settings, configure: Any, backend: str, expected: list[str]
+) -> None:
+    settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{backend}", "LOCATION": "redis://nowhere"}}
+    assert found() == []
+    configure(TOOL_RATE="10/m")
+    assert [message.id for message in found()] == expected
 
 
 def test_layer_in_memory_passes(settings: Settings) -> None:

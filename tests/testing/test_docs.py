@@ -91,6 +91,14 @@ def test_a_live_site_says_what_it_lacks(site: Path) -> None:
 
 
 @pytest.mark.site
+def test_without_a_site_only_its_tests_fail(site: Path) -> None:
+    text = "def test_it(mcp_client):\n    pass\n\n\ndef test_other():\n    pass\n"
+    said = said_of(site, "test_no_django", text, shared=False, plugins=("mcp_app.testing.plugin",), status=1)
+    assert "settings are not configured" in said
+    assert "1 passed, 1 error" in said
+
+
+@pytest.mark.site
 def test_a_run_that_does_not_use_it_loads_nothing_of_it(site: Path) -> None:
     text = """
 import sys
