@@ -48,6 +48,8 @@ class RequestInfo:
     client: Mapping[str, Any] = field(default_factory=dict)
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     """What the client declares that it can be asked: a ClientCapabilities object."""
+    remote_address: str = ""
+    """Its IP address; behind a proxy the proxy's, and empty where there is none."""
 
 
 class ToolContext(StartingTool, Context):
@@ -56,7 +58,13 @@ class ToolContext(StartingTool, Context):
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:
         super().__init__(row, recorder, interrupter)
         self.request = RequestInfo(
-            row.pk, row.tool, row.original("arguments"), row.principal_label, row.client_info, row.client_capabilities
+            row.pk,
+            row.tool,
+            row.original("arguments"),
+            row.principal_label,
+            row.client_info,
+            row.client_capabilities,
+            row.remote_address,
         )
         self._user_id = row.user_id
         self._cancelled = threading.Event()
