@@ -2,4 +2,5 @@
 
 import pytest
 
-pytest.importorskip("rest_framework", reason="NO Django REST framework: pip install -r .ci/requirements.txt")
+for module in ("rest_framework", "push_notifications"):
+    pytest.importorskip(module, reason=f"NO {module}: pip install -r .ci/requirements.txt")
