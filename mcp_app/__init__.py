@@ -2,6 +2,7 @@
 
 The rooms, imports going down only:
 
+    testing                         the door of tests: for those of a site's tools
     apps routing management checks  the doors
     tools resources prompts         the doors of authors
     transport execution admin       the edges: bytes and frames, the Celery worker, people

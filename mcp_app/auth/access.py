@@ -28,6 +28,11 @@ class Access:
         """Whether it takes a user of the site."""
         return bool(self.permissions or self.groups)
 
+    @property
+    def audience(self) -> tuple[tuple[str, ...], ...]:
+        """The same for what the same callers are shown; a scope hides nothing."""
+        return tuple(sorted(self.permissions)), tuple(sorted(self.groups))
+
     def admits(self, user: AbstractBaseUser | None) -> bool:
         """Whether the site grants it to this user. A superuser has every permission, and is of every group."""
         if not self.is_limited:

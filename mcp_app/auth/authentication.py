@@ -18,7 +18,7 @@ from mcp_app.auth.challenges import insufficient_scope, unauthorized
 from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
-from mcp_app.protocol.errors import INTERNAL_ERROR, UNAVAILABLE, Rejection, refuse, refuse_for_load
+from mcp_app.protocol.errors import FORBIDDEN, INTERNAL_ERROR, UNAVAILABLE, Rejection, refuse, refuse_for_load
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,13 @@ class InsufficientScopeError(Exception):
         super().__init__(*missing)
         self.missing = missing
         """Scopes, of those in `MCP["OAUTH_REQUIRED_SCOPES"]`."""
+
+
+class UnacceptableRequestError(Exception):
+    """Raised by an authenticator that knows its caller, and takes nothing from them that is sent like this: 403.
+
+    The text is for the caller, and says what to do; nothing of the request is in it.
+    """
 
 
 class UndecidedError(Exception):
@@ -66,6 +73,8 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
         return unauthorized(message, error="invalid_token")
     except InsufficientScopeError as error:
         return insufficient_scope(error.missing, ())
+    except UnacceptableRequestError as error:
+        return refuse(FORBIDDEN, str(error))
     except UndecidedError:
         return undecided()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What a site's authenticator is given of a request: its header fields, where it comes from, its path.
+"""What a site's authenticator is given of a request: its header fields, where it comes from, where it goes.
 
 Refuses to be changed, and to show a credential: it prints names of fields, never their values.
 """
@@ -10,13 +10,15 @@ from django.utils.datastructures import CaseInsensitiveMapping
 
 
 class HeaderFields(CaseInsensitiveMapping[str]):
-    """The header fields by name, in any case. One that was sent more than once has its values joined by `", "`."""
+    """The header fields by name, in any case. One that was sent more than once has its values joined by `", "`, cookies
+    by `"; "` (RFC 9113 §8.2.3)."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         fields: dict[str, str] = {}
         for name, value in raw:
             key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
-            fields[key] = f"{fields[key]}, {text}" if key in fields else text
+            separator = "; " if key == "cookie" else ", "
+            fields[key] = f"{fields[key]}{separator}{text}" if key in fields else text
         super().__init__(fields)
 
     def __repr__(self) -> str:
@@ -31,3 +33,6 @@ class HTTPConnection:
     remote_address: str
     """The peer's IP address; empty where the server does not know it. Behind a proxy it is the proxy's."""
     path: str
+    method: str = "POST"
+    scheme: str = "https"
+    """As the server was asked; behind a proxy it is the proxy's."""

@@ -16,6 +16,12 @@ class Principal:
     scopes: frozenset[str] | None = field(default=None, compare=False)
     """What its token was given for; None: no token limits it."""
 
+    @classmethod
+    def of(cls, request: Any) -> "Principal":
+        """Who asked, by the row of their request."""
+        scopes = None if request.scopes is None else frozenset(request.scopes)
+        return cls(request.issuer, request.subject, request.client_id, request.principal_label, request.user_id, scopes)
+
     def owns(self, row: Any) -> bool:
         """Whether `row` (anything with the three columns) belongs to this principal."""
         return (row.issuer, row.subject, row.client_id) == (self.issuer, self.subject, self.client_id)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import paging
+from mcp_app.catalogue import paging, rights
 from mcp_app.catalogue.paging import Page
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.rows import SUBJECT
-from mcp_app.catalogue.visit import user_of
 from mcp_app.conf import settings
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
@@ -45,22 +44,16 @@ class OfferedTool:
 
 def offered(principal: Principal) -> list[OfferedTool]:
     """Everything that `principal` may call, sorted by name."""
-    tools = registered_tools()
-    user = user_of(principal.user_id) if any(tool.access.is_limited for tool in tools.values()) else None
+    granted = rights.granted(registered_tools().values(), principal)
     rows = Tool.objects.in_bulk()
-    return list(_join((tools[name], rows.get(name)) for name in sorted(tools) if tools[name].access.admits(user)))
+    return list(_join((tool, rows.get(tool.name)) for tool in sorted(granted, key=lambda tool: tool.name)))
 
 
 def find(name: str, principal: Principal) -> OfferedTool | None:
     """The tool that `principal` may call by `name`; None is all that is said of a hidden, disabled or unknown one."""
-    if (tool := registered_tools().get(name)) is None or not may_call(tool, principal.user_id):
+    if (tool := registered_tools().get(name)) is None or not rights.is_granted(tool.access, principal):
         return None
     return next(_join([(tool, Tool.objects.filter(pk=name).first())]), None)
-
-
-def may_call(tool: RegisteredTool, user_id: str) -> bool:
-    """Whether the site grants it to the user of that key, now; "" is nobody's."""
-    return not tool.access.is_limited or tool.access.admits(user_of(user_id))
 
 
 def effective(row: Tool) -> OfferedTool | None:

@@ -13,15 +13,16 @@ from typing import Final
 from django.db import DEFAULT_DB_ALIAS, transaction
 
 from mcp_app import databases
+from mcp_app.catalogue import audiences
 from mcp_app.conf import settings
 from mcp_app.lifecycle import wakeups
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.models import TOOL_LIST, ChangeVersion
+from mcp_app.models import ChangeVersion
 from mcp_app.protocol.uris import is_uri
 
-TOOLS: Final = TOOL_LIST
-RESOURCES: Final = "resources"
-PROMPTS: Final = "prompts"
+TOOLS: Final = audiences.TOOLS
+RESOURCES: Final = audiences.RESOURCES
+PROMPTS: Final = audiences.PROMPTS
 
 
 def resource_subject(uri: str) -> str:
@@ -51,14 +52,18 @@ def notify_resource_updated(*uris: str, using: str = DEFAULT_DB_ALIAS) -> None:
     _tell(map(resource_subject, uris), using)
 
 
-def notify_resources_list_changed(*, using: str = DEFAULT_DB_ALIAS) -> None:
-    """Say, in the transaction that changes it, that the list of resources or of templates has changed for somebody."""
-    _tell([RESOURCES], using)
+def notify_resources_list_changed(*declared: str, using: str = DEFAULT_DB_ALIAS) -> None:
+    """Say, in the transaction that changes it, that the list of resources or of templates has changed for somebody.
+
+    `declared`: of what, by URI or template as its decorator has it. Told is who may have one of these; where nothing is
+    named, who may have anything of the list.
+    """
+    _tell(audiences.subjects_of(RESOURCES, declared), using)
 
 
-def notify_prompts_list_changed(*, using: str = DEFAULT_DB_ALIAS) -> None:
+def notify_prompts_list_changed(*names: str, using: str = DEFAULT_DB_ALIAS) -> None:
     """The same of the list of prompts."""
-    _tell([PROMPTS], using)
+    _tell(audiences.subjects_of(PROMPTS, names), using)
 
 
 def _tell(subjects: Iterable[str], using: str) -> None:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import offers
+from mcp_app.catalogue import offers, rights
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult
 from mcp_app.catalogue.prompts import RegisteredPrompt, registered_prompts
 from mcp_app.catalogue.reading import unknown
@@ -25,8 +25,12 @@ MAX_COMPLETIONS: Final = 100
 def complete_prompt(
     name: str, argument: str, value: str, context: Mapping[str, str], principal: Principal
 ) -> dict[str, Any]:
-    """A CompleteResult object for an argument of a prompt. Raises `InvalidArguments`, `InvalidResult`."""
-    return _complete(registered_prompts().get(name), ("prompt", name), argument, value, context, principal)
+    """A CompleteResult object for an argument of a prompt.
+
+    Raises `InvalidArguments`, `InsufficientScope`, `InvalidResult`.
+    """
+    named = [prompt] if (prompt := registered_prompts().get(name)) is not None else []
+    return _complete(named, ("prompt", name), argument, value, context, principal)
 
 
 def complete_template(
@@ -35,11 +39,11 @@ def complete_template(
     """The same for a variable of a template, named by itself or by a URI that it has."""
     declared = registered_resources()
     matching = (declared[text] for text in sorted(declared) if text == uri or declared[text].match(uri) is not None)
-    return _complete(next(matching, None), ("resource template", uri), argument, value, context, principal)
+    return _complete(matching, ("resource template", uri), argument, value, context, principal)
 
 
 def _complete(
-    offered: RegisteredResource | RegisteredPrompt | None,
+    matching: Iterable[RegisteredResource | RegisteredPrompt],
     asked: tuple[str, str],
     argument: str,
     value: str,
@@ -47,8 +51,10 @@ def _complete(
     principal: Principal,
 ) -> dict[str, Any]:
     visit = Visit(principal)
-    if offered is None or not offers.is_available(offered.available, visit):
+    offered = next((each for each in matching if offers.is_offered(each, visit)), None)
+    if offered is None:
         raise unknown(*asked)
+    rights.check_scopes(offered.access, principal)
     if argument not in offered.signature.arguments:
         raise InvalidArguments(f"There is no argument {clip(argument)}.")
     completion = offered.completions.get(argument)

@@ -16,12 +16,16 @@ import mcp_types
 from django.utils.module_loading import autodiscover_modules
 from pydantic import BaseModel
 
+from mcp_app.auth.access import Access
 from mcp_app.catalogue.errors import InvalidDeclaration, InvalidForm
 from mcp_app.catalogue.forms import Schema, requested_schema
 
 MODULE: Final = "mcp_tools"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ICON_SCHEMES: Final = ("https://", "data:")
+_PERMISSION: Final = re.compile(r"\w+\.\w+")
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
+"""OAuth's scope-token (RFC 6749, section 3.3)."""
 
 
 class UnusableOptionError(ValueError):
@@ -138,6 +142,18 @@ def check_meta(meta: Mapping[str, Any] | None) -> None:
         json.dumps(dict(meta or {}), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UnusableOptionError("meta must be plain, finite JSON") from error
+
+
+def access_of(permissions: Sequence[str], groups: Sequence[str], scopes: Sequence[str]) -> Access:
+    """What a decorator's options say is needed. Raises `UnusableOptionError`."""
+    for option, names in (("permissions", permissions), ("groups", groups), ("scopes", scopes)):
+        if isinstance(names, str):
+            raise UnusableOptionError(f"{option} is a list of names, not one of them")
+    if unusable := [name for name in permissions if not _PERMISSION.fullmatch(name)]:
+        raise UnusableOptionError(f"a permission is named app_label.codename, not {unusable[0]!r}")
+    if unusable := [name for name in scopes if not _SCOPE.fullmatch(name)]:
+        raise UnusableOptionError(f"a scope has no space, quote or backslash: {unusable[0]!r}")
+    return Access(tuple(permissions), tuple(groups), tuple(scopes))
 
 
 def wire_members(

@@ -12,6 +12,7 @@
     ├── ResourceError           a resource's own words for the client
     ├── PromptError             a prompt's own words for the client
     ├── ResourceNotFound        there is no such resource, or not for this caller
+    ├── InsufficientScope       the caller's token was not given for this
     ├── InvalidArguments        the caller's arguments do not fit: the model can mend that
     ├── InvalidResult           what the code returned cannot be sent: its author must mend that
     │   └── TooLarge            it is larger than this server sends
@@ -23,7 +24,7 @@ The words of `ToolError`, `ProtocolError`, `ResourceError`, `PromptError`, `Inva
 `InvalidCursor` are for clients; those of the others for the log.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -106,6 +107,15 @@ class PromptError(CatalogueError):
 
 class ResourceNotFound(CatalogueError):  # noqa: N818 - named for what is wrong
     """Raised by a resource where there is none at this URI, or none that this caller may see (-32602)."""
+
+
+class InsufficientScope(CatalogueError):  # noqa: N818 - named for what is wrong
+    """The caller's token was not given for this: it is challenged with all the scopes that this takes."""
+
+    def __init__(self, missing: Sequence[str], needed: Sequence[str]) -> None:
+        super().__init__(*missing)
+        self.missing = missing
+        self.needed = needed
 
 
 class InvalidArguments(CatalogueError):  # noqa: N818 - named for what is wrong

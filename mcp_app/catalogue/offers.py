@@ -7,11 +7,12 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from asgiref.sync import async_to_sync
 
-from mcp_app.catalogue import text_signature
+from mcp_app.auth.access import Access
+from mcp_app.catalogue import rights, text_signature
 from mcp_app.catalogue.declaration import UnusableOptionError
 from mcp_app.catalogue.visit import Visit
 from mcp_app.conf import settings
@@ -25,6 +26,23 @@ Completion = Callable[..., Iterable[str] | Awaitable[Iterable[str]]]
 arguments so far, by name; a third parameter annotated `Visit` is given who asks."""
 
 NO_COMPLETIONS: Final[Mapping[str, Completion]] = MappingProxyType({})
+
+
+class Offered(Protocol):
+    """A resource or a prompt."""
+
+    @property
+    def access(self) -> Access:
+        """What the site says of who may have it."""
+
+    @property
+    def available(self) -> Available | None:
+        """What its author says of that."""
+
+
+def is_offered(offered: Offered, visit: Visit) -> bool:
+    """Whether this caller may have it."""
+    return rights.is_granted(offered.access, visit.principal) and is_available(offered.available, visit)
 
 
 def is_available(available: Available | None, visit: Visit) -> bool:

@@ -11,9 +11,11 @@ from typing import Any, TypeVar, overload
 import mcp_types
 from pydantic.fields import FieldInfo
 
+from mcp_app.auth.access import EVERYBODY, Access
 from mcp_app.catalogue import signature, text_signature
 from mcp_app.catalogue.declaration import (
     Registry,
+    access_of,
     check_forms,
     check_icons,
     check_meta,
@@ -44,6 +46,7 @@ class RegisteredPrompt:
     completions: Mapping[str, Completion] = field(default_factory=lambda: NO_COMPLETIONS)
     available: Available | None = None
     meta: Mapping[str, Any] | None = None
+    access: Access = EVERYBODY
 
     def wire(self) -> dict[str, Any]:
         """Its MCP Prompt object."""
@@ -82,6 +85,9 @@ def prompt(
     completions: Mapping[str, Completion] = NO_COMPLETIONS,
     available: Available | None = None,
     asks: Sequence[Schema] = (),
+    permissions: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    scopes: Sequence[str] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
@@ -97,7 +103,10 @@ def prompt(function: Any = None, /, **options: Any) -> Any:
     `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: by default
     the docstring. `completions`: a function for each argument that has them. `available`: whether a caller may have it,
     asked with a `Visit` whose `arguments` are empty in lists. `asks`: forms that it may have its user fill in, refused
-    now where they could not be shown. `icons`, `meta`: as the protocol has them.
+    now where they could not be shown. `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of
+    them): what a caller's user must have; for others there is no such prompt. `scopes`: what a caller's token must have
+    been given for; without, it is listed, and who gets or completes it is challenged. `icons`, `meta`: as the protocol
+    has them.
 
     Raises `InvalidPrompt` where it could not be offered.
     """
@@ -116,6 +125,9 @@ def _register(
     icons: Sequence[mcp_types.Icon] = (),
     completions: Mapping[str, Completion] = NO_COMPLETIONS,
     asks: Sequence[Schema] = (),
+    permissions: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    scopes: Sequence[str] = (),
     meta: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
@@ -138,6 +150,7 @@ def _register(
             icons=tuple(icons),
             completions=completions,
             meta=meta,
+            access=access_of(permissions, groups, scopes),
             **options,
         )
     _registry.add(name, registered)

@@ -16,7 +16,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import offers, paging
+from mcp_app.catalogue import offers, paging, rights
 from mcp_app.catalogue.asking import Asked, Known
 from mcp_app.catalogue.contents import to_contents, to_messages
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound
@@ -45,11 +45,12 @@ class Found:
 
 def resources_page(cursor: str | None, principal: Principal) -> Page:
     """A page of the resources by URI. Raises `InvalidCursor`."""
-    available = _available(registered_resources().values(), principal)
+    registered = registered_resources()
+    available = _available(registered.values(), principal)
     members = [member for each in available if each.members is not None for member in _members(each, principal)]
     declared = [each for each in available if each.template is None]
-    # By URI: what is declared for one goes before what a template says of it.
-    listed = {each.uri: each for each in [*members, *declared]}
+    # By URI: what is declared for one goes before what a template says of it, also for who may not have it.
+    listed = {each.uri: each for each in [*members, *declared] if each in declared or each.uri not in registered}
     return paging.page("resources", listed.values(), lambda each: each.uri, cursor)
 
 
@@ -68,12 +69,12 @@ def prompts_page(cursor: str | None, principal: Principal) -> Page:
 def resources_scope() -> CacheScope:
     """The scope of every page of resources and of templates: others may be given it where it is everybody's."""
     declared = registered_resources().values()
-    return _scope(depends_on_caller=any(each.available is not None or each.members is not None for each in declared))
+    return _scope(depends_on_caller=any(_may_be_hidden(each) or each.members is not None for each in declared))
 
 
 def prompts_scope() -> CacheScope:
     """The same for prompts."""
-    return _scope(depends_on_caller=any(each.available is not None for each in registered_prompts().values()))
+    return _scope(depends_on_caller=any(map(_may_be_hidden, registered_prompts().values())))
 
 
 def find(uri: str, principal: Principal) -> Found | None:
@@ -86,14 +87,21 @@ def find(uri: str, principal: Principal) -> Found | None:
     return None
 
 
+def permitted(uri: str, principal: Principal) -> Found:
+    """The same, for who is to use it. Raises `ResourceNotFound`, `InsufficientScope`."""
+    if (found := find(uri, principal)) is None:
+        raise ResourceNotFound
+    rights.check_scopes(found.resource.access, principal)
+    return found
+
+
 def read(uri: str, principal: Principal, known: Known) -> dict[str, Any] | Asked:
     """A ReadResourceResult object, without `resultType`; or what its user is asked first.
 
-    Raises `ResourceNotFound`, `ResourceError`, `CannotAsk`, `InvalidResult`, and whatever the resource's function
-    raises.
+    Raises `ResourceNotFound`, `InsufficientScope`, `ResourceError`, `CannotAsk`, `InvalidResult`, and whatever the
+    resource's function raises.
     """
-    if (found := find(uri, principal)) is None:
-        raise ResourceNotFound
+    found = permitted(uri, principal)
     visit = found.visit.to_run(known)
     try:
         return _run(visit, lambda: _contents(found.resource, uri, visit))
@@ -104,11 +112,13 @@ def read(uri: str, principal: Principal, known: Known) -> dict[str, Any] | Asked
 def get_prompt(name: str, arguments: Mapping[str, str], principal: Principal, known: Known) -> dict[str, Any] | Asked:
     """A GetPromptResult object, without `resultType`; or what its user is asked first.
 
-    Raises `InvalidArguments`, `PromptError`, `CannotAsk`, `InvalidResult`, and whatever the prompt's function raises.
+    Raises `InvalidArguments`, `InsufficientScope`, `PromptError`, `CannotAsk`, `InvalidResult`, and whatever the
+    prompt's function raises.
     """
     prompt = registered_prompts().get(name)
-    if prompt is None or not offers.is_available(prompt.available, Visit(principal)):
+    if prompt is None or not offers.is_offered(prompt, Visit(principal)):
         raise unknown("prompt", name)
+    rights.check_scopes(prompt.access, principal)
     visit = Visit(principal, prompt.signature.bind(arguments))
     if not offers.is_available(prompt.available, visit):
         raise unknown("prompt", name)
@@ -146,7 +156,7 @@ def _bind(resource: RegisteredResource, uri: str, principal: Principal) -> Found
         visit = Visit(principal, resource.signature.bind(texts), uri)
     except InvalidArguments:
         return None
-    return Found(resource, visit) if offers.is_available(resource.available, visit) else None
+    return Found(resource, visit) if offers.is_offered(resource, visit) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +186,12 @@ def _members(template: RegisteredResource, principal: Principal) -> list[_Member
 
 def _available(offered: Iterable[Any], principal: Principal) -> list[Any]:
     visit = Visit(principal)
-    return [each for each in offered if offers.is_available(each.available, visit)]
+    granted = rights.granted(offered, principal)
+    return [each for each in granted if offers.is_available(each.available, visit)]
+
+
+def _may_be_hidden(offered: RegisteredResource | RegisteredPrompt) -> bool:
+    return offered.available is not None or offered.access.is_limited
 
 
 def _scope(*, depends_on_caller: bool) -> CacheScope:

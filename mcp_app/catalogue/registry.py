@@ -5,11 +5,10 @@ Refuses to read a row: what administrators say is joined in `catalogue`.
 
 import inspect
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import mcp_types
 
@@ -18,6 +17,7 @@ from mcp_app.catalogue import signature
 from mcp_app.catalogue.declaration import (
     Registry,
     UnusableOptionError,
+    access_of,
     check_annotations,
     check_forms,
     check_icons,
@@ -34,10 +34,6 @@ from mcp_app.catalogue.signature import Signature
 from mcp_app.states import CancelPolicy, TaskMode
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_PERMISSION: Final = re.compile(r"\w+\.\w+")
-_SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
-"""OAuth's scope-token (RFC 6749, section 3.3)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +161,7 @@ def _register(
         check_name(name)
         _check_options(icons=icons or (), requires=requires, **options)
         check_forms(asks)
-        access = _access(permissions, groups, scopes)
+        access = access_of(permissions, groups, scopes)
         read = signature.read(function, input_schema)
         registered = RegisteredTool(
             name=name,
@@ -183,17 +179,6 @@ def _register(
             **options,
         )
         _registry.add(name, registered)
-
-
-def _access(permissions: Sequence[str], groups: Sequence[str], scopes: Sequence[str]) -> Access:
-    for option, names in (("permissions", permissions), ("groups", groups), ("scopes", scopes)):
-        if isinstance(names, str):
-            raise UnusableOptionError(f"{option} is a list of names, not one of them")
-    if unusable := [name for name in permissions if not _PERMISSION.fullmatch(name)]:
-        raise UnusableOptionError(f"a permission is named app_label.codename, not {unusable[0]!r}")
-    if unusable := [name for name in scopes if not _SCOPE.fullmatch(name)]:
-        raise UnusableOptionError(f"a scope has no space, quote or backslash: {unusable[0]!r}")
-    return Access(tuple(permissions), tuple(groups), tuple(scopes))
 
 
 def _check_options(

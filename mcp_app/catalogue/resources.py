@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 
 import mcp_types
 
+from mcp_app.auth.access import EVERYBODY, Access
 from mcp_app.catalogue import signature, text_signature, uri_templates
 from mcp_app.catalogue.declaration import (
     Registry,
     UnusableOptionError,
+    access_of,
     check_annotations,
     check_forms,
     check_icons,
@@ -62,10 +64,11 @@ class RegisteredResource:
     """None: private where the caller could matter."""
     ttl_ms: int = 0
     meta: Mapping[str, Any] | None = None
+    access: Access = EVERYBODY
 
     @property
     def depends_on_caller(self) -> bool:
-        return self.available is not None or self.signature.context_parameter is not None
+        return self.available is not None or self.signature.context_parameter is not None or self.access != EVERYBODY
 
     def match(self, uri: str) -> dict[str, str] | None:
         """The variables in `uri`, none for a resource; None where it is not this resource's."""
@@ -107,6 +110,9 @@ def resource(
     cache_scope: CacheScope | None = None,
     ttl_ms: int = 0,
     asks: Sequence[Schema] = (),
+    permissions: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    scopes: Sequence[str] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
     """Offer a function (plain or `async`) as the resource at `uri`; the function itself is returned.
@@ -123,7 +129,10 @@ def resource(
     a template's resources that are listed. `available`: whether a caller may have it, asked with a `Visit` whose
     `arguments` are empty in lists. `ttl_ms`: how long a client may keep what it read, in milliseconds. `cache_scope`:
     whether others may be given it. `asks`: forms that it may have its user fill in, refused now where they could not be
-    shown. `annotations`, `icons`, `meta`: as the protocol has them.
+    shown. `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user
+    must have; for others there is no such resource. `scopes`: what a caller's token must have been given for; without,
+    it is listed, and who reads, completes or watches it is challenged. `annotations`, `icons`, `meta`: as the protocol
+    has them.
 
     Raises `InvalidResource` where it could not be offered.
     """
@@ -150,6 +159,7 @@ def resource(
                 cache_scope=cache_scope,
                 ttl_ms=ttl_ms,
                 meta=meta,
+                access=access_of(permissions, groups, scopes),
             )
             _check(registered)
             check_forms(asks)

@@ -1,15 +1,17 @@
 """The rows of the catalogue: one for each tool that was ever registered, and the version of the whole list.
 
 Every change to what is offered goes through here and bumps the version in its own transaction: a change that is rolled
-back notifies nobody. (`Tool.save` bumps it as well, for scripts; whoever listens then finds it at its next look.)
+back notifies nobody. What a script saves or deletes by itself is a change like any other.
 """
 
 from collections.abc import Collection
 from typing import Any
 
 from django.db.models.functions import Now
+from django.db.models.signals import post_delete, post_save
+from django.dispatch import receiver
 
-from mcp_app.catalogue import changes
+from mcp_app.catalogue import audiences, changes
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import settings
 from mcp_app.lifecycle.locks import transactional
@@ -24,9 +26,10 @@ def version() -> int:
     return ChangeVersion.objects.filter(subject=SUBJECT).values_list("version", flat=True).first() or 0
 
 
-def touch() -> None:
-    """Bump the version of the tool list: whoever listens looks again once this is committed."""
-    changes.touch(SUBJECT)
+def touch(*names: str) -> None:
+    """Bump the version of the tool list: who may have one of these, or anything where none is named, looks again once
+    this is committed."""
+    changes.touch(*audiences.subjects_of(SUBJECT, names))
 
 
 @transactional
@@ -45,8 +48,8 @@ def sync() -> None:
     for row in [*moved, *gone]:
         row.updated_at = Now()
     Tool.objects.bulk_update([*moved, *gone], ["location", "registered", "updated_at"])
-    if added or moved or gone:
-        touch()
+    if changed := [row.name for row in (*added, *moved, *gone)]:
+        touch(*changed)
 
 
 @transactional
@@ -59,7 +62,7 @@ def change(names: Collection[str], **values: Any) -> list[str]:
     changed = list(differing.select_for_update().values_list("pk", flat=True))
     if changed:
         Tool.objects.filter(pk__in=changed).update(**values, updated_at=Now())
-        touch()
+        touch(*changed)
     return changed
 
 
@@ -72,9 +75,12 @@ def set_enabled(name: str, enabled: bool) -> bool:
 def forget(name: str) -> bool:
     """Drop the row of a tool whose code went away, with what administrators said; False where the code is there."""
     forgotten, _ = Tool.objects.filter(pk=name, registered=False).delete()
-    if forgotten:
-        touch()
     return bool(forgotten)
+
+
+@receiver((post_save, post_delete), sender=Tool)
+def _touch_saved(instance: Tool, **_: Any) -> None:
+    touch(instance.name)
 
 
 def queues() -> set[str]:

@@ -4,6 +4,30 @@ Run by every management command, and so by `mcp serve`. They read settings and i
 to use a database or a broker, so that they also help where none can be reached.
 """
 
-from mcp_app.checks import asgi, authentication, celery, channels, databases, middleware, oauth, redaction, values
+from mcp_app.checks import (
+    asgi,
+    authentication,
+    celery,
+    channels,
+    databases,
+    logins,
+    middleware,
+    oauth,
+    redaction,
+    toolkit,
+    values,
+)
 
-__all__ = ["asgi", "authentication", "celery", "channels", "databases", "middleware", "oauth", "redaction", "values"]
+__all__ = [
+    "asgi",
+    "authentication",
+    "celery",
+    "channels",
+    "databases",
+    "logins",
+    "middleware",
+    "oauth",
+    "redaction",
+    "toolkit",
+    "values",
+]

@@ -17,6 +17,7 @@ from mcp_app.conf import settings
 
 JWTS: Final = "mcp_app.auth.oauth.jwts.bearer"
 INTROSPECTION: Final = "mcp_app.auth.oauth.introspection.bearer"
+TOOLKIT: Final = "mcp_app.auth.oauth.toolkit.bearer"
 _URL: Final = re.compile(r"[\x21\x23-\x5B\x5D\x5F\x61-\x7A\x7E]+")
 """The characters of RFC 3986, and none that ends a quoted string."""
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
@@ -32,7 +33,7 @@ def check_oauth(**kwargs: Any) -> list[CheckMessage]:
 
 
 def _is_used() -> bool:
-    ours = settings.AUTHENTICATOR in (JWTS, INTROSPECTION)
+    ours = settings.AUTHENTICATOR in (JWTS, INTROSPECTION, TOOLKIT)
     return ours or settings.OAUTH_RESOURCE is not None or bool(settings.OAUTH_ISSUERS)
 
 

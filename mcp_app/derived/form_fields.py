@@ -117,7 +117,7 @@ def _says_more(value: Any, label: Any) -> bool:
 def _choices(field: forms.ChoiceField) -> list[tuple[Any, Any]]:
     """Values and labels, out of their groups, without the one for nothing."""
     found: list[tuple[Any, Any]] = []
-    choices: Any = field.choices
+    choices: Any = field.choices  # read, they are always pairs
     for value, label in choices:
         found.extend(label if isinstance(label, list | tuple) else [(value, label)])
     return [(value, label) for value, label in found if value not in (None, "")]

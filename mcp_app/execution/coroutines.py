@@ -15,7 +15,6 @@ from typing import Any
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_app.execution import connections
 from mcp_app.execution.interrupt import ToolCancelled
 from mcp_app.execution.surroundings import atomically_async
 from mcp_app.execution.watcher import Running, in_loop
@@ -48,10 +47,10 @@ class _Threads(ThreadPoolExecutor):
         """
         self.shutdown(wait=False, cancel_futures=True)
         wait(list(self._open))
-        connections.close_raw(self._wrappers)
+        self._running.slot.connections.leave_threads(self._wrappers)
 
     def _meet(self) -> None:
-        mine = connections.of_this_thread()
+        mine = self._running.slot.connections.enter_thread()
         self._wrappers.extend(mine)
         self._running.wrappers_of_threads.extend(mine)
 

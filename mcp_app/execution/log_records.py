@@ -8,6 +8,8 @@ machinery's own records, those below `LOG_LEVEL`, and those that the site's conf
 import logging
 import os
 from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final
 
 from mcp_types import LoggingLevel
@@ -48,16 +50,25 @@ class ToolLogHandler(logging.Handler):
             self.handleError(record)
 
 
-def install() -> None:
-    """Hear this process's tools. The loggers of their own packages that have no level are given `LOG_LEVEL`."""
+def install() -> Callable[[], None]:
+    """Hear this process's tools; how to hear them no more.
+
+    The loggers of their own packages that have no level are given `LOG_LEVEL`.
+    """
+    undo = ExitStack()
     handler = ToolLogHandler(settings.LOG_LEVEL)
-    logging.getLogger().addHandler(handler)
+    hearing = [logging.getLogger()]
     if not (tasks := logging.getLogger("celery.task")).propagate:
-        tasks.addHandler(handler)
+        hearing.append(tasks)
+    for heard in hearing:
+        heard.addHandler(handler)
+        undo.callback(heard.removeHandler, handler)
     for tool in registered_tools().values():
         own = logging.getLogger(tool.function.__module__.partition(".")[0])
         if own.level == logging.NOTSET and own.getEffectiveLevel() > handler.level:
             own.setLevel(handler.level)
+            undo.callback(own.setLevel, logging.NOTSET)
+    return undo.close
 
 
 def protocol_level(number: int) -> LoggingLevel:

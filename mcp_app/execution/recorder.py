@@ -140,7 +140,7 @@ class Recorder:
             with self._condition:
                 buffer = self._open.pop(request_id, None)
                 taken = buffer.take(time.monotonic(), final=True) if buffer is not None else []
-            _write(request_id, taken)
+            write_events(request_id, taken)
             return ending()
 
         return self.call(last, patience=settings.ENDING_TIMEOUT)
@@ -176,10 +176,10 @@ class Recorder:
             now = time.monotonic()
             due = {request_id: buffer.take(now) for request_id, buffer in self._open.items()}
         for request_id, taken in due.items():
-            _write(request_id, taken)
+            write_events(request_id, taken)
 
 
-def _write(request_id: UUID, taken: list[Event]) -> None:
+def write_events(request_id: UUID, taken: list[Event]) -> None:
     if not taken:
         return
     try:

@@ -18,8 +18,8 @@ from celery.exceptions import Ignore
 from django.db import InterfaceError, OperationalError
 
 from mcp_app import languages
-from mcp_app.catalogue import results
-from mcp_app.catalogue.catalogue import may_call
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import results, rights
 from mcp_app.catalogue.errors import ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
@@ -54,6 +54,14 @@ def run(task: Task, request_id: UUID) -> str:
     if not here.termination.begin():
         hand_back(request_id)
         raise SystemExit  # billiard's pool takes that for the task's, and lets the process go
+    return report(task, *serve(here, request_id))
+
+
+def serve(here: Child, request_id: UUID) -> tuple[Request, Status | None, Ending]:
+    """Run one request to its end, as far as Celery is not told: its row as it was claimed, what was written, its end.
+
+    Raises Ignore when it is not to be run.
+    """
     row = claim(here, request_id)
     try:
         with spans.running(row) as span, languages.active(row.language):
@@ -65,7 +73,7 @@ def run(task: Task, request_id: UUID) -> str:
             spans.conclude(span, status or ending.status, ending.kept_error)
     finally:
         here.claimed.discard(request_id)
-    return report(task, row, status, ending)
+    return row, status, ending
 
 
 def hand_back(request_id: UUID) -> None:
@@ -92,7 +100,7 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
     context = ToolContext(row, here.recorder, slot.interrupter)
     running = Running(row, context, slot, connections.of_this_thread())
     try:
-        connections.freshen()
+        slot.connections.freshen()
         body = prepare(row, context, running)
     except Exception as error:
         return running, Raised(error)
@@ -110,9 +118,9 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
     if context.is_cancelled:
         if isinstance(outcome, Raised):
             _let_go(outcome.error)
-        connections.drop_all()
+        slot.connections.drop_all()
         slot.kill_leftovers(row.pk, marked=context.has_run)
-    connections.drop_unfinished(running.wrappers)
+    slot.connections.drop_unfinished(running.wrappers)
     return running, outcome
 
 
@@ -130,7 +138,7 @@ def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[]
     tool = registered_tools().get(row.tool)
     if tool is None:
         raise ToolError(f"The tool {row.tool} is not there any more.")
-    if not may_call(tool, row.user_id):
+    if not rights.is_granted(tool.access, Principal.of(row)):
         raise ProtocolError(unknown_tool(row.tool), INVALID_PARAMS)
     arguments = bind(tool, row.original("arguments"))
     if (parameter := tool.signature.context_parameter) is not None:

@@ -16,14 +16,16 @@ from uuid import UUID
 from psutil import NoSuchProcess, Process
 
 from mcp_app.execution import processes
+from mcp_app.execution.connections import ToolConnections
 from mcp_app.execution.interrupt import Interrupter
 
 
 class Slot(ABC):
     """One call's place."""
 
-    def __init__(self, interrupter: Interrupter) -> None:
+    def __init__(self, interrupter: Interrupter, connections: ToolConnections | None = None) -> None:
         self.interrupter = interrupter
+        self.connections = connections or ToolConnections()
 
     @abstractmethod
     def marked(self, request_id: UUID) -> AbstractContextManager[None]:
@@ -69,8 +71,8 @@ class ProcessSlot(Slot):
 class ThreadSlot(Slot):
     """The thread that makes it. What the thread had started before, for other calls, is not this call's."""
 
-    def __init__(self, interrupter: Interrupter) -> None:
-        super().__init__(interrupter)
+    def __init__(self, interrupter: Interrupter, connections: ToolConnections | None = None) -> None:
+        super().__init__(interrupter, connections)
         self._thread = threading.get_native_id()
         self._others = processes.children_of_thread(self._thread)
 

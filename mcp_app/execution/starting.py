@@ -181,8 +181,7 @@ class StartingTool(AskingTool):
     def _submit(self, request_id: UUID, name: str, arguments: dict[str, Any], kept: dict[str, Any]) -> UUID:
         """As for a client's call. On the recorder's connection: it commits whatever transaction the tool is in."""
         row = self._row
-        scopes = None if row.scopes is None else frozenset(row.scopes)
-        caller = Principal(row.issuer, row.subject, row.client_id, row.principal_label, row.user_id, scopes)
+        caller = Principal.of(row)
         tool = catalogue.find(name, caller)
         if tool is None:
             raise ToolError(unknown_tool(name))

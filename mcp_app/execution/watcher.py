@@ -206,8 +206,8 @@ class Watcher:
             if not self._still_runs(running) or interrupter.shielded:
                 return
             # Interrupted, it may have begun to clean up on SQLite; on PostgreSQL the query goes on without it.
-            connections.cancel_queries(executing, no_sqlite=interrupter.raised)
-            connections.cancel_queries(running.wrappers_of_threads)
+            running.slot.connections.cancel_queries(executing, no_sqlite=interrupter.raised)
+            running.slot.connections.cancel_queries(running.wrappers_of_threads)
 
     def _note_stage(self, running: Running) -> None:
         if running.slot.interrupter.raised:

@@ -5,7 +5,7 @@ that a change that met no connection, or one that died, is told to the next. Cha
 message stands for any number of them. Who has the stream is a change of the session, so that every connection knows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 from django.db.models import Exists
@@ -38,12 +38,25 @@ def claim(session_id: UUID, stream: UUID, server: UUID, *, seen: int | None = No
     return session
 
 
+def untold(session_id: UUID, current: Mapping[str, int]) -> set[str]:
+    """Those of these subjects, with the versions that a connection knows, of whose change the session was not told."""
+    told = Session.objects.filter(pk=session_id).values_list("told", flat=True).first() or {}
+    return {subject for subject, version in current.items() if _is_new(told, subject, version)}
+
+
 @transactional
-def tell(session_id: UUID, stream: UUID, server: UUID, current: Mapping[str, int]) -> list[tuple[str, int]]:
+def tell(
+    session_id: UUID,
+    stream: UUID,
+    server: UUID,
+    current: Mapping[str, int],
+    *,
+    passed_over: Collection[str] = (),
+) -> list[tuple[str, int]]:
     """Which subjects this connection to `server` is to tell of, each with the number of its event; they count as told.
 
     `current` are the versions of the subjects that it knows of. Empty when another connection has the stream; one that
-    nobody has is claimed.
+    nobody has is claimed. What is `passed_over` counts as told, and is not.
     """
     session = Session.objects.select_for_update().filter(pk=session_id).first()
     if session is None or session.stream not in (stream, None):
@@ -51,15 +64,18 @@ def tell(session_id: UUID, stream: UUID, server: UUID, current: Mapping[str, int
     is_new = session.stream is None
     events = []
     for subject, version in current.items():
-        # Versions grow: a connection whose look is older tells nothing again.
-        if session.told.get(subject, [-1])[0] < version:
-            session.stream_seq += 1
+        if not _is_new(session.told, subject, version):
+            continue
+        if subject in passed_over:
             session.told[subject] = [version, session.stream_seq]
-            events.append((subject, session.stream_seq))
+            continue
+        session.stream_seq += 1
+        session.told[subject] = [version, session.stream_seq]
+        events.append((subject, session.stream_seq))
     if is_new:
         session.stream, session.stream_server = stream, server
         sessions.changed(session_id)
-    if events or is_new:
+    if events or passed_over or is_new:
         session.save(update_fields=["stream", "stream_server", "stream_seq", "told"])
     return events
 
@@ -69,6 +85,11 @@ def release(session_id: UUID, stream: UUID) -> None:
     """Leave the stream to another open connection, if this one has it."""
     if Session.objects.filter(pk=session_id, stream=stream).update(stream=None):
         sessions.changed(session_id)
+
+
+def _is_new(told: Mapping[str, Sequence[int]], subject: str, version: int) -> bool:
+    """Versions grow: a connection whose look is older tells nothing again."""
+    return told.get(subject, [-1])[0] < version
 
 
 def release_those_of_silent_servers() -> None:

@@ -6,7 +6,7 @@ requests by value, not by foreign key, so that they may live in a database of th
 """
 
 from mcp_app.models.cancellation import AppendOnlyError, AuditDay, Cancellation, CancellationQuerySet
-from mcp_app.models.change_version import TOOL_LIST, ChangeVersion
+from mcp_app.models.change_version import ChangeVersion
 from mcp_app.models.process import Process
 from mcp_app.models.read_question import ReadQuestion
 from mcp_app.models.request import CancelledRequest, InFlightRequest, Request
@@ -16,7 +16,6 @@ from mcp_app.models.token import Token
 from mcp_app.models.tool import Tool
 
 __all__ = (
-    "TOOL_LIST",
     "AppendOnlyError",
     "AuditDay",
     "Cancellation",

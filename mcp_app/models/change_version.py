@@ -6,8 +6,6 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models.functions import Now
 
-TOOL_LIST = "tools"
-"""The `ChangeVersion` of the list of tools."""
 FORGOTTEN = "forgotten"
 """The `ChangeVersion` that is at least what any forgotten one was: others begin above it."""
 

@@ -7,7 +7,6 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app import databases
-from mcp_app.models.change_version import TOOL_LIST, ChangeVersion
 from mcp_app.states import CancelPolicy
 
 
@@ -38,11 +37,9 @@ class Tool(models.Model):
         return self.name
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        with databases.atomic():
+        with databases.atomic():  # with the word of it, which a signal's receiver stores
             super().save(*args, **kwargs)
-            ChangeVersion.bump(TOOL_LIST)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         with databases.atomic():
-            ChangeVersion.bump(TOOL_LIST)
             return super().delete(*args, **kwargs)

@@ -8,7 +8,8 @@
     call_stream listen_stream   the two that wait: a `tools/call`, a `subscriptions/listen`
     honoured                    which part of a `subscriptions/listen` is served
     tail                        one per server process: the reader of rows for all who wait in it
-    hints upkeep threads        what wakes it; its liveness and supervision; where its database work runs
+    hints upkeep                what wakes it; its liveness and supervision
+    threads daemon_threads      where its database work runs; what no end of a process waits for
     admission                   how much is let in, and nothing while draining
     server shutdown             all of that for one event loop; how it ends
 

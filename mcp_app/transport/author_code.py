@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mcp_app import languages
+from mcp_app.auth.challenges import insufficient_scope
 from mcp_app.catalogue.errors import (
     CannotAsk,
+    InsufficientScope,
     InvalidArguments,
     InvalidCursor,
     PromptError,
@@ -55,6 +57,8 @@ def _rejection(error: Exception, exchange: Exchange) -> Rejection:
     request_id = exchange.route.request_id
     if isinstance(error, ResourceNotFound):
         return fail(INVALID_PARAMS, "Resource not found.", request_id, data={"uri": exchange.route.params["uri"]})
+    if isinstance(error, InsufficientScope):
+        return insufficient_scope(error.missing, error.needed, request_id)
     if isinstance(error, InvalidArguments | InvalidCursor | PromptError):
         return fail(INVALID_PARAMS, str(error), request_id)
     if isinstance(error, CannotAsk):

@@ -184,7 +184,13 @@ class MCPConsumer(AsyncConsumer):
         if server.stopped:
             await self._response.reject(shutting_down())
             return
-        connection = HTTPConnection(HeaderFields(self.scope["headers"]), self._remote_address, self.scope["path"])
+        connection = HTTPConnection(
+            HeaderFields(self.scope["headers"]),
+            self._remote_address,
+            self.scope["path"],
+            method=self.scope["method"],
+            scheme=self.scope.get("scheme", "http"),
+        )
         principal = await who_asks(server.authentication, connection)
         if not isinstance(principal, Rejection) and (refusal := self._refuse(server, principal)) is not None:
             principal = refusal

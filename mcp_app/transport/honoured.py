@@ -1,6 +1,7 @@
 """Which part of a `subscriptions/listen` filter is served, and what is said of each change.
 
-Leaves out what is not advertised, and resources that the caller may not read: they are as unknown ones.
+Leaves out what is not advertised, and resources that the caller may not read: they are as unknown ones. Whose token was
+not given for one of them is challenged with the scopes of all: an acknowledgement could not say what is missing.
 Source: 2026-07-28 basic/patterns/subscriptions "Acknowledgment".
 """
 
@@ -10,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import changes, reading
+from mcp_app.catalogue import audiences, changes, reading
+from mcp_app.catalogue.errors import InsufficientScope
 from mcp_app.conf import settings
 from mcp_app.protocol import notifications
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
@@ -31,6 +33,8 @@ class Honoured:
     """As it is acknowledged."""
     notifications: dict[str, Callable[[RequestId], dict[str, Any]]] = field(default_factory=dict)
     """What to say of a change, by its subject."""
+    uris: dict[str, str] = field(default_factory=dict)
+    """The resources among the subjects."""
 
 
 async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
@@ -48,7 +52,8 @@ async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
     }
     for kind in (kind for kind, wanted in lists.items() if wanted and kind in delivered):
         honoured.filter[f"{kind}ListChanged"] = True
-        honoured.notifications[kind] = partial(notifications.list_changed, kind)
+        said = partial(notifications.list_changed, kind)
+        honoured.notifications |= dict.fromkeys(audiences.subjects(kind), said)
     if not chosen.resource_subscriptions or changes.RESOURCES not in delivered:
         return honoured
     uris = await _readable(exchange, dict.fromkeys(chosen.resource_subscriptions))
@@ -56,8 +61,9 @@ async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
         return uris
     if uris:
         honoured.filter["resourceSubscriptions"] = uris
-    for uri in uris:
-        honoured.notifications[changes.resource_subject(uri)] = partial(notifications.resource_updated, uri)
+    honoured.uris = {changes.resource_subject(uri): uri for uri in uris}
+    for subject, uri in honoured.uris.items():
+        honoured.notifications[subject] = partial(notifications.resource_updated, uri)
     return honoured
 
 
@@ -69,4 +75,9 @@ async def _readable(exchange: Exchange, uris: dict[str, None]) -> list[str] | Re
 
 
 def _only_readable(uris: Iterable[str], principal: Principal) -> list[str]:
-    return [uri for uri in uris if is_uri(uri) and reading.find(uri, principal) is not None]
+    """Raises `InsufficientScope`."""
+    found = {uri: reading.find(uri, principal) for uri in uris if is_uri(uri)}
+    readable = {uri: each.resource.access for uri, each in found.items() if each is not None}
+    if missing := {scope: None for access in readable.values() for scope in access.missing_scopes(principal)}:
+        raise InsufficientScope(list(missing), [scope for access in readable.values() for scope in access.scopes])
+    return list(readable)

@@ -14,6 +14,7 @@ from mcp_app.protocol import notifications, results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import read_listen
 from mcp_app.transport.callers import ASK_AGAIN_SECONDS, Standing
+from mcp_app.transport.concerned import concerned
 from mcp_app.transport.exchange import Exchange, server_info
 from mcp_app.transport.honoured import Honoured, honour
 from mcp_app.transport.tail import Listener
@@ -63,9 +64,7 @@ class ListenStream:
         if not await self._may_tell():
             return
         changed, self._untold = self._untold, set()
-        for subject, notification in self._honoured.notifications.items():
-            if subject in changed:
-                await self._exchange.response.event(notification(self._id))
+        await self._tell_changes(changed & self._honoured.notifications.keys())
         await self._tell_tasks(changed)
 
     async def _await_changes(self, listener: Listener) -> None:
@@ -90,6 +89,15 @@ class ListenStream:
         standing = await caller.confirm()
         self._ended |= standing == Standing.GONE
         return standing == Standing.CONFIRMED
+
+    async def _tell_changes(self, changed: Collection[Subject]) -> None:
+        exchange, honoured = self._exchange, self._honoured
+        told = await concerned(exchange.server, exchange.principal, changed, honoured.uris)
+        # Changes of one list may be of several subjects, and are told once.
+        for notification in dict.fromkeys(
+            honoured.notifications[each] for each in honoured.notifications if each in told
+        ):
+            await exchange.response.event(notification(self._id))
 
     async def _tell_tasks(self, changed: Collection[Subject]) -> None:
         for notification in await self._honoured.tasks.of(changed):

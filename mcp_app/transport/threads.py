@@ -1,18 +1,25 @@
-"""Threads for blocking work: bounded pools of our own, off the one thread that every `sync_to_async` call queues on.
+"""Threads for blocking work: bounded pools, off the one thread that every `sync_to_async` call queues on.
 
 Each job starts on a usable database connection. Refuses to interrupt: a job whose caller was cancelled runs to its end.
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from django.db import OperationalError, connections
 
+from mcp_app.transport.daemon_threads import DaemonThreads
+
+logger = logging.getLogger(__name__)
+
 R = TypeVar("R")
+
+ENDING_SECONDS = 4.0
+"""What jobs that still run are given when the process ends: less than the server gives its parts."""
 
 
 class SilentDatabaseError(OperationalError):
@@ -55,14 +62,13 @@ class Threads:
     """
 
     def __init__(self, name: str, size: int, *, patience: float | None = None) -> None:
-        self._size = size
+        self._name = name
         self._patience = patience
-        self._executor = ThreadPoolExecutor(size, thread_name_prefix=f"mcp-{name}")
+        self._threads = DaemonThreads(name, size)
 
     def start(self, function: Callable[..., R], *args: Any) -> "asyncio.Future[R]":
         """Run `function` in a thread; the future of its result, on the running loop."""
-        job = partial(on_usable_connections, function, args)
-        return asyncio.get_running_loop().run_in_executor(self._executor, job)
+        return self._threads.start(partial(on_usable_connections, function, args))
 
     async def run(self, function: Callable[..., R], *args: Any) -> R:
         """As `start`, and wait. Cancelled meanwhile, the job still runs to its end. Raises SilentDatabaseError.
@@ -91,12 +97,9 @@ class Threads:
             raise
 
     async def close(self) -> None:
-        """Close the threads' database connections and end the threads, once what is queued has run."""
-        barrier = threading.Barrier(self._size)
-        try:
-            await asyncio.gather(*(self.start(_close_connections, barrier) for _ in range(self._size)))
-        finally:
-            self._executor.shutdown(wait=False)
+        """End the threads and their database connections, once what is queued has run."""
+        if running := await self._threads.close(ENDING_SECONDS):
+            logger.error("%d of the threads %s have not ended, and end with the process", running, self._name)
 
 
 def on_usable_connections(function: Callable[..., R], args: tuple[Any, ...]) -> R:
@@ -106,12 +109,3 @@ def on_usable_connections(function: Callable[..., R], args: tuple[Any, ...]) -> 
         connection.close_at = None
         connection.close_if_unusable_or_obsolete()
     return function(*args)
-
-
-def _close_connections(barrier: threading.Barrier) -> None:
-    """Every thread takes one of these jobs, because none returns before all have begun."""
-    connections.close_all()
-    try:
-        barrier.wait(timeout=5)
-    except threading.BrokenBarrierError:
-        return

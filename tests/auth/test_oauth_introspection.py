@@ -31,10 +31,8 @@ Issuer = AuthorizationServer
 
 
 @pytest.fixture(autouse=True)
-def _protected(protected: Callable[..., None]) -> Iterator[None]:
+def _protected(protected: Callable[..., None]) -> None:
     protected("introspection")
-    yield
-    fetching._left_alone_until.clear()
 
 
 def asked_with(token: str) -> Principal | None:
@@ -67,9 +65,9 @@ def test_the_server_shows_its_own_credentials_to_the_issuer(issuer: Issuer) -> N
         {"aud": None},
         {"aud": "https://other.example.com/mcp"},
         {"iss": "https://evil.example.com"},
-        {"exp": int(time.time()) - 60},
+        {"exp": 1_000_000_000},
         {"exp": "tomorrow"},
-        {"nbf": int(time.time()) + 3600},
+        {"nbf": 9_999_999_999},
         {"sub": None},
         {"sub": 7},
     ],
@@ -210,7 +208,7 @@ def _release() -> Iterator[None]:
 def test_G3_while_the_issuer_cannot_be_asked_nobody_is_let_in_nor_told_that_its_token_is_bad(
     configure: Any, issuer: Issuer, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    configure(OAUTH_TIMEOUT=0.5)
+    configure(OAUTH_TIMEOUT=1.5)
     issuer.instead = FAILING[kind]
     token = issuer.opaque()
     started = time.monotonic()

@@ -16,8 +16,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from mcp_app.auth.authentication import UndecidedError
+from mcp_app.auth.oauth import fetching
 from mcp_app.auth.oauth.fetching import fetch_json
 from tests.auth.authorization_server import RSA_KEY, AuthorizationServer, running
+
+
+@pytest.fixture(autouse=True)
+def _trust_is_read_anew() -> Iterator[None]:
+    fetching._trusted.cache_clear()
+    yield
+    fetching._trusted.cache_clear()
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def test_what_was_done_once_is_not_done_in_the_runs_that_follow() -> None:
     assert done == ["first", "later"]
 
 
-@pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}], ids=str)
+@pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}], ids=["an object", "NaN", "a set"])
 def test_what_is_done_once_returns_plain_json(value: Any) -> None:
     with pytest.raises(TypeError, match="must return plain, finite JSON"):
         play(lambda visit: visit.once("key", lambda: value))

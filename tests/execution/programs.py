@@ -1,4 +1,4 @@
-"""Programs that tools start."""
+"""Programs that tools run, or start."""
 
 STUBBORN = """
 import os, signal, sys, time
@@ -13,3 +13,14 @@ print("half", flush=True)
 time.sleep(60)
 """
 """Ignores SIGTERM, and has a grandchild that left its group."""
+
+SWALLOWING_COROUTINE = """
+async def main():
+    open(READY, "w").close()
+    while True:
+        try:
+            await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            pass
+"""
+"""For `python_async`: cancelling it does not end it."""

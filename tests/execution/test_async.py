@@ -3,6 +3,7 @@
 import pytest
 
 from tests.execution import driver
+from tests.execution.programs import SWALLOWING_COROUTINE
 from tests.execution.site import stop
 
 
@@ -23,16 +24,7 @@ def test_cancellation_reaches_every_task_of_a_group(one_slot):
 
 
 def test_a_tool_that_swallows_its_cancellation_is_interrupted(one_slot):
-    code = """
-        async def main():
-            open(READY, "w").close()
-            while True:
-                try:
-                    await asyncio.sleep(0.05)
-                except asyncio.CancelledError:
-                    pass
-    """
-    ended = stop(one_slot, code, "python_async")
+    ended = stop(one_slot, SWALLOWING_COROUTINE, "python_async")
     assert (ended["status"], ended["stage"]) == ("cancelled", "interrupt")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mcp_app.execution import processes
 from tests.execution import driver
-from tests.execution.programs import STUBBORN
+from tests.execution.programs import STUBBORN, SWALLOWING_COROUTINE
 from tests.execution.site import Site, begin_code, eventually, stop
 from tests.execution.stress import slots, strain
 from tests.execution.threads import ASLEEP, SLOTS, SPINNING, given_up
@@ -59,16 +59,7 @@ def test_A5_a_tool_that_waits_by_its_context_or_as_a_coroutine_is_told_at_once(
 
 
 def test_a_coroutine_that_swallows_its_cancellation_is_interrupted(threads: Site) -> None:
-    code = """
-        async def main():
-            open(READY, "w").close()
-            while True:
-                try:
-                    await asyncio.sleep(60)
-                except asyncio.CancelledError:
-                    pass
-    """
-    ended = stop(threads, code, "python_async", hard_grace=20.0)
+    ended = stop(threads, SWALLOWING_COROUTINE, "python_async", hard_grace=20.0)
     assert (ended["status"], ended["stage"]) == ("cancelled", "interrupt")
 
 

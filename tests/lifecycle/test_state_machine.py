@@ -1,10 +1,12 @@
 """Whatever happens to many requests, in any order: each has one life, and all that was asked is in the audit."""
 
+import time
 from copy import deepcopy
 
 import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.stateful import run_state_machine_as_test
 
 from mcp_app import databases
@@ -13,6 +15,7 @@ from mcp_app.states import TERMINAL, Cause, EventKind, Stage
 from tests.lifecycle import rows
 from tests.lifecycle.findings import SUPERVISED
 from tests.lifecycle.machine import HARMLESS, Lives
+from tests.lifecycle.model import MARGIN
 from tests.lifecycle.world import LIMITS
 
 ASKED = {"age", "name"}
@@ -103,15 +106,21 @@ def take(machine, life, step):
 
 
 def in_a_copy_of_the_world(machine, steps):
-    """Do it, compare, and have it never been."""
+    """Do it, compare, and have it never been; a moment later where it was too close to a limit to be known."""
     for identity in (*machine.workers, *machine.servers):
         machine.hear(identity)  # however long the test has taken so far
     known = deepcopy({name: value for name, value in vars(machine).items() if name in Lives.KNOWN})
-    with databases.atomic():
-        steps()
-        machine.all_is_as_the_model_has_it()
-        transaction.set_rollback(True, using=databases.connection().alias)
-    vars(machine).update(known)
+    try:
+        with databases.atomic():
+            steps()
+            machine.all_is_as_the_model_has_it()
+            transaction.set_rollback(True, using=databases.connection().alias)
+    except UnsatisfiedAssumption:
+        vars(machine).update(known)
+        time.sleep(2 * MARGIN)
+        in_a_copy_of_the_world(machine, steps)
+    else:
+        vars(machine).update(known)
 
 
 @pytest.mark.timeout(600)

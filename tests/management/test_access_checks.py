@@ -76,6 +76,15 @@ def test_site_that_serves_everybody_is_warned_before_it_is_deployed(configure: A
     assert 'MCP["ALLOW_ANONYMOUS"] = False' in only_hint("mcp_app.W009", deploy=True)
 
 
+def test_a_login_that_no_page_can_use_or_that_does_not_end_is_warned(configure: Any, settings: Any) -> None:
+    configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR="mcp_app.auth.logins.cookie")
+    assert 'MCP["ALLOWED_ORIGINS"] = ' in only_hint("mcp_app.W014")
+    configure(ALLOWED_ORIGINS=["https://example.com"])
+    assert found() == []
+    settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+    assert "SESSION_ENGINE = " in only_hint("mcp_app.W015")
+
+
 OAUTH = {
     "ALLOW_ANONYMOUS": False,
     "AUTHENTICATOR": "mcp_app.auth.oauth.jwts.bearer",

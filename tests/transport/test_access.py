@@ -4,27 +4,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, Permission, User
 
-from mcp_app.auth.authentication import _of_user
-from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import tool
 from mcp_app.models import Request
+from tests.transport.asker import AUTHENTICATOR, asks, scope_of, user
 from tests.transport.client import Connection, call, message, post, run
 from tests.transport.worker import Worker, in_thread
-
-_asker: list[Principal | None] = [None]
-
-
-def authenticator(connection: HTTPConnection) -> Principal | None:
-    return _asker[0]
 
 
 @pytest.fixture(autouse=True)
 def _tools(configure: Any) -> Iterator[None]:
-    configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=f"{__name__}.authenticator")
+    configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=AUTHENTICATOR)
     with isolated_registries():
 
         @tool
@@ -44,18 +36,6 @@ def _tools(configure: Any) -> Iterator[None]:
             return "done"
 
         yield
-
-
-def asks(principal: Principal | None) -> None:
-    _asker[0] = principal
-
-
-def user(*permissions: str, group: str = "", **fields: Any) -> Principal:
-    made = User.objects.create_user(f"user{User.objects.count()}", **fields)
-    made.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    if group:
-        made.groups.add(Group.objects.create(name=group))
-    return _of_user(made)
 
 
 async def listed() -> list[str]:
@@ -103,10 +83,6 @@ def test_G6_a_tool_is_hidden_from_who_lacks_its_permission_or_group_and_unknown_
         assert not await in_thread(Request.objects.exists)
 
     run(scenario())
-
-
-def scope_of(*scopes: str) -> Principal:
-    return Principal(issuer="tests", subject="1", client_id="", label="1", scopes=frozenset(scopes))
 
 
 @pytest.mark.fault("G6")

@@ -29,10 +29,11 @@ def refused(reason: str) -> InvalidCredentialsError:
     return InvalidCredentialsError()
 
 
-def principal(claims: Mapping[str, Any], issuer: str) -> Principal:
+def principal(claims: Mapping[str, Any], issuer: str, user: AbstractBaseUser | None = None) -> Principal:
     """Who a token's claims say asks. Raises InvalidCredentialsError, InsufficientScopeError, ImproperlyConfigured.
 
-    Its issuer and times are the caller's to check.
+    Its issuer and times are the caller's to check. `user`: the site's, where its issuer knows that; else
+    `MCP["OAUTH_USER"]` is asked.
     """
     resource = required_resource()
     if not resource.is_named_by(claims.get("aud")):
@@ -46,7 +47,9 @@ def principal(claims: Mapping[str, Any], issuer: str) -> Principal:
     given = _scopes(claims)
     if missing := scopes.missing(resource.required_scopes, given):
         raise InsufficientScopeError(missing)
-    user = _user(claims)
+    user = _user(claims) if user is None else user
+    if user is not None and not user.is_active:
+        raise refused("its user is not active")
     return Principal(
         issuer,
         subject,
@@ -80,6 +83,4 @@ def _user(claims: Mapping[str, Any]) -> AbstractBaseUser | None:
     if settings.OAUTH_USER is None:
         return None
     user: AbstractBaseUser | None = import_string(settings.OAUTH_USER)(claims)
-    if user is not None and not user.is_active:
-        raise refused("its user is not active")
     return user

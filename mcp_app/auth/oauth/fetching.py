@@ -4,21 +4,22 @@ Refuses redirects, which would carry a token or this server's own credentials el
 settings and kinds of errors; nothing that was sent or received.
 """
 
+import asyncio
 import json
 import logging
-import socket
-import threading
+import ssl
 import time
 from collections.abc import Mapping
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import IO, Any, Final
-from urllib.error import HTTPError
-from urllib.parse import urlencode
-from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from functools import lru_cache
+from typing import Any, Final
 
 from mcp_app.auth.authentication import UndecidedError
 from mcp_app.conf import KIB, settings
+
+try:
+    import httpx
+except ImportError as error:
+    raise ImportError("asking an authorization server takes httpx: pip install 'django-mcp-app[oauth]'") from error
 
 logger = logging.getLogger(__name__)
 
@@ -34,19 +35,21 @@ _left_alone_until: dict[str, float] = {}
 def fetch_json(
     url: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The JSON object at `url`; with a `form`, the answer to posting it. Raises UndecidedError where there is none."""
+    """The JSON object at `url`; with a `form`, the answer to posting it. Raises UndecidedError where there is none.
+
+    Blocks, on an event loop of its own: for threads that have none.
+    """
     if url in _left_alone_until:
         if time.monotonic() < _left_alone_until[url]:
             raise UndecidedError
         _left_alone_until[url] = time.monotonic() + settings.OAUTH_TIMEOUT
     try:
-        answer = json.loads(_fetch(url, form, headers or {}))
+        answer = json.loads(asyncio.run(_fetch(url, form, headers or {})))
         if not isinstance(answer, dict):
             raise ValueError("no JSON object")
-    except HTTPError as error:
-        with error:
-            raise _failure(url, f"status {error.code}") from None
-    except (OSError, HTTPException, ValueError, RecursionError) as error:
+    except httpx.HTTPStatusError as error:
+        raise _failure(url, f"status {error.response.status_code}") from None
+    except (OSError, httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError) as error:
         raise _failure(url, type(error).__name__) from None
     _left_alone_until.pop(url, None)
     return answer
@@ -58,79 +61,27 @@ def _failure(url: str, kind: str) -> UndecidedError:
     return UndecidedError()
 
 
-def _fetch(url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]) -> bytes:
-    """Raises OSError, HTTPException, ValueError."""
-    if not url.lower().startswith(("https://", "http://")):
-        raise ValueError("not an address of the web")
-    data = None if form is None else urlencode(form).encode()
-    request = Request(url, data, {"Accept": "application/json", **headers})  # noqa: S310 - see above
+async def _fetch(url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]) -> bytes:
+    """Raises TimeoutError, httpx.HTTPError, httpx.InvalidURL, ValueError."""
+    method = "GET" if form is None else "POST"
+    headers = {"Accept": "application/json", **headers}
+    body = bytearray()
     seconds: float = settings.OAUTH_TIMEOUT
-    exchange = _Exchange()
-    # A socket's own time limit is for one read; who sends a byte now and then would never meet it.
-    timer = threading.Timer(seconds, exchange.cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        opener = build_opener(_NoRedirects, _Plain(exchange), _Encrypted(exchange))
-        with opener.open(request, timeout=seconds) as response:
-            body: bytes = response.read(MAX_BYTES + 1)
-    finally:
-        timer.cancel()
-    if exchange.was_cut:
-        raise TimeoutError
-    if len(body) > MAX_BYTES:
-        raise ValueError("the answer is too large")
-    return body
+    # One bound for all of it: httpx's is for each read, which who sends a byte now and then would never meet.
+    async with (
+        asyncio.timeout(seconds),
+        httpx.AsyncClient(verify=_trusted(), timeout=seconds) as client,
+        client.stream(method, url, data=form, headers=headers) as response,
+    ):
+        response.raise_for_status()
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > MAX_BYTES:
+                raise ValueError("the answer is too large")
+    return bytes(body)
 
 
-class _Exchange:
-    """The sockets of one request, to be cut from another thread."""
-
-    def __init__(self) -> None:
-        self.was_cut = False
-        self._sockets: list[socket.socket] = []
-
-    def connected(self, connection: HTTPConnection) -> None:
-        self._sockets.append(connection.sock)
-        if self.was_cut:
-            self.cut()
-
-    def cut(self) -> None:
-        self.was_cut = True
-        for each in self._sockets:
-            with suppress(OSError):
-                # Not `each.shutdown`: that of TLS takes away what the reading thread uses.
-                socket.socket.shutdown(each, socket.SHUT_RDWR)
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str) -> None:
-        return None
-
-
-class _Plain(HTTPHandler):
-    def __init__(self, exchange: _Exchange) -> None:
-        super().__init__()
-        self._exchange = exchange
-
-    def http_open(self, req: Request) -> Any:
-        return self.do_open(_watched(HTTPConnection, self._exchange), req)
-
-
-class _Encrypted(HTTPSHandler):
-    def __init__(self, exchange: _Exchange) -> None:
-        super().__init__()
-        self._exchange = exchange
-
-    def https_open(self, req: Request) -> Any:
-        return self.do_open(_watched(HTTPSConnection, self._exchange), req)
-
-
-def _watched(base: type[HTTPConnection], exchange: _Exchange) -> Any:
-    """`base`, whose connections tell the exchange of their sockets."""
-
-    def connect(self: HTTPConnection) -> None:
-        base.connect(self)
-        exchange.connected(self)
-
-    return type("Watched", (base,), {"connect": connect})
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    """Whose certificates this machine takes. Reading them is dear, and once a process is enough."""
+    return ssl.create_default_context()

@@ -21,6 +21,7 @@ from mcp_app.protocol.legacy_sse import EventId
 from mcp_app.protocol.revisions import LEGACY
 from mcp_app.transport import heartbeats
 from mcp_app.transport.callers import ASK_AGAIN_SECONDS, Standing
+from mcp_app.transport.concerned import concerned
 from mcp_app.transport.heartbeats import ConnectionHeartbeat
 from mcp_app.transport.legacy import notices
 from mcp_app.transport.legacy.http_exchange import Peer
@@ -36,6 +37,7 @@ class GetStream:
         self._session = session
         self._id = uuid.uuid4()
         self._listener: Listener | None = None
+        self._watched: dict[str, str] = {}
         self._noted_at = time.monotonic()
         self._ended = False
 
@@ -68,7 +70,8 @@ class GetStream:
 
     async def _serve(self, session: Session, heartbeat: ConnectionHeartbeat) -> None:
         """Tell of changes, and that the site is there, until the session is changed or ends."""
-        told = notices.of_lists() | notices.of_resources(session.subscriptions)
+        self._watched = notices.resources(session.subscriptions)
+        told = notices.of_lists() | notices.of_resources(self._watched)
         own = sessions.subject(session.pk)
         listener = self._listener = await self._peer.server.tail.listen((*told, own))
         try:
@@ -97,11 +100,19 @@ class GetStream:
             await self._peer.response.frame(legacy_sse.prime(EventId(None, first), settings.RETRY_MS))
 
     async def _tell(self, listener: Listener, told: dict[str, dict[str, Any]]) -> None:
-        """Tell what this session has not been told, if this connection has its stream."""
+        """Tell what this session has not been told and may be, if this connection has its stream."""
+        server, session_id = self._peer.server, self._session.pk
         current = {subject: listener.known[subject] for subject in told}
-        tell = partial(session_streams.tell, self._session.pk, self._id, self._peer.server.identity.boot_id, current)
-        for subject, seq in await self._peer.server.rows.run(tell):
-            await self._peer.response.frame(legacy_sse.event(told[subject], EventId(None, seq)))
+        untold = await server.rows.run(session_streams.untold, session_id, current)
+        concerns = await concerned(server, self._peer.principal, untold, self._watched)
+        tell = partial(
+            session_streams.tell, session_id, self._id, server.identity.boot_id, current, passed_over=untold - concerns
+        )
+        events = await server.rows.run(tell)
+        for number, (subject, seq) in enumerate(events):
+            # Changes of one list may be of several subjects: told once, by the number of the last.
+            if all(told[later] != told[subject] for later, _ in events[number + 1 :]):
+                await self._peer.response.frame(legacy_sse.event(told[subject], EventId(None, seq)))
 
     async def _wait(self, listener: Listener, heartbeat: ConnectionHeartbeat, seconds: float) -> None:
         """Until something changed, and no longer than this; beats and comments are sent meanwhile, and are signs of the

@@ -7,7 +7,6 @@ A resource that the caller may not read is as unknown as one that is not there. 
 from dataclasses import dataclass
 
 from mcp_app.catalogue import reading
-from mcp_app.catalogue.errors import ResourceNotFound
 from mcp_app.conf import settings
 from mcp_app.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, Rejection, fail, refuse
 from mcp_app.protocol.requests import read_read_resource
@@ -53,8 +52,7 @@ async def _readable(exchange: LegacyExchange) -> Asked | Rejection:
         return asked
 
     def found() -> Asked:
-        if reading.find(asked.uri, exchange.principal) is None:
-            raise ResourceNotFound
+        reading.permitted(asked.uri, exchange.principal)
         return asked
 
     return await author_code.run(exchange, found)

@@ -59,7 +59,7 @@ class LegacyStdioExchange(LegacyExchange):
         return self.peer.session
 
     async def begin_session(self, handshake: Handshake, revision: Revision) -> Rejection | None:
-        self.peer.session = Session(self.server, self.peer.writer, revision, handshake)
+        self.peer.session = Session(self.server, self.peer.writer, self.principal, revision, handshake)
         return None
 
     @contextmanager

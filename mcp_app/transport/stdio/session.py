@@ -7,7 +7,7 @@ before its client is initialized. Source: 2025-11-25 basic/lifecycle, server/uti
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from uuid import UUID
@@ -17,6 +17,7 @@ from mcp_app.conf import settings
 from mcp_app.protocol.legacy_requests import Handshake
 from mcp_app.protocol.revisions import Revision
 from mcp_app.transport import heartbeats
+from mcp_app.transport.concerned import concerned
 from mcp_app.transport.legacy import notices
 from mcp_app.transport.legacy.notices import Notices
 from mcp_app.transport.listen_stream import burst
@@ -55,13 +56,16 @@ class Telling:
 class Session:
     """A `LegacySession`, from `initialize` to the end of its connection."""
 
-    def __init__(self, server: Server, writer: Writer, revision: Revision, handshake: Handshake) -> None:
+    def __init__(
+        self, server: Server, writer: Writer, principal: Principal, revision: Revision, handshake: Handshake
+    ) -> None:
         self.revision = revision
         self.handshake = handshake
         self.asking: set[UUID] = set()
         """The calls whose client has been asked something: what it answers is for one of them."""
         self._server = server
         self._writer = writer
+        self._principal = principal
         self._registering = asyncio.Lock()
         self._ready = asyncio.Event()
         self._lists: Telling | None = None
@@ -80,10 +84,11 @@ class Session:
     async def subscribe(self, uri: str) -> bool:
         """Raises django.db.Error."""
         async with self._registering:
+            resource = notices.resources([uri])
             if uri not in self._watched:
                 if len(self._watched) >= settings.MAX_RESOURCE_SUBSCRIPTIONS:
                     return False
-                self._watched[uri] = await self._tell(notices.of_resources([uri]))
+                self._watched[uri] = await self._tell(notices.of_resources(resource), resource)
         return True
 
     async def unsubscribe(self, uri: str) -> None:
@@ -98,10 +103,12 @@ class Session:
         return is_first
 
     async def listen(self, principal: Principal) -> None:
-        """Miss no change of a list from now on. Raises django.db.Error."""
+        """Miss no change of a list from now on; `principal` is who the caller turned out to be. Raises
+        django.db.Error."""
+        self._principal = principal
         async with self._registering:
             if self._lists is None and not self._server.admission.draining:
-                self._lists = await self._tell(notices.of_lists(), principal)
+                self._lists = await self._tell(notices.of_lists(), {}, held=True)
                 self._ready.set()
 
     def end(self) -> None:
@@ -117,25 +124,25 @@ class Session:
     def _tellings(self) -> list[Telling]:
         return [each for each in (self._lists, self._beats, *self._watched.values()) if each is not None]
 
-    async def _tell(self, told: Notices, principal: Principal | None = None) -> Telling:
-        """Tell of these changes, from now on; as the principal's one subscription where it is named."""
+    async def _tell(self, told: Notices, resources: Mapping[str, str], *, held: bool = False) -> Telling:
+        """Tell of these changes, from now on; `held`: as the principal's one subscription."""
         listener = await self._server.tail.listen(tuple(told))
 
         async def tell() -> None:
-            held = nullcontext() if principal is None else self._server.admission.listeners.hold(principal, self)
-            with held:
-                await self._follow(listener, told)
+            admitted = self._server.admission.listeners
+            with admitted.hold(self._principal, self) if held else nullcontext():
+                await self._follow(listener, told, resources)
 
         return Telling(tell, listener)
 
-    async def _follow(self, listener: Listener, told: Notices) -> None:
+    async def _follow(self, listener: Listener, told: Notices, resources: Mapping[str, str]) -> None:
         await self._initialized.wait()
         while True:
             changed = await listener.next()
             changed |= await burst(listener)
-            for subject, notice in told.items():
-                if subject in changed:
-                    await self._writer.write(notice)
+            concerns = await concerned(self._server, self._principal, changed & told.keys(), resources)
+            for notice in notices.distinct(told[subject] for subject in told if subject in concerns):
+                await self._writer.write(notice)
 
     async def _beat(self) -> None:
         await self._ready.wait()

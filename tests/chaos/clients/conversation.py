@@ -25,6 +25,15 @@ BROKEN: Final = (OSError, HTTPException, ValueError, AttributeError)
 Door = Callable[[Errand, Call], None]
 
 
+def reach(site: Site, ledger: Ledger, errand: Errand) -> Connection | None:
+    """A connection to the errand's server; None where it takes none."""
+    try:
+        return site.to(errand.server)
+    except OSError:
+        ledger.count("connections refused")
+        return None
+
+
 class Conversation:
     """The client's end of one call on one connection."""
 
@@ -38,10 +47,8 @@ class Conversation:
     def open(self, tool: str | None = None, tag: str | None = None) -> tuple[Call, Connection] | None:
         """The call's record and a connection to send it on; None where the server takes none."""
         errand = self.errand
-        try:
-            connection = self.site.to(errand.server)
-        except OSError:
-            self.ledger.count("connections refused")
+        connection = reach(self.site, self.ledger, errand)
+        if connection is None:
             time.sleep(0.2)
             return None
         plan = f"{errand.ending} after {errand.after} s of {errand.seconds} s"

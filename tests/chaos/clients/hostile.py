@@ -5,7 +5,7 @@ from typing import Final
 from uuid import uuid4
 
 from tests.acceptance.wire import BOTH, JSON, message
-from tests.chaos.clients.conversation import BROKEN, leave
+from tests.chaos.clients.conversation import BROKEN, leave, reach
 from tests.chaos.clients.doors import Doors
 from tests.chaos.clients.tasks import KNOWS
 from tests.chaos.ledger import Ledger
@@ -26,10 +26,8 @@ _NOISE: Final = (
 
 def hostile(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
     """One such connection."""
-    try:
-        connection = site.to(errand.server)
-    except OSError:
-        ledger.count("connections refused")
+    connection = reach(site, ledger, errand)
+    if connection is None:
         return
     try:
         connection.wait_at_most(30)

@@ -3,7 +3,7 @@
 import time
 
 from tests.acceptance.wire import message
-from tests.chaos.clients.conversation import BROKEN, leave
+from tests.chaos.clients.conversation import BROKEN, leave, reach
 from tests.chaos.clients.doors import Doors
 from tests.chaos.ledger import Ledger
 from tests.chaos.plan import Errand
@@ -13,10 +13,8 @@ from tests.chaos.site import Site
 def listener(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
     """One stream."""
     until = time.monotonic() + errand.seconds
-    try:
-        connection = site.to(errand.server)
-    except OSError:
-        ledger.count("connections refused")
+    connection = reach(site, ledger, errand)
+    if connection is None:
         return
     try:
         connection.wait_at_most(errand.seconds)

@@ -1,0 +1,61 @@
+"""Access tokens of the site's own authorization server, django-oauth-toolkit: `bearer` looks each up in its table.
+
+So a token that was revoked, or whose user may not log in any more, opens nothing from then on. Refuses what the toolkit
+alone would take: a token for no resource in particular, and one that no user of the site has agreed to, which anybody
+can have where clients register themselves. Source: 2026-07-28 basic/authorization, RFC 8707.
+"""
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.exceptions import ImproperlyConfigured
+
+from mcp_app.auth.connection import HTTPConnection
+from mcp_app.auth.credentials import bearer_token
+from mcp_app.auth.oauth import claims
+from mcp_app.auth.oauth.claims import refused
+from mcp_app.auth.oauth.resource import required_resource
+from mcp_app.auth.principal import Principal
+
+try:
+    from oauth2_provider.settings import oauth2_settings
+    from oauthlib.common import Request
+except ImportError as error:
+    what = "the site as its own authorization server takes django-oauth-toolkit"
+    raise ImportError(f"{what}: pip install 'django-mcp-app[oauth-server]'") from error
+
+
+def bearer(connection: HTTPConnection) -> Principal | None:
+    """Who gave the client the token in a request's `Authorization: Bearer …`; None without one.
+
+    Raises InvalidCredentialsError, InsufficientScopeError, ImproperlyConfigured.
+    """
+    shown = bearer_token(connection)
+    if shown is None:
+        return None
+    resource = required_resource()
+    if len(resource.issuers) != 1:
+        raise ImproperlyConfigured(
+            'A site that is its own authorization server is the only one in MCP["OAUTH_ISSUERS"].'
+        )
+    token = _in_force(shown, resource.uri)
+    if token.application is None:
+        raise refused("no client of this site was given it")
+    user: AbstractBaseUser | None = token.user
+    if user is None:
+        raise refused("no user of this site has agreed to it")
+    said = {
+        "aud": token.resource,
+        "sub": str(user.pk),
+        "client_id": token.application.client_id,
+        "scope": " ".join(token.scopes),
+    }
+    return claims.principal(said, resource.issuers[0], user)
+
+
+def _in_force(shown: str, uri: str) -> Any:
+    """The toolkit's row of the token, found by its digest, by the site's own validator of the toolkit."""
+    request = Request(uri)
+    if not oauth2_settings.OAUTH2_VALIDATOR_CLASS().validate_bearer_token(shown, [], request):
+        raise refused("it is unknown, has expired, was revoked or is for another resource")
+    return request.access_token

@@ -1,0 +1,46 @@
+"""What the user, or the client's model, will say when a tool asks: prepared by the test, given once each, in order.
+
+Refuses to make up an answer: a question that the test did not foresee fails it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from mcp_app.catalogue.questions import ELICIT
+
+Action = Literal["accept", "decline", "cancel"]
+Content = Mapping[str, Any] | Callable[[dict[str, Any]], Mapping[str, Any] | None] | None
+
+
+class UnansweredError(AssertionError):
+    """A tool asks what the test has no answer for; the text says which."""
+
+
+class Answers:
+    """Answers by a question's key or message."""
+
+    def __init__(self) -> None:
+        self._prepared: dict[str, list[tuple[Content, Action]]] = {}
+
+    def prepare(self, question: str, content: Content, action: Action) -> None:
+        self._prepared.setdefault(question, []).append((content, action))
+
+    def respond(self, questions: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """An InputResponses object for an InputRequests object. Raises UnansweredError."""
+        return {key: self._answer(key, request) for key, request in questions.items()}
+
+    def _answer(self, key: str, request: Mapping[str, Any]) -> Any:
+        params = dict(request.get("params") or {})
+        content, action = self._take(key, params.get("message"))
+        if callable(content):
+            content = content(params)
+        if request["method"] != ELICIT:
+            return content
+        return {"action": action} if content is None else {"action": action, "content": dict(content)}
+
+    def _take(self, key: str, message: str | None) -> tuple[Content, Action]:
+        for question in (key, message):
+            if question is not None and (waiting := self._prepared.get(question)):
+                return waiting.pop(0)
+        asked = key if message is None else f"{key}: {message}"
+        raise UnansweredError(f"It asks ({asked}), and no answer is left: mcp_client.answer({key!r}, {{…}}) first.")

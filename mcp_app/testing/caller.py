@@ -1,0 +1,181 @@
+"""What a test says to a site and hears of it, whatever is in between: the part that its clients share.
+
+Every request is a message of revision 2026-07-28. Refuses to know how it gets there.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any, Final
+from uuid import UUID
+
+import mcp_types
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.serializers.json import DjangoJSONEncoder
+
+from mcp_app.catalogue.prompts import registered_prompts
+from mcp_app.models import Request
+from mcp_app.protocol import metadata
+from mcp_app.protocol.headers import METHOD, NAME, NAME_SOURCES, PROTOCOL_VERSION
+from mcp_app.protocol.revisions import MODERN
+from mcp_app.testing.answers import Action, Answers, Content
+from mcp_app.testing.outcomes import CallResult, MCPError, Told
+
+CLIENT_NAME: Final = "mcp_client"
+EVERYTHING: Final[Mapping[str, Any]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}, "context": {}},
+    "roots": {},
+}
+"""What can be asked of a client: a ClientCapabilities object."""
+
+Condition = Callable[[Told], object]
+
+
+class Call:
+    """One request of the test's, through its rounds."""
+
+    def __init__(self, cancel_when: Condition | None = None, cancel_after: float | None = None) -> None:
+        self._cancel_when = cancel_when
+        self.cancel_after = cancel_after
+        self.told = Told()
+        """What its client was told."""
+        self.asked: dict[str, dict[str, Any]] = {}
+        self.request_id: UUID | None = None
+        """Its row's, once it has one."""
+
+    def is_to_stop(self, heard: Told) -> bool:
+        """Whether it is to be cancelled now, for the first time, by what was heard of it."""
+        if self._cancel_when is None or not self._cancel_when(heard):
+            return False
+        self._cancel_when = None
+        return True
+
+    def row(self) -> Request:
+        """Its row; a bare one where it was refused before it had any."""
+        return Request() if self.request_id is None else Request.objects.get(pk=self.request_id)
+
+
+class Caller(ABC):
+    """Calls tools, reads resources, gets prompts, and answers what is asked."""
+
+    def __init__(self) -> None:
+        self.capabilities: dict[str, Any] = dict(EVERYTHING)
+        """What it declares that it can be asked."""
+        self._answers = Answers()
+        self._ids = count(1)
+
+    @abstractmethod
+    def force_login(self, user: AbstractBaseUser, scopes: Iterable[str] | None = None) -> None:
+        """Act for a user of the site from now on, with a token for these scopes; None: not limited by any."""
+
+    @abstractmethod
+    def logout(self) -> None:
+        """Act for no user of the site."""
+
+    @abstractmethod
+    def _send(self, message: Mapping[str, Any], headers: Mapping[str, str], call: Call) -> Mapping[str, Any]:
+        """The response to a request, as a JSON-RPC message; what is told meanwhile is the call's."""
+
+    def answer(self, question: str, content: Content = None, *, action: Action = "accept") -> None:
+        """Answer a question, by its key or its message, when it is asked: once, the first that was prepared first.
+
+        `content`: of a form its fields, of a page nothing, of `ctx.sample` and `ctx.roots` the whole result; or a
+        function from the question's params to it. `action`: "accept", "decline" or "cancel".
+        """
+        self._answers.prepare(question, content, action)
+
+    def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        cancel_when: Condition | None = None,
+        cancel_after: float | None = None,
+        **more: Any,
+    ) -> CallResult:
+        """Call a tool, answer what it asks, and give its result; `arguments` and `more` are one.
+
+        `cancel_when` is asked after each progress and log line whether to cancel; `cancel_after`: seconds from its
+        start. Raises MCPError; UnansweredError; and what the tool raised unexpectedly (`raise_request_exception`).
+        """
+        call = Call(cancel_when, cancel_after)
+        result = self._ask("tools/call", {"name": tool, "arguments": {**(arguments or {}), **more}}, call)
+        return self._conclude(
+            CallResult(mcp_types.CallToolResult.model_validate(result), call.told, call.asked, call.row())
+        )
+
+    def tools(self) -> list[mcp_types.Tool]:
+        """Those that it is offered."""
+        return [mcp_types.Tool.model_validate(each) for each in self._list("tools")]
+
+    def resources(self) -> list[mcp_types.Resource]:
+        return [mcp_types.Resource.model_validate(each) for each in self._list("resources")]
+
+    def prompts(self) -> list[mcp_types.Prompt]:
+        return [mcp_types.Prompt.model_validate(each) for each in self._list("prompts")]
+
+    def read(self, uri: str) -> mcp_types.ReadResourceResult:
+        """Read a resource. Raises MCPError, UnansweredError."""
+        return mcp_types.ReadResourceResult.model_validate(self._ask("resources/read", {"uri": uri}))
+
+    def prompt(self, name: str, /, **arguments: str) -> mcp_types.GetPromptResult:
+        """Get a prompt. Raises MCPError, UnansweredError."""
+        result = self._ask("prompts/get", {"name": name, "arguments": arguments})
+        return mcp_types.GetPromptResult.model_validate(result)
+
+    def complete(self, ref: str, argument: str, value: str = "", /, **others: str) -> list[str]:
+        """What may be meant by the beginning of an argument's value, of the prompt or the resource template `ref`.
+
+        `others`: the arguments that are known. Raises MCPError.
+        """
+        of_prompt = ref in registered_prompts()
+        named = {"type": "ref/prompt", "name": ref} if of_prompt else {"type": "ref/resource", "uri": ref}
+        params = {"ref": named, "argument": {"name": argument, "value": value}, "context": {"arguments": others}}
+        return list(self._ask("completion/complete", params)["completion"]["values"])
+
+    def _list(self, member: str) -> Iterable[dict[str, Any]]:
+        params: dict[str, Any] = {}
+        while True:
+            page = self._ask(f"{member}/list", params)
+            yield from page[member]
+            if "nextCursor" not in page:
+                return
+            params = {"cursor": page["nextCursor"]}
+
+    def _ask(self, method: str, params: Mapping[str, Any], call: Call | None = None) -> dict[str, Any]:
+        """The result of a request, through as many rounds of questions as it takes."""
+        call = call or Call()
+        answers: dict[str, Any] = {}
+        while True:
+            result = self._exchange(method, {**params, **answers}, call)
+            if result.get("resultType") != "input_required":
+                return result
+            questions = result.get("inputRequests", {})
+            call.asked.update(questions)
+            answers = {"inputResponses": self._answers.respond(questions), "requestState": result["requestState"]}
+
+    def _exchange(self, method: str, params: Mapping[str, Any], call: Call) -> dict[str, Any]:
+        meta = {
+            metadata.PROTOCOL_VERSION: MODERN,
+            metadata.CLIENT_CAPABILITIES: self.capabilities,
+            metadata.CLIENT_INFO: {"name": CLIENT_NAME, "version": "1"},
+            metadata.LOG_LEVEL: "debug",
+            metadata.PROGRESS_TOKEN: CLIENT_NAME,
+        }
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": {**params, "_meta": meta}}
+        headers = {PROTOCOL_VERSION: MODERN, METHOD: method}
+        if (source := NAME_SOURCES.get(method)) is not None:
+            headers[NAME] = params[source]
+        plain = json.loads(json.dumps(message, cls=DjangoJSONEncoder))
+        answered = self._send(plain, headers, call)
+        if (error := answered.get("error")) is not None:
+            raise MCPError(error["code"], error["message"], error.get("data"))
+        result: dict[str, Any] = answered["result"]
+        return result
+
+    def _conclude(self, outcome: CallResult) -> CallResult:
+        """What else is to be said of a call that has ended."""
+        return outcome

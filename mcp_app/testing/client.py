@@ -1,0 +1,108 @@
+"""The client of a test: calls a site's tools in the test's own process, without server, broker or worker.
+
+    with Client() as client:
+        assert client.call("add", a=1, b=2).text == "3"
+
+Every request is read, checked, stored, run and answered by the code that does so in production. Refuses to stand in for
+a network: `LiveClient` has one.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from mcp_app.auth.authentication import ISSUER
+from mcp_app.auth.local import local_principal
+from mcp_app.auth.principal import Principal
+from mcp_app.execution import log_records
+from mcp_app.lifecycle import broker
+from mcp_app.lifecycle.events import Event
+from mcp_app.protocol.headers import Headers
+from mcp_app.protocol.inbound import Route, classify
+from mcp_app.states import EventKind
+from mcp_app.testing import worker
+from mcp_app.testing.caller import CLIENT_NAME, Call, Caller
+from mcp_app.testing.connections import BorrowedConnections
+from mcp_app.testing.exchange import Collected, InProcessExchange, InProcessServer, serve
+from mcp_app.testing.outcomes import CallResult, Told
+
+
+class Client(Caller):
+    """Use it in a `with` block, in the thread of the test; not where an event loop runs in that thread.
+
+    It acts for who runs the tests, as `manage.py mcp stdio` does, until `force_login`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raise_request_exception = True
+        """Whether what a tool raises unexpectedly is raised in the test; else its client's `is_error` result comes."""
+        self._principal: Principal | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._worker = worker.current()
+        self._worker.recorder.lent = BorrowedConnections()
+        self._server = InProcessServer()
+        self._open.enter_context(broker.replaced_by(self._worker))
+        self._open.callback(log_records.install())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def force_login(self, user: AbstractBaseUser, scopes: Iterable[str] | None = None) -> None:
+        granted = None if scopes is None else frozenset(scopes)
+        name = user.get_username()
+        self._principal = Principal(ISSUER, str(user.pk), CLIENT_NAME, label=name, user_id=str(user.pk), scopes=granted)
+
+    def logout(self) -> None:
+        self._principal = None
+
+    def cancel(self, reason: str = "") -> None:
+        """Cancel the call that runs: for functions that the tool calls. Raises RuntimeError where none runs."""
+        self._worker.watcher.cancel(reason)
+
+    def _send(self, message: Mapping[str, Any], headers: Mapping[str, str], call: Call) -> Mapping[str, Any]:
+        fields = Headers((name.encode(), value.encode()) for name, value in headers.items())
+        route = classify(fields, json.dumps(message).encode())
+        if not isinstance(route, Route):
+            raise TypeError(f"{message['method']} with these params cannot be sent: {route}")
+        response = Collected()
+        who = self._principal or local_principal()
+        exchange = InProcessExchange(self._server, route, fields, who, "", response)
+        serve(exchange, partial(self._work, call))
+        *told, answered = response.messages
+        call.told.add_notifications(told)
+        return answered
+
+    def _work(self, call: Call, request_id: UUID) -> None:
+        """Run a call, which is queued."""
+        call.request_id = request_id
+        heard = Told()
+
+        def hear(event: Event) -> None:
+            if event.kind == EventKind.PROGRESS:
+                heard.add_progress(event.data)
+            elif event.kind == EventKind.LOG:
+                heard.add_log(event.data)
+            if call.is_to_stop(heard):
+                self.cancel()
+
+        with self._worker.listening(request_id, hear, call.cancel_after):
+            self._worker.run_queued()
+
+    def _conclude(self, outcome: CallResult) -> CallResult:
+        raised = self._worker.raised.pop(outcome.request.pk, None)
+        if raised is not None and self.raise_request_exception:
+            raise raised
+        return replace(outcome, would_be_killed=outcome.request.pk in self._worker.watcher.overdue)

@@ -1,0 +1,132 @@
+"""The client that goes to a live site over HTTP: the same calls, with a worker, an interrupt and a kill that are real.
+
+    with running(folder) as site:
+        stopped = LiveClient(site).call("work", cancel_after=1)
+        assert stopped.stage == Stage.KILL
+
+A call is cancelled as clients do, by leaving. Rows are read from the database that the site has, too, so the test must
+commit what the site is to see.
+"""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, Final
+from uuid import uuid4
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from mcp_app.auth import tokens
+from mcp_app.lifecycle.endings import final_result
+from mcp_app.models import Request
+from mcp_app.states import TERMINAL, Status
+from mcp_app.testing.caller import CLIENT_NAME, Call, Caller
+from mcp_app.testing.live_site import LiveSite
+
+PATIENCE: Final = 60.0
+"""Seconds in which something must come: an answer, a keep-alive, the end of a call that was left."""
+LOOK_SECONDS: Final = 0.01
+_EVENT: Final = b"data: "
+
+
+class LiveClient(Caller):
+    """It acts for nobody until `force_login`, by which it gets a token."""
+
+    def __init__(self, site: LiveSite) -> None:
+        super().__init__()
+        self._site = site
+        self._token: str | None = None
+
+    def force_login(self, user: AbstractBaseUser, scopes: Iterable[str] | None = None) -> None:
+        granted = None if scopes is None else sorted(scopes)
+        self._token = tokens.issue(user, CLIENT_NAME, by=CLIENT_NAME, scopes=granted).text
+
+    def logout(self) -> None:
+        self._token = None
+
+    def _send(self, message: Mapping[str, Any], headers: Mapping[str, str], call: Call) -> Mapping[str, Any]:
+        message = {**message, "id": uuid4().hex}
+        connection = HTTPConnection("127.0.0.1", self._site.port, timeout=PATIENCE)
+        try:
+            connection.request("POST", "/mcp", json.dumps(message).encode(), self._fields(headers))
+            answered = _answer(connection, message["id"], call)
+        finally:
+            connection.close()
+        row = _row(message["id"]) if message["method"] == "tools/call" else None
+        if answered is None:
+            row = _eventually(message["id"], lambda row: row.status in TERMINAL)
+            answered = {"result": final_result(row)}
+        call.request_id = call.request_id if row is None else row.pk
+        return answered
+
+    def _fields(self, headers: Mapping[str, str]) -> dict[str, str]:
+        fields = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
+        return fields if self._token is None else {**fields, "Authorization": f"Bearer {self._token}"}
+
+
+def _answer(connection: HTTPConnection, message_id: str, call: Call) -> Mapping[str, Any] | None:
+    """The response, told what came before it; None where the test has left meanwhile."""
+    left = threading.Event()
+
+    def leave() -> None:
+        left.set()
+        with suppress(OSError):
+            assert connection.sock is not None
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = _timer(message_id, call, leave)
+    try:
+        response = connection.getresponse()
+        if response.headers.get_content_type() == "application/json":
+            answered: Mapping[str, Any] = json.loads(response.read())
+            return answered
+        return _last(response, call, leave)
+    except (OSError, HTTPException):
+        if not left.is_set():
+            raise
+        return None
+    finally:
+        timer.cancel()
+
+
+def _last(response: HTTPResponse, call: Call, leave: Callable[[], None]) -> Mapping[str, Any] | None:
+    for message in _messages(response):
+        if "method" not in message:
+            return message
+        call.told.add_notifications([message])
+        if call.is_to_stop(call.told):
+            leave()
+            return None
+    return None
+
+
+def _messages(response: HTTPResponse) -> Iterator[Mapping[str, Any]]:
+    for line in response:
+        if line.startswith(_EVENT):
+            yield json.loads(line.removeprefix(_EVENT))
+
+
+def _timer(message_id: str, call: Call, leave: Callable[[], None]) -> threading.Timer:
+    """Leaves so long after the call's run began; where it is not to, a timer that was never started."""
+    timer = threading.Timer(call.cancel_after or 0.0, leave)
+    if call.cancel_after is not None:
+        _eventually(message_id, lambda row: row.status != Status.QUEUED)
+        timer.start()
+    return timer
+
+
+def _row(message_id: str) -> Request | None:
+    return Request.objects.filter(jsonrpc_id=message_id).first()
+
+
+def _eventually(message_id: str, condition: Callable[[Request], bool]) -> Request:
+    give_up_at = time.monotonic() + PATIENCE
+    while (row := _row(message_id)) is None or not condition(row):
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(f"the call has not got that far within {PATIENCE:g} s: {row}")
+        time.sleep(LOOK_SECONDS)
+    return row

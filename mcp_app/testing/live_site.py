@@ -1,0 +1,111 @@
+"""A whole site beside the tests: `mcp serve` on the test's databases, with a worker, for as long as the tests run.
+
+A process of its own, which ends when the tests do, however they end. Refuses databases that only this process has.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings as django_settings
+from django.core.management import execute_from_command_line
+from django.db import connections
+from django.db.backends.sqlite3.base import DatabaseWrapper as SQLite
+
+SETTINGS: Final = "mcp_app.testing.live_settings"
+ENVIRONMENT: Final = "MCP_TESTING_SITE"
+"""The variable that tells those settings which site it is."""
+STARTING_SECONDS: Final = 60.0
+ENDING_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 0.05
+_ENDPOINT: Final = re.compile(r"MCP endpoint +http://127\.0\.0\.1:(\d+)/mcp")
+_SHARED: Final = (
+    "A live site needs test databases that other processes can open. SQLite keeps them in memory unless they have a "
+    'name: DATABASES[{alias!r}]["TEST"] = {{"NAME": BASE_DIR / "test-{alias}.sqlite3"}}.'
+)
+
+
+class LiveSiteError(Exception):
+    """There is no live site; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSite:
+    """Where it listens: 127.0.0.1, this port."""
+
+    port: int
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[LiveSite]:
+    """A site that serves while the block runs. `folder`: for its broker and its log. Raises LiveSiteError."""
+    log = folder / "site.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mcp_app.testing.live_site"],
+            env=_environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    assert process.stdin is not None
+    try:
+        yield _ready(process, log)
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _ready(process: subprocess.Popen[bytes], log: Path) -> LiveSite:
+    give_up_at = time.monotonic() + STARTING_SECONDS
+    while "READY" not in (said := log.read_text()):
+        if process.poll() is not None or time.monotonic() > give_up_at:
+            raise LiveSiteError(f"The live site did not start:\n{said}")
+        time.sleep(LOOK_SECONDS)
+    found = _ENDPOINT.search(said)
+    assert found is not None, said
+    return LiveSite(int(found[1]))
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    for alias in connections:
+        wrapper = connections[alias]
+        if isinstance(wrapper, SQLite) and wrapper.is_in_memory_db():
+            raise LiveSiteError(_SHARED.format(alias=alias))
+    told = {
+        "settings": django_settings.SETTINGS_MODULE,
+        "databases": {alias: str(connections[alias].settings_dict["NAME"]) for alias in connections},
+        "broker": str(folder / "broker"),
+    }
+    path = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
+    return {**os.environ, "DJANGO_SETTINGS_MODULE": SETTINGS, ENVIRONMENT: json.dumps(told), "PYTHONPATH": path}
+
+
+def main() -> None:
+    """The program: the site, until standard input ends."""
+    threading.Thread(target=_end_with_tests, daemon=True).start()
+    execute_from_command_line(["mcp", "mcp", "serve", "--port=0", "--concurrency=2"])
+
+
+def _end_with_tests() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

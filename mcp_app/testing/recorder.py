@@ -1,0 +1,80 @@
+"""The recorder of a test's process: what a call writes is written by the thread that calls, on the test's connections.
+
+Progress and log lines are thinned as ever, and stored when the tool's body has ended: a rollback of the tool's own does
+not take them. What other threads want written waits until then, too.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+from mcp_app.execution.recorder import RETRY_SECONDS, Recorder, write_events
+from mcp_app.lifecycle.events import Event
+from mcp_app.testing.connections import BorrowedConnections
+
+R = TypeVar("R")
+
+
+class Hooks(Protocol):
+    """What else is to happen when something is recorded."""
+
+    def heard(self, request_id: UUID, event: Event) -> None:
+        """A tool has said something."""
+
+    def closing(self) -> None:
+        """The body of a call has ended, and its end is about to be written."""
+
+    def written(self) -> None:
+        """Something was written that may have queued a call."""
+
+
+class InlineRecorder(Recorder):
+    """As a worker's, without its thread."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        super().__init__()
+        self._hooks = hooks
+        self.lent = BorrowedConnections()
+        """The test's connections: made in its thread, outside of any event loop."""
+        self._taken: dict[UUID, list[Event]] = {}
+        self._put_off: deque[Callable[[], object]] = deque()
+
+    def call(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
+        """Run `function` here. Where an event loop runs in this thread, in one beside it: Django refuses it here."""
+        if asyncio._get_running_loop() is None:
+            return self._here(function)
+        with ThreadPoolExecutor(1, initializer=self.lent.enter_thread) as beside:
+            try:
+                return beside.submit(self._here, function).result()
+            finally:
+                self.lent.leave_threads(self.lent.wrappers)
+
+    def cast(self, function: Callable[[], object]) -> None:
+        """Run `function` when the body of the call that runs has ended, from whatever thread it is asked for."""
+        self._put_off.append(function)
+
+    def post(self, request_id: UUID, event: Event) -> None:
+        with self._condition:
+            if (buffer := self._open.get(request_id)) is None:
+                return
+            now = time.monotonic()
+            buffer.offer(event, now)
+            if buffer.wait(now) == 0.0:
+                self._taken.setdefault(request_id, []).extend(buffer.take(now))
+        self._hooks.heard(request_id, event)
+
+    def close(self, request_id: UUID, ending: Callable[[], R]) -> R:
+        self._hooks.closing()
+        while self._put_off:
+            self._put_off.popleft()()
+        write_events(request_id, self._taken.pop(request_id, []))
+        return super().close(request_id, ending)
+
+    def _here(self, function: Callable[[], R]) -> R:
+        made = function()
+        self._hooks.written()
+        return made

@@ -1,0 +1,32 @@
+"""Tools as an author writes them, tested as an author tests them."""
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mcp_app.catalogue import declaration
+from mcp_app.catalogue.declaration import isolated_registries
+
+Declared = tuple[ModuleType, list[tuple[Any, dict[str, Any]]]]
+
+
+@pytest.fixture(scope="session")
+def declared() -> Declared:
+    """The authors' module and what it declares; their schemas are made once."""
+    with isolated_registries():
+        from tests.testing import mcp_tools
+
+        return mcp_tools, [(registry, registry._declared) for registry in declaration._registries]
+
+
+@pytest.fixture(autouse=True)
+def tools(declared: Declared) -> Iterator[ModuleType]:
+    """The authors' module, and nothing else on the site."""
+    module, registries = declared
+    with isolated_registries():
+        for registry, each in registries:
+            registry._declared = each
+        module.happened.clear()
+        yield module

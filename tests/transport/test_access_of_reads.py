@@ -1,0 +1,229 @@
+"""Resources, templates and prompts that take a permission or a scope: as with tools, and nobody is told of the hidden.
+
+Hidden and unknown are compared word by word: what differs would tell that something is there.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import mcp_types
+import pytest
+from django.contrib.auth.models import User
+
+from mcp_app import databases
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import rows
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.conf import settings
+from mcp_app.models import Tool
+from mcp_app.prompts import notify_prompts_list_changed, prompt
+from mcp_app.resources import notify_resource_updated, notify_resources_list_changed, resource
+from mcp_app.tools import tool
+from mcp_app.transport import shutdown
+from tests.transport import legacy_client, stdio_client
+from tests.transport.asker import AUTHENTICATOR, asks, scope_of, user
+from tests.transport.client import Connection, ask, message, post, run
+from tests.transport.legacy_client import Client
+from tests.transport.worker import in_thread
+
+NEEDED = ["auth.view_user"]
+COMPLETIONS = {"name": lambda value, context: ["a"]}
+
+
+@pytest.fixture(autouse=True)
+def _declared(configure: Any) -> Iterator[None]:
+    configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=AUTHENTICATOR)
+    with isolated_registries():
+        for kind, access in {"open": {}, "secret": {"permissions": NEEDED}, "scoped": {"scopes": ["r", "w"]}}.items():
+            resource(f"{kind}://one", **access)(lambda: "one")
+            resource(f"{kind}://of/{{name}}", completions=COMPLETIONS, **access)(lambda name: name)
+            prompt(name=kind, completions=COMPLETIONS, **access)(lambda name="": "words")
+            tool(name=kind, **access)(lambda: "done")
+        yield
+
+
+def completed(**ref: str) -> dict[str, Any]:
+    return {"ref": ref, "argument": {"name": "name", "value": ""}}
+
+
+def uses(kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """Everything that can be asked of what is declared as `kind`."""
+    return [
+        ("resources/read", {"uri": f"{kind}://one"}),
+        ("resources/read", {"uri": f"{kind}://of/a"}),
+        ("prompts/get", {"name": kind}),
+        ("completion/complete", completed(type="ref/prompt", name=kind)),
+        ("completion/complete", completed(type="ref/resource", uri=f"{kind}://of/{{name}}")),
+        ("completion/complete", completed(type="ref/resource", uri=f"{kind}://of/a")),
+    ]
+
+
+async def listed() -> set[str]:
+    """The kinds of which something is listed; that all of a kind is, or nothing."""
+    lists = {"resources": "resources", "resources/templates": "resourceTemplates", "prompts": "prompts"}
+    found = []
+    for method, member in lists.items():
+        result = (await ask(f"{method}/list"))["result"]
+        assert result["cacheScope"] == "private"
+        names = [each.get("uri") or each.get("uriTemplate") or each["name"] for each in result[member]]
+        found.append({name.partition(":")[0] for name in names})
+    assert found[0] == found[1] == found[2]
+    return found[0]
+
+
+async def listen(**wanted: Any) -> tuple[Connection, dict[str, Any]]:
+    client = await post(message("subscriptions/listen", notifications=wanted))
+    await client.head()
+    return client, (await client.next_message())["params"]["notifications"]
+
+
+@pytest.mark.parametrize("may", [True, False], ids=["permitted", "not permitted"])
+def test_without_the_permission_it_is_hidden_from_lists_and_as_unknown_as_what_is_not_there(may: bool) -> None:
+    asks(user("view_user") if may else user())
+
+    async def scenario() -> None:
+        assert await listed() == {"open", "scoped"} | ({"secret"} if may else set())
+        for (method, params), (_, unknown) in zip(uses("secret"), uses("nothing"), strict=True):
+            answer, other = [await ask(method, **each) for each in (params, unknown)]
+            assert ("result" in answer) is may, method
+            assert may or json.dumps(answer).replace("secret", "nothing") == json.dumps(other)
+        client, honoured = await listen(resourceSubscriptions=["secret://one", "nothing://one", "open://one"])
+        assert honoured["resourceSubscriptions"] == [*(["secret://one"] if may else []), "open://one"]
+        await client.leave()
+
+    run(scenario())
+
+
+def test_a_resource_that_is_hidden_is_in_no_template_s_list_and_read_through_none() -> None:
+    def members(_: Any) -> list[mcp_types.Resource]:
+        return [mcp_types.Resource(uri=f"open://of/{name}", name=name) for name in ("a", "hidden")]
+
+    resource("open://of/hidden", permissions=NEEDED)(lambda: "secret")
+    resource("open://{folder}/{name}", members=members)(lambda folder, name: name)
+    asks(None)
+
+    async def scenario() -> None:
+        uris = [each["uri"] for each in (await ask("resources/list"))["result"]["resources"]]
+        assert "open://of/a" in uris
+        assert "open://of/hidden" not in uris
+        assert (await ask("resources/read", uri="open://of/hidden"))["error"]["code"] == -32602
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("principal", [None, scope_of("r")], ids=["anonymous", "one of two"])
+def test_without_the_scope_it_is_listed_and_each_use_is_challenged_with_all_it_takes(
+    principal: Principal | None,
+) -> None:
+    asks(principal)
+
+    async def refused(method: str, params: dict[str, Any]) -> None:
+        client = await post(message(method, **params))
+        assert (await client.json())["error"]["code"] == client.status == 403, method
+        assert client.headers["www-authenticate"] == 'Bearer error="insufficient_scope", scope="r w"'
+
+    async def scenario() -> None:
+        assert await listed() == {"open", "scoped"}
+        for method, params in uses("scoped"):
+            await refused(method, params)
+        uris = ["open://one", "scoped://one", "nothing://one"]
+        await refused("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+        client = await Client.opened()
+        stream = await client.post(legacy_client.request("resources/subscribe", uri="scoped://one"))
+        assert (stream.status, stream.headers["www-authenticate"].count("r w")) == (403, 1)
+
+    run(scenario())
+
+
+def test_with_the_scopes_it_is_had_and_no_cache_may_give_it_to_others() -> None:
+    asks(scope_of("r", "w"))
+
+    async def scenario() -> None:
+        for method, params in uses("scoped"):
+            assert "result" in await ask(method, **params), method
+        assert (await ask("resources/read", uri="scoped://one"))["result"]["cacheScope"] == "private"
+        assert (await ask("resources/read", uri="open://one"))["result"]["cacheScope"] == "public"
+
+    run(scenario())
+
+
+def change(kind: str) -> None:
+    """Everything of this kind, as one change."""
+    with databases.atomic():
+        notify_resource_updated(f"{kind}://one", using=settings.DATABASE)
+        notify_resources_list_changed(f"{kind}://one", using=settings.DATABASE)
+        notify_prompts_list_changed(kind, using=settings.DATABASE)
+        rows.set_enabled(kind, enabled=False)
+        rows.set_enabled(kind, enabled=True)
+        Tool.objects.get(pk=kind).save()
+
+
+def take_permissions(principal: Principal) -> None:
+    User.objects.get(pk=principal.user_id).user_permissions.clear()
+
+
+LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+TOLD = {"tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated"}
+
+
+def method_of(told: Any) -> str:
+    return str(told["method"]).removeprefix("notifications/")
+
+
+def test_who_may_no_longer_have_it_is_told_of_no_change_of_it() -> None:
+    rows.sync()
+    principal = user("view_user")
+    asks(principal)
+
+    async def scenario() -> None:
+        client, _ = await listen(**LISTS, resourceSubscriptions=["secret://one", "open://one"])
+        await in_thread(change, "secret")
+        assert {method_of(await client.next_message()) for _ in TOLD} == TOLD
+        await in_thread(take_permissions, principal)
+        await in_thread(change, "secret")
+        await in_thread(change, "open")
+        told = [await client.next_message() for _ in TOLD]
+        assert {method_of(each) for each in told} == TOLD
+        assert [each["params"]["uri"] for each in told if "uri" in each["params"]] == ["open://one"]
+        await in_thread(change, "secret")
+        await shutdown.drain()
+        assert [each.get("method") for each in await client.rest()] == [None]
+
+    run(scenario())
+
+
+def test_a_session_is_told_of_no_change_of_what_it_may_no_longer_have() -> None:
+    rows.sync()
+    principal = user("view_user")
+    asks(principal)
+
+    async def scenario() -> None:
+        client = await Client.opened()
+        for uri in ("secret://one", "open://one"):
+            assert (await client.ask("resources/subscribe", uri=uri))["result"] == {}
+        stream = await client.get()
+        await stream.next_event()
+        await in_thread(change, "secret")
+        assert {method_of((await stream.next_event()).message) for _ in TOLD} == TOLD
+        await in_thread(take_permissions, principal)
+        await in_thread(change, "secret")
+        await in_thread(notify_resource_updated, "open://one")
+        assert (await stream.next_event()).message["params"] == {"uri": "open://one"}
+        assert (await client.ask("resources/subscribe", uri="secret://one"))["error"]["code"] == -32002
+
+    run(scenario())
+
+
+def test_a_client_on_the_standard_streams_is_told_of_no_change_of_what_is_hidden_from_it() -> None:
+    rows.sync()
+
+    async def scenario() -> None:
+        async with stdio_client.connected() as client:
+            await client.open_session()
+            await client.ask_in_session("tools/list")  # what it asks comes after it listens
+            await in_thread(change, "secret")
+            await in_thread(notify_prompts_list_changed)
+            assert method_of(await client.receive()) == "prompts/list_changed"
+
+    run(scenario())
