@@ -18,6 +18,7 @@ from uuid import UUID
 from django.contrib.auth.models import AbstractBaseUser
 from mcp_types import LoggingLevel
 
+from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.context_marker import Context
 from mcp_app.catalogue.visit import user_of
 from mcp_app.execution import processes, subprocesses
@@ -182,6 +183,11 @@ class ToolContext(StartingTool, Context):
     def user(self) -> AbstractBaseUser | None:
         """The Django user who called, read now; None for an anonymous caller or a user who is gone."""
         return user_of(self._user_id)
+
+    @property
+    def scopes(self) -> frozenset[str] | None:
+        """What its caller's token was given for; None: no token limits the caller."""
+        return Principal.of(self._row).scopes
 
     def cancel(self) -> None:
         """Tell the tool, from the watcher's thread."""
