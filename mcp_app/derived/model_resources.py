@@ -1,6 +1,6 @@
 """The rows of a published model as resources: `model://app.book/{pk}`, with completion of the keys.
 
-The rights are those of its `get` tool. A scope that a token lacks is not challenged here: there is no such resource.
+The rights are those of its `get` tool.
 """
 
 from collections.abc import Iterable
@@ -34,9 +34,6 @@ def add(layout: Layout, location: str, access: Access) -> None:
     def keys(value: str, context: Any, visit: Visit) -> Iterable[str]:
         return list(islice(_keys(layout, value, visit), MAX_COMPLETIONS + 1))
 
-    def available(visit: Visit) -> bool:
-        return not access.missing_scopes(visit.principal) and access.admits(visit.user)
-
     read.__module__, _, read.__qualname__ = location.rpartition(".")
     resource(
         f"model://{model._meta.app_label}.{model._meta.model_name}/{{pk}}",
@@ -44,7 +41,9 @@ def add(layout: Layout, location: str, access: Access) -> None:
         description=f"A {model._meta.verbose_name} by its primary key.",
         mime_type="application/json",
         completions={"pk": keys},
-        available=available,
+        permissions=access.permissions,
+        groups=access.groups,
+        scopes=access.scopes,
     )(read)
 
 

@@ -5,6 +5,7 @@ What is written is in one transaction, on the database that the site's routers s
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, models, router, transaction
@@ -20,9 +21,17 @@ Arguments = Mapping[str, Any]
 Row = dict[str, Any]
 
 
-def list_rows(layout: Layout, user: User, given: Arguments) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, and whether they may be shown rows: not all who write may."""
+
+    user: User
+    may_view: bool
+
+
+def list_rows(layout: Layout, caller: Caller, given: Arguments) -> dict[str, Any]:
     """A page of the caller's rows, and where the next one starts; null: there is none."""
-    tools = layout.tools
+    tools, user = layout.tools, caller.user
     kinds = {name: each.kind for name, each in layout.filters.items()}
     queryset = tools.get_queryset(user)
     for name, value in arguments.read(kinds, {name: given[name] for name in kinds if name in given}).items():
@@ -33,10 +42,10 @@ def list_rows(layout: Layout, user: User, given: Arguments) -> dict[str, Any]:
     return {"items": rows, "next_offset": offset + limit if len(found) > limit else None}
 
 
-def get_row(layout: Layout, user: User, given: Arguments) -> Row:
+def get_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
     """One of the caller's rows. Raises `ToolError` where there is none."""
     key = _key(layout, given)
-    found = find(layout, user, key)
+    found = find(layout, caller.user, key)
     if found is None:
         raise _not_found(layout, key)
     return shown(layout, found)
@@ -47,9 +56,9 @@ def find(layout: Layout, user: User, key: Any) -> Any:
     return _found(layout, user, layout.tools.get_queryset(user), key)
 
 
-def create_row(layout: Layout, user: User, given: Arguments) -> Row:
+def create_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
     """Make a row. Raises `InvalidArguments`, and `ToolError` where the caller may not make this one."""
-    tools = layout.tools
+    tools, user = layout.tools, caller.user
     values = arguments.read(layout.writable, given)
     alias = _written_in(tools.get_queryset(user))
     with _refusals(), transaction.atomic(using=alias):
@@ -62,17 +71,17 @@ def create_row(layout: Layout, user: User, given: Arguments) -> Row:
         form.save(commit=False)
         tools.save(user, row)
         form.save_m2m()
-        return _written(layout, user, alias, row)
+        return _written(layout, caller, alias, row)
 
 
-def update_row(layout: Layout, user: User, given: Arguments) -> Row:
+def update_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
     """Change what was given of one of the caller's rows. Raises as `create_row` and `get_row`."""
-    tools = layout.tools
+    tools, user = layout.tools, caller.user
     key = _key(layout, given)
     values = arguments.read(layout.writable, {name: value for name, value in given.items() if name != "pk"})
     alias = _written_in(tools.get_queryset(user))
     with _refusals(), transaction.atomic(using=alias):
-        row = _to_change(layout, user, alias, key)
+        row = _to_change(layout, caller, alias, key)
 
         def related(field: Any) -> QuerySet[Any]:
             return tools.get_related_queryset(user, field).using(alias)
@@ -85,17 +94,17 @@ def update_row(layout: Layout, user: User, given: Arguments) -> Row:
             kept = getattr(row, name).exclude(pk__in=related(layout.many[name]).values("pk"))
             form.cleaned_data[name] = [*form.cleaned_data[name], *kept]  # what the caller cannot see stays
         form.save_m2m()
-        return _written(layout, user, alias, row)
+        return _written(layout, caller, alias, row)
 
 
-def _to_change(layout: Layout, user: User, alias: str, key: Any) -> Any:
+def _to_change(layout: Layout, caller: Caller, alias: str, key: Any) -> Any:
     """The row, locked where the database can."""
-    tools = layout.tools
+    tools, user = layout.tools, caller.user
     rows = tools.get_queryset(user).using(alias)
     if (row := rows.filter(pk=key).first()) is None:
         raise _not_found(layout, key)
     if not tools.has_object_permission(user, "change", row):
-        seen = layout.view_access.admits(_account(user)) and tools.has_object_permission(user, "view", row)
+        seen = caller.may_view and tools.has_object_permission(user, "view", row)
         raise ToolError(_("You may not change this.")) if seen else _not_found(layout, key)
     # By its key alone: no database locks what it joined or grouped.
     list(tools.model._base_manager.using(alias).select_for_update().filter(pk=key).values_list("pk"))
@@ -104,10 +113,10 @@ def _to_change(layout: Layout, user: User, alias: str, key: Any) -> Any:
     return row
 
 
-def _written(layout: Layout, user: User, alias: str, row: Any) -> Row:
+def _written(layout: Layout, caller: Caller, alias: str, row: Any) -> Row:
     """What was written, as the caller is shown it: its key alone where they may not see it."""
-    if layout.view_access.admits(_account(user)):
-        found = _found(layout, user, layout.tools.get_queryset(user).using(alias), row.pk)
+    if caller.may_view:
+        found = _found(layout, caller.user, layout.tools.get_queryset(caller.user).using(alias), row.pk)
         if found is not None:
             return shown(layout, found)
     return {"pk": layout.key.write(row.pk)}
@@ -146,10 +155,6 @@ def _key(layout: Layout, given: Arguments) -> Any:
 def _not_found(layout: Layout, key: Any) -> ToolError:
     name = layout.tools.model._meta.verbose_name
     return ToolError(_("There is no %(name)s %(key)s.") % {"name": name, "key": key})
-
-
-def _account(user: User) -> Any:
-    return user if user.is_authenticated else None
 
 
 def _stated_alias(queryset: QuerySet[Any]) -> str | None:

@@ -12,14 +12,16 @@ from django.utils import translation
 from django.utils.text import camel_case_to_spaces
 from pydantic import WithJsonSchema
 
+from mcp_app.auth import scopes
 from mcp_app.auth.access import Access
 from mcp_app.derived import form_fields, kinds, layout, model_resources, operations
 from mcp_app.derived.layout import MAX_OFFSET, Layout
-from mcp_app.derived.model_tools import ACTIONS, ModelTools, Published, User, published_models
+from mcp_app.derived.model_tools import ACTIONS, ModelTools, Published, published_models
+from mcp_app.derived.operations import Caller
 from mcp_app.tools import ToolContext, tool
 
 T = TypeVar("T", bound=type[ModelTools])
-Operation: TypeAlias = Callable[[Layout, User, Mapping[str, Any]], dict[str, Any]]
+Operation: TypeAlias = Callable[[Layout, Caller, Mapping[str, Any]], dict[str, Any]]
 
 _OPERATIONS: Final[Mapping[str, Operation]] = {
     "list": operations.list_rows,
@@ -101,7 +103,7 @@ def _add_tool(made: Layout, operation: str, location: str, options: Mapping[str,
     work = _OPERATIONS[operation]
 
     def function(arguments: dict[str, Any], context: ToolContext) -> Any:
-        return work(made, context.user or AnonymousUser(), arguments)
+        return work(made, _caller(made, context), arguments)
 
     function.__annotations__["return"] = Annotated[dict[str, Any], output]
     function.__module__, _, function.__qualname__ = location.rpartition(".")
@@ -114,6 +116,11 @@ def _add_tool(made: Layout, operation: str, location: str, options: Mapping[str,
         "input_schema": _input_schema(made, operation),
     }
     tool(**{**defaults, **options})(function)
+
+
+def _caller(made: Layout, context: ToolContext) -> Caller:
+    user, access = context.user, made.view_access
+    return Caller(user or AnonymousUser(), access.admits(user) and not scopes.missing(access.scopes, context.scopes))
 
 
 def _words(tools: ModelTools, operation: str) -> tuple[str, str]:

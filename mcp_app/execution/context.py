@@ -18,6 +18,7 @@ from uuid import UUID
 from django.contrib.auth.models import AbstractBaseUser
 from mcp_types import LoggingLevel
 
+from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.context_marker import Context
 from mcp_app.catalogue.visit import user_of
 from mcp_app.execution import processes, subprocesses
@@ -48,6 +49,8 @@ class RequestInfo:
     client: Mapping[str, Any] = field(default_factory=dict)
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     """What the client declares that it can be asked: a ClientCapabilities object."""
+    remote_address: str = ""
+    """Its IP address; behind a proxy the proxy's, and empty where there is none."""
 
 
 class ToolContext(StartingTool, Context):
@@ -56,7 +59,13 @@ class ToolContext(StartingTool, Context):
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter) -> None:
         super().__init__(row, recorder, interrupter)
         self.request = RequestInfo(
-            row.pk, row.tool, row.original("arguments"), row.principal_label, row.client_info, row.client_capabilities
+            row.pk,
+            row.tool,
+            row.original("arguments"),
+            row.principal_label,
+            row.client_info,
+            row.client_capabilities,
+            row.remote_address,
         )
         self._user_id = row.user_id
         self._cancelled = threading.Event()
@@ -174,6 +183,11 @@ class ToolContext(StartingTool, Context):
     def user(self) -> AbstractBaseUser | None:
         """The Django user who called, read now; None for an anonymous caller or a user who is gone."""
         return user_of(self._user_id)
+
+    @property
+    def scopes(self) -> frozenset[str] | None:
+        """What its caller's token was given for; None: no token limits the caller."""
+        return Principal.of(self._row).scopes
 
     def cancel(self) -> None:
         """Tell the tool, from the watcher's thread."""

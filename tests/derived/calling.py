@@ -32,21 +32,21 @@ def schemas(name: str, caller: User) -> tuple[dict[str, Any], dict[str, Any]]:
     found = catalogue.find(name, principal(caller))
     assert found is not None
     wire = found.wire()
-    return wire["inputSchema"], wire["outputSchema"]
+    return wire["inputSchema"], wire.get("outputSchema", {})
 
 
-def call(name: str, caller: User | None, **arguments: Any) -> Any:
+def call(name: str, caller: User | None, /, scopes: list[str] | None = None, **arguments: Any) -> Any:
     """The structured result, or the text of an error."""
     asker = principal(caller)
     found = catalogue.find(name, asker)
     assert found is not None, f"{name} is unknown to {caller}"
     tool = found.registered
-    context = ToolContext(Request(tool=name, user_id=asker.user_id), None, None)  # type: ignore[arg-type]  # not used
+    context = ToolContext(Request(tool=name, user_id=asker.user_id, scopes=scopes), None, None)  # type: ignore[arg-type]  # not used
     try:
         bound = bind(tool, arguments)
         value = offers.run(tool.function, **bound, **{str(tool.signature.context_parameter): context})
         result = results.to_result(tool, value)
-        return result.get("structuredContent") or result["content"][0]["text"]
+        return result["structuredContent"] if "structuredContent" in result else result["content"][0]["text"]
     except InvalidArguments as error:
         return str(error)
     except Exception as error:

@@ -315,6 +315,13 @@ def test_who_may_not_see_what_they_wrote_is_told_its_key(shop: Shop) -> None:
     assert made == {"pk": Book.objects.get(title="new").pk}
 
 
+def test_a_token_that_may_write_and_not_read_is_told_the_key(shop: Shop) -> None:
+    publish(operations={"get": {"scopes": ["books:read"]}, "update": {"scopes": ["books:write"]}})
+    told = call("update_book", shop.ann, ["books:write"], pk=shop.anns.pk, pages=2)
+    assert told == {"pk": shop.anns.pk}
+    assert call("update_book", shop.ann, ["books:write", "books:read"], pk=shop.anns.pk, pages=3)["pages"] == 3
+
+
 @pytest.mark.parametrize("failing", ["save", "tags"])
 def test_a_write_that_fails_leaves_nothing(shop: Shop, monkeypatch: Any, failing: str) -> None:
     def save(self: ModelTools, user: Any, obj: Book) -> None:

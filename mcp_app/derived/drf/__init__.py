@@ -1,0 +1,1 @@
+"""Viewsets and serializers of Django REST framework as tools. Imported only where a site has installed it."""

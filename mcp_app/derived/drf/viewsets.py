@@ -1,0 +1,182 @@
+"""`viewset_tools`: the actions of a viewset as tools, each run through DRF's own dispatch."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import mcp_types
+from django.utils.text import camel_case_to_spaces
+
+from mcp_app.catalogue import signature
+from mcp_app.catalogue.errors import InvalidTool
+from mcp_app.derived import kinds, model_fields
+from mcp_app.derived.drf import dispatch, serializer_fields
+from mcp_app.derived.drf.serializer_fields import JSONSchema, UnusableSerializerError
+from mcp_app.tools import ToolContext, tool
+
+_STANDARD: Final = {
+    "list": ("get", False, "list", "List {many}."),
+    "retrieve": ("get", True, "get", "Get one {one}."),
+    "create": ("post", False, "create", "Create a {one}."),
+    "update": ("put", True, "replace", "Replace a {one}: what is not given is emptied."),
+    "partial_update": ("patch", True, "update", "Update a {one}: what is not given is kept."),
+    "destroy": ("delete", True, "delete", "Delete a {one}."),
+}
+"""DRF's actions: their HTTP method, whether they are of one row, and how their tools are named and described."""
+_READING: Final = frozenset({"get", "head", "options"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Action:
+    name: str
+    method: str
+    is_detail: bool
+    options: Mapping[str, Any]
+    """What its decorator says of it, its own permission_classes among that."""
+    tool_name: str
+    description: str
+
+
+def viewset_tools(
+    viewset: Any, /, *, actions: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("list", "retrieve")
+) -> Any:
+    """Offer the actions of a viewset as tools; the viewset itself is returned, so this may decorate it.
+
+    `actions`: names of DRF's actions and of the viewset's own, or for each the options of `tool` that are to differ.
+    An action of its own takes what the `serializer_class` of its `@action` does, nothing without one.
+    They are named `list_books`, `get_book`, `create_book`, `update_book` (partial_update), `replace_book` (update),
+    `delete_book` and `<action>_book`.
+
+    Whether a caller may is asked of the viewset, when it is called: to hide a tool, give it `permissions`.
+    Raises `InvalidTool` where an action cannot be offered.
+    """
+    options = dict(actions) if isinstance(actions, Mapping) else {name: {} for name in actions}
+    location = f"{viewset.__module__}.{viewset.__qualname__}"
+    for name, differing in options.items():
+        try:
+            action = _action(viewset, name)
+            function, schema = _function(viewset, action, location)
+        except UnusableSerializerError as error:
+            raise InvalidTool(f"The action {name!r} of {location} cannot be offered: {error}.") from error
+        offered = {
+            "name": action.tool_name,
+            "description": action.description,
+            "annotations": _hints(action),
+            "input_schema": schema,
+        }
+        tool(**{**offered, **differing})(function)
+    return viewset
+
+
+def _action(viewset: Any, name: str) -> _Action:
+    one, many = _words(viewset)
+    method = getattr(viewset, name, None)
+    if method is None:
+        raise UnusableSerializerError("the viewset has no such action")
+    about = signature.description_of(method) if not method.__module__.startswith("rest_framework.") else ""
+    if name in _STANDARD:
+        verb, is_detail, word, said = _STANDARD[name]
+        described = said.format(one=one, many=many)
+        named = f"{word}_{_joined(many if name == 'list' else one)}"
+        return _Action(name, verb, is_detail, {}, named, "\n\n".join(filter(None, [described, about])))
+    if not hasattr(method, "mapping"):
+        raise UnusableSerializerError("it is no action of DRF's, nor decorated with @action")
+    verb = next(verb for verb, mapped in method.mapping.items() if mapped == name)
+    described = about or f"{name.replace('_', ' ').capitalize()}: {one}."
+    return _Action(name, verb, method.detail, method.kwargs, f"{name}_{_joined(one)}", described)
+
+
+def _function(viewset: Any, action: _Action, location: str) -> tuple[Callable[..., Any], JSONSchema]:
+    """The tool's function and the schema of its arguments."""
+    initial = {**action.options, "detail": action.is_detail, **dispatch.OURS}
+    view = viewset.as_view({action.method: action.name}, **initial)
+    described = viewset(**initial)
+    described.action, described.request, described.format_kwarg = action.name, None, None
+    described.swagger_fake_view = True  # what schema generators are known by
+    body = _body_schema(described, action) if _takes_body(action) else {}
+    key = _key(described, body) if action.is_detail else None
+    query = _query(described) if action.name == "list" else {}
+    kwarg = described.lookup_url_kwarg or described.lookup_field if action.is_detail else ""
+
+    def function(arguments: dict[str, Any], context: ToolContext) -> Any:
+        given = dict(arguments)
+        path = {kwarg: str(given.pop(key[0]))} if key else {}
+        asked = {name: given.pop(name) for name in query if name in given}
+        return dispatch.result_of(view(dispatch.request_for(action.method, context, asked, given), **path))
+
+    function.__module__, _, function.__qualname__ = location.rpartition(".")
+    function.__name__ = action.tool_name
+    function.__annotations__.pop("return")
+    keyed = {} if key is None else {key[0]: key[1]}
+    properties = {**keyed, **body.get("properties", {}), **query}
+    schema: JSONSchema = {"type": "object", "properties": properties, "additionalProperties": False}
+    required = [*keyed, *body.get("required", [])]
+    return function, {**schema, "required": required} if required else schema
+
+
+def _takes_body(action: _Action) -> bool:
+    """An action of the viewset's own does where its decorator names what it takes."""
+    if action.name in _STANDARD:
+        return action.method in ("post", "put", "patch")
+    return action.method not in _READING and "serializer_class" in action.options
+
+
+def _body_schema(view: Any, action: _Action) -> JSONSchema:
+    try:
+        serializer = view.get_serializer_class()(context={"request": None, "view": view, "format": None})
+        return serializer_fields.object_schema(serializer, partial=action.method == "patch")
+    except UnusableSerializerError:
+        raise
+    except Exception as error:
+        raise UnusableSerializerError(f"its serializer cannot be had without a request ({error})") from error
+
+
+def _key(view: Any, body: JSONSchema) -> tuple[str, JSONSchema]:
+    """The argument that names the row: as in the URL, unless a field of the body is named so."""
+    name = view.lookup_url_kwarg or view.lookup_field
+    if name in body.get("properties", {}):
+        name = f"current_{name}"
+    model = _model(view)
+    if model is None:
+        return name, dict(kinds.TEXT.schema)
+    field = model._meta.pk if view.lookup_field == "pk" else model_fields.find(model, view.lookup_field)
+    kind = None if field is None else model_fields.kind_of(field)
+    return name, dict((kind or kinds.TEXT).schema)
+
+
+def _query(view: Any) -> dict[str, JSONSchema]:
+    """What the viewset's filters and pages take of a list's query."""
+    sources = [each() for each in getattr(view, "filter_backends", ())]
+    if (paginator := getattr(view, "paginator", None)) is not None:
+        sources.append(paginator)
+    found: dict[str, JSONSchema] = {}
+    for source in sources:
+        for parameter in getattr(source, "get_schema_operation_parameters", lambda _: [])(view):
+            schema = {"type": parameter.get("schema", {}).get("type", "string")}
+            said = str(parameter.get("description") or "")
+            found[parameter["name"]] = {**schema, "description": said} if said else schema
+    return found
+
+
+def _hints(action: _Action) -> mcp_types.ToolAnnotations:
+    if action.method in _READING:
+        return mcp_types.ToolAnnotations(read_only_hint=True)
+    return mcp_types.ToolAnnotations(destructive_hint=action.name != "create")
+
+
+def _model(viewset: Any) -> Any:
+    queryset = getattr(viewset, "queryset", None)
+    return None if queryset is None else queryset.model
+
+
+def _words(viewset: Any) -> tuple[str, str]:
+    """What one of its rows is called, and many."""
+    model = _model(viewset)
+    name = re.sub(r"(?i)(model)?view_?set$", "", viewset.__name__) if model is None else model._meta.object_name
+    one = camel_case_to_spaces(name or viewset.__name__)
+    return one, f"{one}s"
+
+
+def _joined(words: str) -> str:
+    return re.sub(r"[ -]+", "_", words)

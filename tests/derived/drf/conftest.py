@@ -1,0 +1,6 @@
+"""The tests of this folder need Django REST framework, which the basic tests do without."""
+
+import pytest
+
+for module in ("rest_framework", "push_notifications"):
+    pytest.importorskip(module, reason=f"NO {module}: pip install -r .ci/requirements.txt")
