@@ -9,7 +9,10 @@ import pytest
 from tests.auth.authorization_server import AuthorizationServer
 from tests.transport.client import Connection, message, post, run
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [
+    pytest.mark.django_db(transaction=True, databases="__all__"),
+    pytest.mark.fault("G3"),
+]
 
 SITE = "https://mcp.example.com"
 WELL_KNOWN = "/.well-known/oauth-protected-resource"

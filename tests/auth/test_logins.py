@@ -17,7 +17,10 @@ from tests.transport.client import message, post, run
 from tests.transport.legacy_client import Client
 from tests.transport.worker import in_thread
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [
+    pytest.mark.django_db(transaction=True, databases="__all__"),
+    pytest.mark.fault("G3"),
+]
 
 PAGE, OTHER = "http://testserver", "https://evil.example"
 Fields = dict[str, str]
@@ -195,7 +198,8 @@ def test_an_mcp_session_is_read_without_the_token_as_django_has_it_and_ended_wit
     run(scenario())
 
 
-def test_the_stream_of_who_logs_out_ends(browser: Browser, configure: Any) -> None:
+@pytest.mark.fault("E8")
+def test_E8_the_stream_of_who_logs_out_ends(browser: Browser, configure: Any) -> None:
     configure(CONFIRM_AFTER=0.1)
 
     async def scenario() -> None:

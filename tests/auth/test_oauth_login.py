@@ -22,7 +22,10 @@ from mcp_app.routing import mcp_application
 from tests.auth.own_server import BACK, PASSWORD, PATIENCE, USER, Browser, listening, of_page, serving
 from tests.transport.worker import Worker, in_thread
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [
+    pytest.mark.django_db(transaction=True, databases="__all__"),
+    pytest.mark.fault("G3"),
+]
 
 CLIENT_URL = "https://editor.example.org/client.json"
 

@@ -19,7 +19,10 @@ from tests.auth.own_server import of_page
 from tests.transport.client import message, post, run
 from tests.transport.worker import in_thread
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [
+    pytest.mark.django_db(transaction=True, databases="__all__"),
+    pytest.mark.fault("G3"),
+]
 
 ORIGIN = "https://mcp.example.com"
 RESOURCE = f"{ORIGIN}/mcp"
@@ -122,7 +125,8 @@ def test_a_token_without_the_scope_of_the_endpoint_is_told_to_ask_for_it(ada: Us
     assert (reply.status, reply.parameters["error"], reply.parameters["scope"]) == (403, "insufficient_scope", "mcp")
 
 
-def test_the_stream_of_a_token_that_was_revoked_ends(ada: User, configure: Any) -> None:
+@pytest.mark.fault("E8")
+def test_E8_the_stream_of_a_token_that_was_revoked_ends(ada: User, configure: Any) -> None:
     configure(CONFIRM_AFTER=0.1)
     token, row = issued(ada)
 
