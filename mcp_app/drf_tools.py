@@ -4,6 +4,7 @@ The door for whoever has an API already: `from mcp_app.drf_tools import viewset_
 in `derived.drf`.
 """
 
+from mcp_app.derived.drf.serializers import serializer_tool
 from mcp_app.derived.drf.viewsets import viewset_tools
 
-__all__ = ["viewset_tools"]
+__all__ = ["serializer_tool", "viewset_tools"]

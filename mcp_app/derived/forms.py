@@ -3,19 +3,17 @@
 The function is called with what the form cleaned, and only where the form is valid.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from asgiref.sync import sync_to_async
 from django import forms
 
 from mcp_app.catalogue import signature
-from mcp_app.catalogue.context_marker import Context
 from mcp_app.catalogue.errors import InvalidTool
 from mcp_app.derived import arguments, form_fields
+from mcp_app.derived.cleaned import with_cleaned
 from mcp_app.derived.kinds import Kind
-from mcp_app.tools import ToolContext, tool
+from mcp_app.tools import tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +31,7 @@ def form_tool(form_class: type[forms.BaseForm], /, **options: Any) -> Callable[[
         name = options.get("name", function.__name__)
         try:
             kinds, schema = _read(form_class)
-            called = _called(function, lambda given: _clean(form_class, kinds, given))
+            called = with_cleaned(function, lambda given: _clean(form_class, kinds, given))
         except (ValueError, TypeError) as error:
             location = f"{function.__module__}.{function.__qualname__}"
             raise InvalidTool(f"The tool {name!r} ({location}) cannot be offered: {error}.") from error
@@ -70,29 +68,3 @@ def _clean(form_class: type[forms.BaseForm], kinds: Mapping[str, Kind], given: M
     arguments.check(form)
     cleaned: dict[str, Any] = form.cleaned_data
     return cleaned
-
-
-def _called(function: Callable[..., Any], clean: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callable[..., Any]:
-    annotations = signature.annotations_of(function)
-    parameters = dict(inspect.signature(function).parameters)
-    context_parameter = signature.take_context(parameters, annotations, Context)
-    if len(parameters) != 1:
-        raise ValueError("besides its context it takes one parameter: the form's cleaned_data")
-    [data_parameter] = parameters
-
-    def passed(data: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        return {data_parameter: data, **({context_parameter: context} if context_parameter else {})}
-
-    def called(arguments: dict[str, Any], context: ToolContext) -> Any:
-        return function(**passed(clean(arguments), context))
-
-    async def called_async(arguments: dict[str, Any], context: ToolContext) -> Any:
-        return await function(**passed(await sync_to_async(clean)(arguments), context))
-
-    made = called_async if inspect.iscoroutinefunction(function) else called
-    made.__module__, made.__name__, made.__qualname__ = function.__module__, function.__name__, function.__qualname__
-    made.__dict__.update(function.__dict__)
-    made.__annotations__.pop("return")
-    if "return" in annotations:
-        made.__annotations__["return"] = annotations["return"]
-    return made

@@ -70,21 +70,22 @@ def result_of(response: Any) -> Any:
     response.render()
     data = json.loads(response.rendered_content) if response.data is not None else None
     if response.status_code == 400:
-        raise arguments.unfit(list(dict.fromkeys(_lines(data))) or [DONE])
+        raise arguments.unfit(list(dict.fromkeys(lines_of(data))) or [DONE])
     if response.status_code >= 400:
-        raise ToolError(" ".join(_lines(data)) or str(response.status_text))
+        raise ToolError(" ".join(lines_of(data)) or str(response.status_text))
     return DONE if data is None else data
 
 
-def _lines(data: Any, path: str = "") -> Iterator[str]:
+def lines_of(data: Any, path: str = "") -> Iterator[str]:
     """What is wrong, by field, out of DRF's nested errors."""
     if isinstance(data, dict):
         for name, value in data.items():
             own = name in (api_settings.NON_FIELD_ERRORS_KEY, "detail")
-            yield from _lines(value, path if own else f"{path}.{name}".removeprefix("."))
+            step = f"[{name}]" if isinstance(name, int) else f".{name}"  # an item of a list is numbered
+            yield from lines_of(value, path if own else f"{path}{step}".removeprefix("."))
     elif isinstance(data, list):
         for index, value in enumerate(data):
-            yield from _lines(value, f"{path}[{index}]" if isinstance(value, dict | list) else path)
+            yield from lines_of(value, f"{path}[{index}]" if isinstance(value, dict | list) else path)
     elif data is not None:
         yield f"{path}: {data}" if path else str(data)
 

@@ -1,0 +1,44 @@
+"""Functions of what a form or a serializer made of a tool's arguments. Refuses to call them with anything else."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from mcp_app.catalogue import signature
+from mcp_app.catalogue.context_marker import Context
+from mcp_app.tools import ToolContext
+
+
+def with_cleaned(
+    function: Callable[..., Any], clean: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> Callable[..., Any]:
+    """A tool's function, of all its arguments and its context, that calls `function` with what `clean` makes of them.
+
+    What Django's decorators say of `function` holds for it. Raises ValueError where that takes more than one parameter
+    besides its context.
+    """
+    annotations = signature.annotations_of(function)
+    parameters = dict(inspect.signature(function).parameters)
+    context_parameter = signature.take_context(parameters, annotations, Context)
+    if len(parameters) != 1:
+        raise ValueError("besides its context it takes one parameter: what was cleaned")
+    [data_parameter] = parameters
+
+    def passed(data: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        return {data_parameter: data, **({context_parameter: context} if context_parameter else {})}
+
+    def called(arguments: dict[str, Any], context: ToolContext) -> Any:
+        return function(**passed(clean(arguments), context))
+
+    async def called_async(arguments: dict[str, Any], context: ToolContext) -> Any:
+        return await function(**passed(await sync_to_async(clean)(arguments), context))
+
+    made = called_async if inspect.iscoroutinefunction(function) else called
+    made.__module__, made.__name__, made.__qualname__ = function.__module__, function.__name__, function.__qualname__
+    made.__dict__.update(function.__dict__)
+    made.__annotations__.pop("return")
+    if "return" in annotations:
+        made.__annotations__["return"] = annotations["return"]
+    return made

@@ -1,0 +1,34 @@
+"""What is published, called over the wire and run by the runner: as any tool."""
+
+from typing import Any
+
+import pytest
+from django.db.models import QuerySet
+
+from mcp_app.model_tools import ModelTools, register
+from tests.derived.conftest import Shop
+from tests.derived.shop.models import Book
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_a_row_is_made_and_found_by_its_owner_alone(shop: Shop, mcp_client: Any) -> None:
+    @register(Book)
+    class BookTools(ModelTools):
+        fields = ("title", "author", "price")
+        operations = ("get", "create")
+
+        def get_queryset(self, user: Any) -> QuerySet[Book]:
+            return Book.objects.filter(owner=user.pk)
+
+        def new_object(self, user: Any) -> Book:
+            return Book(owner=user)
+
+    mcp_client.force_login(shop.ann)
+    made = mcp_client.call("create_book", title="Emma", author=shop.anns.author_id, price=7.5).structured
+    assert made == {"pk": made["pk"], "title": "Emma", "author": shop.anns.author_id, "price": "7.50"}
+    refused = mcp_client.call("create_book", title="Emma", author=shop.anns.author_id, price=7.5)
+    assert refused.is_error
+    assert "already exists" in refused.text
+    mcp_client.force_login(shop.ben)
+    refused = mcp_client.call("get_book", pk=made["pk"])
+    assert (refused.is_error, refused.text) == (True, f"There is no book {made['pk']}.")
