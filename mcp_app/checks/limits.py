@@ -28,7 +28,7 @@ def check_cache(**kwargs: Any) -> list[CheckMessage]:
     cache = caches[DEFAULT_CACHE_ALIAS]
     if isinstance(cache, DummyCache):
         message = f"The cache counts nothing, so calls of {_rated()}, which has a rate, are refused."
-        return [Error(message, hint=_SHARED, id="mcp_app.E030")]
+        return [Error(message, hint=_SHARED, id="mcp_app.E029")]
     if isinstance(cache, LocMemCache):
         message = f"The rate of {_rated()} is counted in each server process by itself: the cache is its memory."
         return [Warning(message, hint=f"Right where there is one such process; else {_SHARED}", id="mcp_app.W020")]

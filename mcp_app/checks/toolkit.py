@@ -58,7 +58,7 @@ def check_toolkit(**kwargs: Any) -> list[CheckMessage]:
         return []
     if not apps.is_installed(APP):
         hint = lines.in_settings(f"INSTALLED_APPS += [\"{APP}\"]  # pip install 'django-mcp-app[oauth-server]'")
-        return [Error(f"{APP} is not installed: nobody issues tokens.", hint=hint, id="mcp_app.E024")]
+        return [Error(f"{APP} is not installed: nobody issues tokens.", hint=hint, id="mcp_app.E027")]
     found: list[CheckMessage] = []
     for endpoint in used:
         # What endpoints share is said once.
@@ -77,23 +77,23 @@ def _settings(endpoint: str) -> Iterator[CheckMessage]:
     if wrong:
         hint = lines.in_settings(*(f'OAUTH2_PROVIDER["{name}"] = {value!r}' for name, value in wrong.items()))
         message = f"OAUTH2_PROVIDER is not what MCP asks of an authorization server: {', '.join(wrong)}."
-        yield Error(message, hint=hint, id="mcp_app.E024")
+        yield Error(message, hint=hint, id="mcp_app.E027")
     if others:
         message = f"{named('OAUTH_ISSUERS')} names others than this site, whose tokens it does not know."
         hint = lines.in_settings(f'{named("OAUTH_ISSUERS")} = ["{issuer}"]')
-        yield Error(message, hint=hint, id="mcp_app.E024")
+        yield Error(message, hint=hint, id="mcp_app.E027")
     for name, why in (
         ("OAUTH_USER", "a token's user is who gave it"),
         ("OAUTH_AUDIENCES", "a token names the resource itself"),
     ):
         if getattr(own, name):
             message = f"{named(name)} is for other authorization servers: here {why}."
-            yield Error(message, hint="Remove it from the settings' MCP.", id="mcp_app.E024")
+            yield Error(message, hint="Remove it from the settings' MCP.", id="mcp_app.E027")
     if not own.OAUTH_REQUIRED_SCOPES:
         # The toolkit lets a client that was let in for no resource name one when it fetches or renews its token.
         required = named("OAUTH_REQUIRED_SCOPES")
         message = f"{required} is empty: whatever users ever let a client do at this site, it may call."
-        yield Error(message, hint=lines.in_settings(f'{required} = ["mcp"]'), id="mcp_app.E024")
+        yield Error(message, hint=lines.in_settings(f'{required} = ["mcp"]'), id="mcp_app.E027")
     yield from _scopes(endpoint, oauth2_settings)
 
 
@@ -109,7 +109,7 @@ def _scopes(endpoint: str, oauth2_settings: Any) -> Iterator[CheckMessage]:
     if unknown := [name for name in dict.fromkeys(taken) if name not in oauth2_settings.SCOPES]:
         message = f"Nobody can have the scopes that are taken here: {', '.join(unknown)}."
         hint = lines.in_settings(*(f'OAUTH2_PROVIDER["SCOPES"]["{name}"] = "…"  # for users' for name in unknown))
-        yield Error(message, hint=hint, id="mcp_app.E024")
+        yield Error(message, hint=hint, id="mcp_app.E027")
 
 
 def _pages(endpoint: str) -> Iterator[CheckMessage]:
@@ -119,11 +119,11 @@ def _pages(endpoint: str) -> Iterator[CheckMessage]:
     if missing:
         hint = f"In {lines.package()}/urls.py:{lines.indented(*_URLS)}"
         message = f"Clients do not find the authorization server: there is no {', no '.join(missing)}."
-        yield Error(message, hint=hint, id="mcp_app.E025")
+        yield Error(message, hint=hint, id="mcp_app.E028")
     login = str(django_settings.LOGIN_URL)
     if not _is_page(login):
         message = f"Users cannot log in before they agree: there is no page at LOGIN_URL, {login}."
-        yield Error(message, hint=lines.in_settings('LOGIN_URL = "…"'), id="mcp_app.E025")
+        yield Error(message, hint=lines.in_settings('LOGIN_URL = "…"'), id="mcp_app.E028")
 
 
 def _is_named(name: str) -> bool:
@@ -157,4 +157,4 @@ def _consent() -> Iterator[CheckMessage]:
     if Path(page.origin.name).is_relative_to(apps.get_app_config(APP).path):
         message = "Users who are asked to agree are not shown where they are sent."
         hint = f"In INSTALLED_APPS, put mcp_app before {APP}; a page of your own shows the host of redirect_uri."
-        yield Warning(message, hint=hint, id="mcp_app.W013")
+        yield Warning(message, hint=hint, id="mcp_app.W016")

@@ -18,12 +18,13 @@ from celery.exceptions import Ignore
 
 from mcp_app.execution import runner
 from mcp_app.execution.child import Child
-from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.interrupt import INTERRUPT_SIGNAL, Interrupter, SignalInterrupter
 from mcp_app.execution.slots import Slot, ThreadSlot
 from mcp_app.execution.termination import OfWorker
 from mcp_app.execution.thread_interrupt import ThreadInterrupter
 from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.states import ProcessRole
 from mcp_app.testing.connections import BorrowedConnections
 from mcp_app.testing.recorder import InlineRecorder
 from mcp_app.testing.watcher import InProcessWatcher
@@ -57,7 +58,7 @@ class InProcessWorker:
     def __init__(self) -> None:
         self.recorder = InlineRecorder(self)
         termination = OfWorker()
-        self.watcher = InProcessWatcher(worker_identity(), os.getpid(), self.recorder, termination)
+        self.watcher = InProcessWatcher(Identity(ProcessRole.WORKER), os.getpid(), self.recorder, termination)
         self.watcher.start()
         self._child = Child(os.getpid(), self.recorder, self.watcher, termination, _slot)
         self._queued: deque[UUID] = deque()

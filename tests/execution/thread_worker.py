@@ -21,9 +21,7 @@ from mcp_app.execution.termination import OfWorker
 from mcp_app.execution.thread_interrupt import ThreadInterrupter
 from mcp_app.execution.watcher import Watcher
 from mcp_app.lifecycle import processes
-from mcp_app.lifecycle.processes import Identity
 from mcp_app.lifecycle.publishing import RUN_TASK
-from mcp_app.states import ProcessRole
 
 PATIENCE = 10.0
 
@@ -41,8 +39,7 @@ class ThreadWorker:
     @contextmanager
     def at_work(cls, monkeypatch: pytest.MonkeyPatch) -> Iterator["ThreadWorker"]:
         recorder, termination = Recorder(), OfWorker()
-        # By a name of its own: this process may have the watcher of `mcp_app.testing`.
-        watcher = Watcher(Identity(ProcessRole.WORKER), os.getpid(), recorder, termination)
+        watcher = Watcher(worker_identity(), os.getpid(), recorder, termination)
         here = Child(os.getpid(), recorder, watcher, termination, lambda: ThreadSlot(ThreadInterrupter()))
         monkeypatch.setitem(child._of_threads, os.getpid(), here)
         recorder.start()

@@ -203,7 +203,7 @@ def test_layer_that_cannot_be_idle_is_found(settings: Settings, hosts: list[Any]
 @pytest.mark.parametrize(
     ("backend", "expected"),
     [
-        ("dummy.DummyCache", ["mcp_app.E030"]),
+        ("dummy.DummyCache", ["mcp_app.E029"]),
         ("locmem.LocMemCache", ["mcp_app.W020"]),
         ("db.DatabaseCache", ["mcp_app.W020"]),
         ("redis.RedisCache", []),

@@ -51,7 +51,7 @@ def test_what_the_authorization_server_would_do_that_it_must_not_is_found(
     settings: Any, change: dict[str, Any], line: str
 ) -> None:
     settings.OAUTH2_PROVIDER = {**PROVIDER, **change}
-    assert line in only_hint("mcp_app.E024")
+    assert line in only_hint("mcp_app.E027")
 
 
 def test_a_scope_that_a_tool_a_resource_or_a_prompt_takes_and_nobody_can_have_is_found() -> None:
@@ -69,7 +69,7 @@ def test_a_scope_that_a_tool_a_resource_or_a_prompt_takes_and_nobody_can_have_is
             return ""
 
         [message] = found()
-    assert message.id == "mcp_app.E024"
+    assert message.id == "mcp_app.E027"
     assert message.msg.endswith("files:read, notes, advice.")
 
 
@@ -86,7 +86,7 @@ def test_a_setting_of_the_endpoint_that_does_not_fit_is_found(
     configure: Any, change: dict[str, Any], line: str
 ) -> None:
     configure(**{**OURS, **change})
-    assert line in only_hint("mcp_app.E024")
+    assert line in only_hint("mcp_app.E027")
 
 
 def test_a_site_without_the_app_of_its_authorization_server_is_told(settings: Any) -> None:
@@ -97,7 +97,7 @@ def test_a_site_without_the_app_of_its_authorization_server_is_told(settings: An
 
 def test_a_site_without_the_pages_of_its_authorization_server_is_told(settings: Any) -> None:
     settings.ROOT_URLCONF = "mcpsite.urls"
-    assert 'include("oauth2_provider.urls")' in only_hint("mcp_app.E025")
+    assert 'include("oauth2_provider.urls")' in only_hint("mcp_app.E028")
 
 
 def test_an_issuer_below_the_sites_root_has_its_metadata_where_clients_look(settings: Any, configure: Any) -> None:
@@ -109,11 +109,11 @@ def test_an_issuer_below_the_sites_root_has_its_metadata_where_clients_look(sett
 @pytest.mark.parametrize("login", ["/accounts/login/", "login"])
 def test_a_site_where_nobody_can_log_in_is_told(settings: Any, login: str) -> None:
     settings.LOGIN_URL = login
-    assert "LOGIN_URL" in only_hint("mcp_app.E025")
+    assert "LOGIN_URL" in only_hint("mcp_app.E028")
     settings.LOGIN_URL = "https://login.example.com/"
     assert found() == []
 
 
 def test_a_consent_page_that_does_not_say_where_its_user_is_sent_is_found(settings: Any) -> None:
     settings.INSTALLED_APPS = ["oauth2_provider", *(n for n in settings.INSTALLED_APPS if n != "oauth2_provider")]
-    assert "put mcp_app before oauth2_provider" in only_hint("mcp_app.W013")
+    assert "put mcp_app before oauth2_provider" in only_hint("mcp_app.W016")
