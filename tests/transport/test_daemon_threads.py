@@ -37,6 +37,7 @@ def test_what_is_queued_is_done_before_the_threads_end():
         first = threads.start(lambda: go_on.wait(20))
         queued = [threads.start(lambda number=number: done.append(number)) for number in range(3)]
         queued.pop(1).cancel()
+        await asyncio.sleep(0)  # what is cancelled on the loop is told to the pool in its next turn
         closing = asyncio.create_task(threads.close(20))
         go_on.set()
         assert await closing == 0
