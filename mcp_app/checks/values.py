@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_app.auth.oauth.introspection import MAX_CACHE_SECONDS
+from mcp_app.auth.oauth.bounds import MAX_CACHE_SECONDS
 from mcp_app.conf import Defaults, settings
 from mcp_app.lifecycle.call_rates import CallRate
 
