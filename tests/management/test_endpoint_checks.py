@@ -61,7 +61,12 @@ def test_what_is_wrong_with_an_endpoint_is_found(
 
 
 @pytest.mark.parametrize(
-    "own", [{"OAUTH_RESOURCE": SITE}, {"OAUTH_RESOURCE": f"{SITE}/b", "OAUTH_AUDIENCES": ["other", SITE]}]
+    "own",
+    [
+        {"OAUTH_RESOURCE": SITE},
+        {"OAUTH_RESOURCE": SITE.replace("https", "HTTPS")},
+        {"OAUTH_RESOURCE": f"{SITE}/b", "OAUTH_AUDIENCES": ["other", SITE]},
+    ],
 )
 def test_endpoints_for_whose_audience_one_token_would_do_are_found(configure: Any, own: dict[str, Any]) -> None:
     configure(ENDPOINTS={"a": {**A, "OAUTH_RESOURCE": SITE}, "b": {**B, **own}}, **OAUTH)
