@@ -10,35 +10,12 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from mcp_app.endpoint_settings import EndpointSettings, check_names
+
 KIB = 1024
 MIB = 1024 * KIB
 DEFAULT_ENDPOINT: Final = "default"
 """The endpoint of a site that names none, and of what does not say where it is offered."""
-PER_ENDPOINT: Final = frozenset(
-    {
-        "PATH",
-        "SERVER_NAME",
-        "SERVER_TITLE",
-        "INSTRUCTIONS",
-        "ALLOWED_ORIGINS",
-        "ALLOW_ANONYMOUS",
-        "AUTHENTICATOR",
-        "PERMISSIONS",
-        "GROUPS",
-        "OAUTH_RESOURCE",
-        "OAUTH_ISSUERS",
-        "OAUTH_REQUIRED_SCOPES",
-        "OAUTH_AUDIENCES",
-        "OAUTH_USER",
-        "OAUTH_JWKS_URLS",
-        "OAUTH_INTROSPECTION_URL",
-        "OAUTH_CLIENT_ID",
-        "OAUTH_CLIENT_SECRET",
-    }
-)
-"""What one of several endpoints may have of its own."""
-NOT_SHARED: Final = frozenset({"OAUTH_RESOURCE", "OAUTH_AUDIENCES"})
-"""What it takes from nowhere else: a token for one endpoint must open no other."""
 
 
 class Defaults:
@@ -54,7 +31,7 @@ class Defaults:
 
     ENDPOINTS: dict[str, dict[str, Any]] = {}
     """Several endpoints on one site, by name: each with its PATH, and what it has otherwise than it is here, of
-    `PER_ENDPOINT`. None: one, named "default", where `mcp_application` puts it. `docs/access.md`."""
+    `endpoint_settings.PER_ENDPOINT`. None: one, named "default", where `mcp_application` puts it. `docs/access.md`."""
     PATH: str = "/mcp"
     """Where the one endpoint is, for what people are told; each of several has its own."""
     PERMISSIONS: list[str] = []
@@ -272,11 +249,11 @@ class Settings:
         self.__dict__[name] = value
         return value
 
-    def at(self, endpoint: str) -> "EndpointSettings":
+    def at(self, endpoint: str) -> EndpointSettings:
         """The same, as they are for one endpoint. Raises ImproperlyConfigured where there is no such endpoint."""
         if endpoint not in self.endpoints:
             raise ImproperlyConfigured(f'MCP["ENDPOINTS"] has no {endpoint!r}.')
-        return EndpointSettings(self, self.endpoints[endpoint], is_one_of_several=bool(self.ENDPOINTS))
+        return EndpointSettings(self, self.endpoints[endpoint], unshared=Defaults if self.ENDPOINTS else self)
 
     @property
     def endpoints(self) -> Mapping[str, Mapping[str, Any]]:
@@ -293,30 +270,8 @@ class Settings:
         unknown = sorted(name for name in values if not hasattr(Defaults, name))
         if unknown:
             raise ImproperlyConfigured(f"MCP has no setting {', '.join(unknown)}; mcp_app/conf.py lists the names.")
-        endpoints = values.get("ENDPOINTS", {})
-        if not isinstance(endpoints, dict) or not all(isinstance(own, dict) for own in endpoints.values()):
-            raise ImproperlyConfigured('MCP["ENDPOINTS"] is no dictionary from names to dictionaries.')
-        for endpoint, own in endpoints.items():
-            if unknown := sorted(set(own) - PER_ENDPOINT):
-                raise ImproperlyConfigured(
-                    f'MCP["ENDPOINTS"]["{endpoint}"] cannot have {", ".join(unknown)} of its own; '
-                    f"it may have {', '.join(sorted(PER_ENDPOINT))}."
-                )
+        check_names(values.get("ENDPOINTS", {}))
         return values
-
-
-class EndpointSettings:
-    """`settings.at(endpoint).NAME`: the endpoint's value, or the site's."""
-
-    def __init__(self, site: Settings, own: Mapping[str, Any], *, is_one_of_several: bool) -> None:
-        self._site = site
-        self._own = own
-        self._not_shared = NOT_SHARED if is_one_of_several else frozenset[str]()
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._own:
-            return self._own[name]
-        return getattr(Defaults if name in self._not_shared else self._site, name)
 
 
 settings = Settings()

@@ -12,6 +12,8 @@ from mcp_app.auth import scopes
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import DEFAULT_ENDPOINT
 
+_GROUPS: Final = "_mcp_app_groups"
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -60,8 +62,17 @@ class Access:
         return not self.permissions or (has_perms is not None and bool(has_perms(self.permissions)))
 
     def _is_of_a_group(self, user: AbstractBaseUser) -> bool:
+        return not self.groups or not _groups_of(user).isdisjoint(self.groups)
+
+
+def _groups_of(user: AbstractBaseUser) -> frozenset[str]:
+    """Read once for each object of a user, as Django's backends keep its permissions there: a list asks for many."""
+    kept: frozenset[str] | None = user.__dict__.get(_GROUPS)
+    if kept is None:
         groups = getattr(user, "groups", None)
-        return not self.groups or (groups is not None and bool(groups.filter(name__in=self.groups).exists()))
+        kept = frozenset[str]() if groups is None else frozenset(groups.values_list("name", flat=True))
+        user.__dict__[_GROUPS] = kept
+    return kept
 
 
 EVERYBODY: Final = Access()

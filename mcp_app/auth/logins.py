@@ -33,7 +33,7 @@ def cookie(connection: HTTPConnection) -> AbstractBaseUser | None:
     """
     request = _request(connection)
     key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
-    if not key:
+    if not key or not key.isprintable():  # Django unquotes cookies, and databases refuse U+0000
         return None
     session: Any = _Kept(import_module(settings.SESSION_ENGINE).SessionStore(key).load())
     request.session = session

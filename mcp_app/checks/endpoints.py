@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
 
-from mcp_app.auth.oauth.resource import protected_resource
+from mcp_app.auth.oauth.resource import canonical, protected_resource
 from mcp_app.catalogue.prompts import registered_prompts
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.catalogue.resources import registered_resources
@@ -59,7 +59,7 @@ def _paths() -> Iterator[CheckMessage]:
 
 def _audiences() -> Iterator[CheckMessage]:
     resources = {name: protected_resource(name) for name in settings.endpoints}
-    named = ((audience, name) for name, each in resources.items() if each for audience in each.audiences)
+    named = ((canonical(audience), name) for name, each in resources.items() if each for audience in each.audiences)
     for names in _sharing(named):
         message = f"The endpoints {names} have one audience: a token for one opens the other."
         hint = 'Give each an OAUTH_RESOURCE, and OAUTH_AUDIENCES, of its own in MCP["ENDPOINTS"].'

@@ -2,7 +2,8 @@
 
 import os
 
-from mcp_app.conf import NOT_SHARED, settings
+from mcp_app.conf import settings
+from mcp_app.endpoint_settings import NOT_SHARED
 
 
 def settings_module() -> str:

@@ -14,7 +14,8 @@ from mcp_app.auth.oauth.algorithms import ASYMMETRIC
 from mcp_app.checks import lines
 from mcp_app.checks.functions import is_async
 from mcp_app.checks.values import readable, well_typed
-from mcp_app.conf import EndpointSettings, settings
+from mcp_app.conf import settings
+from mcp_app.endpoint_settings import EndpointSettings
 
 JWTS: Final = "mcp_app.auth.oauth.jwts.bearer"
 INTROSPECTION: Final = "mcp_app.auth.oauth.introspection.bearer"

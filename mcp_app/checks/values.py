@@ -11,7 +11,8 @@ from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_app.auth.oauth.introspection import MAX_CACHE_SECONDS
+from mcp_app.auth.oauth.bounds import MAX_CACHE_SECONDS
+from mcp_app.checks import lines
 from mcp_app.conf import Defaults, settings
 from mcp_app.lifecycle.call_rates import CallRate
 
@@ -127,9 +128,15 @@ def _alone(own: dict[str, Any]) -> Iterator[str]:
         )
     if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
         yield f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}: name a level of Python\'s logging, such as INFO or WARNING.'
-    for origin in settings.ALLOWED_ORIGINS:
+    for named, origin in _origins():
         if not _ORIGIN.fullmatch(origin):
-            yield f'MCP["ALLOWED_ORIGINS"] has {origin!r}: write it as browsers send it, such as https://example.com.'
+            yield f"{named} has {origin!r}: write it as browsers send it, such as https://example.com."
+
+
+def _origins() -> dict[tuple[str, str], None]:
+    """Each with how its setting is written; what endpoints share once."""
+    named = {endpoint: lines.setting("ALLOWED_ORIGINS", endpoint) for endpoint in settings.endpoints}
+    return {(named[each], origin): None for each in named for origin in settings.at(each).ALLOWED_ORIGINS}
 
 
 def _unreadable() -> Iterator[str]:

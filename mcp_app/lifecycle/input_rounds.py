@@ -41,6 +41,8 @@ class Retry:
     language: str = ""
     remote_address: str = ""
     caller_limit: float | None = None
+    scopes: frozenset[str] | None = None
+    """What the token that brought it was given for; None: no token limits its bearer."""
 
 
 @transactional
@@ -177,6 +179,7 @@ def _as_retried(retry: Retry) -> dict[str, Any]:
         "language": retry.language,
         "remote_address": retry.remote_address,
         "caller_limit": retry.caller_limit,
+        "scopes": None if retry.scopes is None else sorted(retry.scopes),
     }
 
 

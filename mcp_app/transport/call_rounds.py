@@ -75,6 +75,7 @@ def _retry(exchange: Exchange) -> Retry:
         language=exchange.language,
         caller_limit=metadata.time_limit_ms / 1000 if metadata.time_limit_ms is not None else None,
         remote_address=exchange.remote_address,
+        scopes=exchange.principal.scopes,
     )
 
 

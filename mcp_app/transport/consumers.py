@@ -208,15 +208,23 @@ class MCPConsumer(AsyncConsumer):
             await self._serve_principal(server, principal, caller)
 
     def _refuse(self, server: Server, principal: Principal) -> Rejection | None:
-        if self._headers.value(METHOD) == ALWAYS_SERVED and len(self._body) <= SMALL_BODY_BYTES:
+        if self._is_said_to_be_always_served:
             return None
         return server.admission.refuse_request(principal, self._remote_address)
+
+    @property
+    def _is_said_to_be_always_served(self) -> bool:
+        """By a header that only modern requests are held to."""
+        said = self.scope["method"] == "POST" and self._headers.value(METHOD) == ALWAYS_SERVED
+        return said and len(self._body) <= SMALL_BODY_BYTES
 
     async def _serve_principal(self, server: Server, principal: Principal, caller: Caller) -> None:
         if self.scope["method"] != "POST":
             await legacy.serve_without_body(self._legacy(server, principal, caller), self.scope["method"])
             return
         message = await self._read(server, bytes(self._body))
+        if self._is_said_to_be_always_served and isinstance(message, LegacyPost | Notified):
+            message = server.admission.refuse_request(principal, self._remote_address) or message
         self._release()
         if isinstance(message, Rejection):
             await self._response.reject(message)

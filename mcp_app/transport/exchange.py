@@ -10,7 +10,8 @@ from uuid import UUID
 
 from mcp_app import languages
 from mcp_app.auth.principal import Principal
-from mcp_app.conf import EndpointSettings, settings
+from mcp_app.conf import settings
+from mcp_app.endpoint_settings import EndpointSettings
 from mcp_app.lifecycle.audit import SYSTEM, Actor
 from mcp_app.protocol.errors import Rejection, RequestId
 from mcp_app.protocol.headers import Headers

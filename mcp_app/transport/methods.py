@@ -3,6 +3,7 @@
 from types import MappingProxyType
 from typing import Final
 
+from mcp_app.auth import anonymous
 from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.errors import InvalidCursor
 from mcp_app.conf import settings
@@ -16,14 +17,15 @@ from mcp_app.transport.exchange import Exchange
 
 
 async def discover(exchange: Exchange) -> None:
-    """`server/discover`. Nothing in it depends on the caller, so that it may be shared."""
+    """`server/discover`. Nothing in it depends on the caller, so that it may be shared where anybody may ask."""
+    is_public = anonymous.is_for_everybody(exchange.principal.endpoint)
     await exchange.complete(
         results.discover(
             capabilities=server_capabilities(exchange.principal.endpoint),
             instructions=exchange.endpoint.INSTRUCTIONS,
             server_info=exchange.server_info(),
             ttl_ms=settings.LIST_TTL_MS,
-            cache_scope="public",
+            cache_scope="public" if is_public else "private",
         )
     )
 

@@ -211,3 +211,8 @@ def test_E8_the_stream_of_who_logs_out_ends(browser: Browser, configure: Any) ->
         assert [message["result"]["resultType"] for message in await client.rest()] == ["complete"]
 
     run(scenario())
+
+
+def test_a_cookie_that_names_no_session_asks_no_database(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        assert caller(("Cookie", 'sessionid="\\000aaaaaaaaaaaaaaa"')) is None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connections, transaction
 from django.test import override_settings
 from pytest_django import DjangoAssertNumQueries
@@ -18,6 +19,7 @@ from mcp_app.catalogue.registry import tool
 from mcp_app.conf import settings
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
+from tests.transport.asker import user
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -171,6 +173,17 @@ def test_finding_and_listing_take_one_query(django_assert_num_queries: DjangoAss
     for ask in (lambda: catalogue.find("a", ANONYMOUS), lambda: catalogue.page(None, ANONYMOUS)):
         with django_assert_num_queries(1, using=settings.DATABASE):
             ask()
+
+
+def test_what_a_list_asks_of_its_callers_groups_costs_no_more_for_many_tools(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    register("a", "b", "c", groups=["editors", "admins"])
+    register("d", groups=["auditors"])
+    ada = user(group="editors")
+    with django_assert_num_queries(2, using=User.objects.db) as asked:  # the user, and the groups
+        assert [each.name for each in catalogue.offered(ada)] == ["a", "b", "c"]
+    assert "auth_group" in asked.captured_queries[1]["sql"]
 
 
 def test_row_whose_code_went_away_is_kept_marked_and_comes_back() -> None:

@@ -46,6 +46,7 @@ def test_endpoints_that_share_nothing_are_well(configure: Any) -> None:
         ({"a": {**A, "QUEUE": "q"}}, "E001", 'MCP["ENDPOINTS"]["a"] cannot have QUEUE of its own'),
         ({"a": None}, "E001", "no dictionary from names to dictionaries"),
         ({"a": {**A, "GROUPS": "staff"}}, "E006", "not a list of strings"),
+        ({"a": {**A, "ALLOWED_ORIGINS": ["http://a/"]}}, "E007", 'MCP["ENDPOINTS"]["a"]["ALLOWED_ORIGINS"] has'),
         ({"a": {**A, "AUTHENTICATOR": "nowhere.to"}}, "E016", 'MCP["ENDPOINTS"]["a"]["AUTHENTICATOR"], nowhere.to,'),
         ({"a": {**A, "ALLOW_ANONYMOUS": False}}, "W008", "Nobody may call at the endpoint 'a'"),
     ],
@@ -60,7 +61,12 @@ def test_what_is_wrong_with_an_endpoint_is_found(
 
 
 @pytest.mark.parametrize(
-    "own", [{"OAUTH_RESOURCE": SITE}, {"OAUTH_RESOURCE": f"{SITE}/b", "OAUTH_AUDIENCES": ["other", SITE]}]
+    "own",
+    [
+        {"OAUTH_RESOURCE": SITE},
+        {"OAUTH_RESOURCE": SITE.replace("https", "HTTPS")},
+        {"OAUTH_RESOURCE": f"{SITE}/b", "OAUTH_AUDIENCES": ["other", SITE]},
+    ],
 )
 def test_endpoints_for_whose_audience_one_token_would_do_are_found(configure: Any, own: dict[str, Any]) -> None:
     configure(ENDPOINTS={"a": {**A, "OAUTH_RESOURCE": SITE}, "b": {**B, **own}}, **OAUTH)

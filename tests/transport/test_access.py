@@ -11,7 +11,7 @@ from mcp_app.catalogue.registry import tool
 from mcp_app.models import Request
 from tests.transport.asker import AUTHENTICATOR, asks, scope_of, user
 from tests.transport.client import Connection, call, message, post, run
-from tests.transport.worker import Worker, in_thread
+from tests.transport.worker import Worker, in_thread, row
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +127,28 @@ def test_a_broader_scope_has_the_narrower_ones_that_the_settings_say(configure: 
         asks(scope_of("all"))
         client = await post(call("scoped"))
         await worker.finish(await worker.claim())
+        assert "result" in await client.json()
+
+    run(scenario())
+
+
+def test_a_call_that_was_answered_goes_on_with_what_the_token_that_answered_was_given_for(worker: Worker) -> None:
+    asks(scope_of("files:read", "files:write"))
+
+    async def scenario() -> None:
+        client = await post(
+            call("everybodys", meta={"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}})
+        )
+        request_id = await worker.claim()
+        await worker.ask(request_id, n="How many?")
+        asked = (await client.json())["result"]
+        asks(scope_of("files:read"))
+        brought = {"inputResponses": {"n": {"action": "accept", "content": {"n": 3}}}}
+        again = message("tools/call", name="everybodys", arguments={}, requestState=asked["requestState"], **brought)
+        client = await post(again)
+        await worker.claim()
+        assert (await row(request_id)).scopes == ["files:read"]
+        await worker.finish(request_id)
         assert "result" in await client.json()
 
     run(scenario())

@@ -1,5 +1,6 @@
 """`server/discover` and `tools/list`: what is advertised is what is delivered."""
 
+from tests.transport.asker import AUTHENTICATOR, asks, scope_of
 from tests.transport.client import META, message, post, run
 
 
@@ -13,6 +14,16 @@ def test_discovery_names_versions_capabilities_and_hints() -> None:
         assert result["ttlMs"] >= 0
         assert result["_meta"][META + "serverInfo"]["name"] == "mcpsite"
         assert "instructions" not in result
+
+    run(scenario())
+
+
+def test_what_not_everybody_may_ask_for_is_not_to_be_shared(configure) -> None:
+    configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR=AUTHENTICATOR)
+    asks(scope_of())
+
+    async def scenario() -> None:
+        assert (await (await post(message("server/discover"))).json())["result"]["cacheScope"] == "private"
 
     run(scenario())
 

@@ -99,6 +99,19 @@ def test_what_only_says_that_it_is_discover_is_not_served(configure) -> None:
     run(scenario())
 
 
+def test_what_is_no_modern_request_is_not_let_in_as_discover(configure) -> None:
+    async def scenario() -> None:
+        client = await Client.opened()
+        configure(REQUEST_BURST=1, REQUEST_RATE=0.001)
+        lying = {"Mcp-Method": "server/discover"}
+        statuses = [(await client.post(request("tools/list"), lying)).status for _ in range(2)]
+        statuses.append((await client.post(notification("notifications/initialized"), lying)).status)
+        statuses.append((await client.get(headers=lying)).status)
+        assert statuses == [200, 429, 429, 429]
+
+    run(scenario())
+
+
 def test_anonymous_callers_are_told_apart_by_their_addresses(configure) -> None:
     configure(REQUEST_BURST=1, REQUEST_RATE=0.001)
 

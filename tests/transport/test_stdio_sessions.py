@@ -4,14 +4,16 @@ import asyncio
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from mcp_app.auth.local import local_principal
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import rows
+from mcp_app.catalogue import audiences, rows
 from mcp_app.models import Request, Session
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import Cause, Status
 from mcp_app.transport import shutdown
+from mcp_app.transport.stdio import session
 from tests.transport.client import run
 from tests.transport.legacy_client import call, notification, request
 from tests.transport.stdio_client import connected
@@ -219,5 +221,28 @@ def test_an_answer_that_nobody_waits_for_is_dropped_in_a_session_and_refused_wit
             await client.open_session()
             await client.send(answer)
             assert (await client.ask_in_session("ping"))["result"] == {}
+
+    run(scenario())
+
+
+def test_a_change_is_told_once_it_is_known_again_whom_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def concerned(principal: Principal, changed: Any) -> set[str]:
+        asked.append(changed)
+        if len(asked) == 1:
+            raise OperationalError("the database is away")
+        return audiences_concerned(principal, changed)
+
+    audiences_concerned = audiences.concerned
+    monkeypatch.setattr(audiences, "concerned", concerned)
+    monkeypatch.setattr(session, "ASK_AGAIN_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        async with connected() as client:
+            await client.open_session()
+            await client.ask_in_session("tools/list")
+            await in_thread(rows.touch)
+            assert await client.receive() == CHANGED
 
     run(scenario())

@@ -18,13 +18,13 @@ from django.core.exceptions import ImproperlyConfigured
 from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.credentials import bearer_token
 from mcp_app.auth.oauth import claims
+from mcp_app.auth.oauth.bounds import MAX_CACHE_SECONDS
 from mcp_app.auth.oauth.claims import LEEWAY_SECONDS, refused
 from mcp_app.auth.oauth.fetching import fetch_json
 from mcp_app.auth.oauth.resource import required_resource
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 
-MAX_CACHE_SECONDS: Final = 60.0
 MAX_REMEMBERED: Final = 2_000
 
 Answer = Mapping[str, Any]

@@ -55,8 +55,8 @@ class ProtectedResource:
         named = [audience] if isinstance(audience, str) else audience
         if not isinstance(named, list):
             return False
-        names = {_canonical(name) for name in self.audiences}
-        return any(isinstance(name, str) and _canonical(name) in names for name in named)
+        names = {canonical(name) for name in self.audiences}
+        return any(isinstance(name, str) and canonical(name) in names for name in named)
 
 
 def protected_resource(endpoint: str) -> ProtectedResource | None:
@@ -81,7 +81,7 @@ def required_resource(endpoint: str) -> ProtectedResource:
     return resource
 
 
-def _canonical(name: str) -> str:
+def canonical(name: str) -> str:
     """The same for what is the same resource: scheme and host in any case, no slash for no path (RFC 3986 §6.2)."""
     scheme, separator, rest = name.partition("://")
     if not separator:

@@ -7,16 +7,19 @@ before its client is initialized. Source: 2025-11-25 basic/lifecycle, server/uti
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
+from mcp_app.lifecycle import redaction
 from mcp_app.protocol.legacy_requests import Handshake
 from mcp_app.protocol.revisions import Revision
 from mcp_app.transport import heartbeats
+from mcp_app.transport.callers import ASK_AGAIN_SECONDS
 from mcp_app.transport.concerned import concerned
 from mcp_app.transport.legacy import notices
 from mcp_app.transport.legacy.notices import Notices
@@ -140,9 +143,18 @@ class Session:
         while True:
             changed = await listener.next()
             changed |= await burst(listener)
-            concerns = await concerned(self._server, self._principal, changed & told.keys(), resources)
+            concerns = await self._concerned(changed & told.keys(), resources)
             for notice in notices.distinct(told[subject] for subject in told if subject in concerns):
                 await self._writer.write(notice)
+
+    async def _concerned(self, changed: Collection[Any], resources: Mapping[str, str]) -> set[Any]:
+        """As `concerned`; asked again where that fails, as nobody opens this stream anew."""
+        while True:
+            try:
+                return await concerned(self._server, self._principal, changed, resources)
+            except Exception as error:
+                logger.error("whom a change concerns was not said", exc_info=redaction.wordless(error))
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def _beat(self) -> None:
         await self._ready.wait()
