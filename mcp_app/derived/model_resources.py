@@ -44,6 +44,7 @@ def add(layout: Layout, location: str, access: Access) -> None:
         permissions=access.permissions,
         groups=access.groups,
         scopes=access.scopes,
+        endpoints=access.endpoints,
     )(read)
 
 

@@ -14,6 +14,7 @@ from pydantic import WithJsonSchema
 
 from mcp_app.auth import scopes
 from mcp_app.auth.access import Access
+from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.derived import form_fields, kinds, layout, model_resources, operations
 from mcp_app.derived.layout import MAX_OFFSET, Layout
 from mcp_app.derived.model_tools import ACTIONS, ModelTools, Published, published_models
@@ -87,13 +88,21 @@ def _options(tools: ModelTools) -> dict[str, Mapping[str, Any]]:
 
 def _access(tools: ModelTools, operation: str, options: Mapping[str, Any]) -> Access:
     permissions = options.get("permissions", (tools.permission(ACTIONS[operation]),))
-    return Access(tuple(permissions), tuple(options.get("groups", ())), tuple(options.get("scopes", ())))
+    return Access(
+        tuple(permissions),
+        tuple(options.get("groups", ())),
+        tuple(options.get("scopes", ())),
+        tuple(options.get("endpoints", (DEFAULT_ENDPOINT,))),
+    )
 
 
 def _view_access(tools: ModelTools, options: Mapping[str, Mapping[str, Any]]) -> Access:
-    """What it takes to be shown a row: what it takes to get one, else to list them."""
-    operation = next((name for name in ("get", "list") if name in options), "get")
-    return _access(tools, operation, options.get(operation, {}))
+    """What it takes to be shown a row: what it takes to get one, else to list them, else Django's permission."""
+    for operation in ("get", "list"):
+        if operation in options:
+            return _access(tools, operation, options[operation])
+    endpoints = [name for each in options.values() for name in each.get("endpoints", (DEFAULT_ENDPOINT,))]
+    return _access(tools, "get", {"endpoints": endpoints})
 
 
 def _add_tool(made: Layout, operation: str, location: str, options: Mapping[str, Any]) -> None:
@@ -120,7 +129,9 @@ def _add_tool(made: Layout, operation: str, location: str, options: Mapping[str,
 
 def _caller(made: Layout, context: ToolContext) -> Caller:
     user, access = context.user, made.view_access
-    return Caller(user or AnonymousUser(), access.admits(user) and not scopes.missing(access.scopes, context.scopes))
+    is_here = context.request.endpoint in access.endpoints
+    may_view = is_here and access.admits(user) and not scopes.missing(access.scopes, context.scopes)
+    return Caller(user or AnonymousUser(), may_view)
 
 
 def _words(tools: ModelTools, operation: str) -> tuple[str, str]:
