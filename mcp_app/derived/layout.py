@@ -149,7 +149,7 @@ def _column(tools: ModelTools, name: str, field: Any) -> Column:
     if isinstance(field, models.ManyToManyField):
         many = kind.many().with_schema(**said)
         return Column(dict(many.schema), lambda row: many.write([each.pk for each in getattr(row, prefetched(name))]))
-    if field.null:
+    if field.null or isinstance(field, models.GeneratedField):  # whose expression may come to nothing
         kind = kind.or_null()
     value = attrgetter(field.attname)
     if isinstance(field, models.FileField):

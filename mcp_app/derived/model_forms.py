@@ -28,8 +28,9 @@ class ArgumentsForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run ti
         for name, field in self.fields.items():
             if isinstance(field, forms.ModelChoiceField):
                 own, rows = field.queryset, related(instance._meta.get_field(name))
-                is_authored = own is not None and isinstance(self, AuthoredArgumentsForm)
-                field.queryset = rows.filter(pk__in=own.using(rows.db).values("pk")) if is_authored else rows
+                if own is not None and isinstance(self, AuthoredArgumentsForm):
+                    rows = rows.filter(pk__in=own.using(rows.db).values("pk"))
+                field.queryset = rows
                 apply_limit_choices_to_to_formfield(field)
 
     def add_error(self, field: str | None, error: Any) -> None:

@@ -68,11 +68,29 @@ def _rows_of(source: Any) -> QuerySet[Any]:
 def _publish(published: Published) -> None:
     tools = published.tools
     options = _options(tools)
+    if "create" in options and not _makes_keys(tools):
+        raise ValueError(
+            f"nobody says the primary key of a new row of {tools.model._meta.label}; have new_object say it"
+        )
     made = layout.of(tools, _view_access(tools, options))
     for operation in options:
         _add_tool(made, operation, published.location, options[operation])
     if tools.resource and "get" in options:
         model_resources.add(made, published.location, _access(tools, "get", options["get"]))
+
+
+def _makes_keys(tools: ModelTools) -> bool:
+    """Whether new rows have keys: callers do not say them."""
+    key: Any = tools.model._meta.pk
+    is_made = isinstance(key, models.AutoField) or key.has_default() or key.db_default is not models.NOT_PROVIDED
+    is_parents = key.remote_field is not None and key.remote_field.parent_link
+    authored = type(tools)
+    return (
+        is_made
+        or is_parents
+        or authored.new_object is not ModelTools.new_object
+        or authored.save is not ModelTools.save
+    )
 
 
 def _options(tools: ModelTools) -> dict[str, Mapping[str, Any]]:

@@ -10,11 +10,12 @@ from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from pydantic import Field
 
+from mcp_app.catalogue import completing
 from mcp_app.catalogue.errors import InvalidDeclaration
 from mcp_app.model_tools import ModelTools, register
-from tests.derived.calling import call, offered, schemas
+from tests.derived.calling import call, offered, principal, schemas
 from tests.derived.conftest import Shop
-from tests.derived.shop.models import Author, Book, Cover, Tag
+from tests.derived.shop.models import Author, Book, Cover, Novel, Tag
 
 ALL = ("list", "get", "create", "update")
 
@@ -437,6 +438,7 @@ def test_routers_say_where_rows_are_read_and_written(shop: Shop, settings: Any) 
         (Book, {"fields": ("title",), "ordering_fields": ("tags",)}, "ordered by tags"),
         (Book, {"fields": ("title",), "filters": ("limit",)}, "write limit__exact"),
         (Book, {"fields": ("title",), "operations": ("delete",)}, "no operation 'delete'"),
+        (Tag, {"fields": ("is_secret",), "operations": ("create",)}, "nobody says the primary key"),
         (Cover, {"fields": ("image",), "operations": ("create",)}, "image is a FileField, which JSON cannot fill"),
         (Cover, {"fields": ("thumbnail",), "read_only": ("thumbnail",)}, "which JSON has no type for"),
     ],
@@ -454,3 +456,20 @@ def test_keys_need_not_be_numbers(shop: Shop) -> None:
     register(Tag)(type("Tags", (ModelTools,), {"fields": ("word", "is_secret"), "operations": ("get", "list")}))
     root = User.objects.create_superuser("root")
     assert call("get_tag", root, pk="spy") == {"pk": "spy", "word": "spy", "is_secret": True}
+
+
+def test_a_row_of_two_tables_is_one(shop: Shop) -> None:
+    fields = ("title", "author", "price", "length", "words", "letters")
+    members = {"fields": fields, "operations": ALL, "filters": ("length__gte",)}
+    register(Novel)(type("Novels", (ModelTools,), members))
+    root = User.objects.create_superuser("root")
+    made = call("create_novel", root, title="Emma", author=shop.anns.author_id, price=1)
+    assert (made["words"], made["letters"]) == (None, None)
+    pk = made["pk"]
+    changed = call("update_novel", root, pk=pk, title="Eve", words=7, length="P1DT2H")
+    assert (changed["title"], changed["letters"], changed["length"]) == ("Eve", 42, "P1DT02H00M00S")
+    assert call("list_novels", root, length__gte="P1D") == {"items": [changed], "next_offset": None}
+    assert "- length: This is no duration" in call("update_novel", root, pk=pk, length="P999999999D")
+    assert "- length__gte: This is no duration" in call("list_novels", root, length__gte="P999999999D")
+    found = completing.complete_template("model://shop.novel/{pk}", "pk", str(pk), {}, principal(root))
+    assert found["completion"]["values"] == [str(pk)]
