@@ -72,7 +72,8 @@ def _publish(published: Published) -> None:
         raise ValueError(
             f"nobody says the primary key of a new row of {tools.model._meta.label}; have new_object say it"
         )
-    made = layout.of(tools, _view_access(tools, options))
+    published.view_access = _view_access(tools, options)
+    made = layout.of(tools, published.view_access)
     for operation in options:
         _add_tool(made, operation, published.location, options[operation])
     if tools.resource and "get" in options:

@@ -473,3 +473,16 @@ def test_a_row_of_two_tables_is_one(shop: Shop) -> None:
     assert "- length__gte: This is no duration" in call("list_novels", root, length__gte="P999999999D")
     found = completing.complete_template("model://shop.novel/{pk}", "pk", str(pk), {}, principal(root))
     assert found["completion"]["values"] == [str(pk)]
+
+
+def test_of_classes_for_others_no_row_can_be_named(shop: Shop) -> None:
+    publish(operations=("create",))
+    register(Author)(type("Staffs", (ModelTools,), {"fields": ("name",)}))
+    options = {"list": {"name": "browse", "permissions": ()}}
+    rows = Author.objects.filter(owner=shop.anns.owner)
+    register(rows)(type("Publics", (ModelTools,), {"fields": ("name",), "operations": options}))
+    new = {"title": "new", "price": 1}
+    assert "- author: Select a valid choice." in call("create_book", shop.ann, author=shop.bens.author_id, **new)
+    assert "pk" in call("create_book", shop.ann, author=shop.anns.author_id, **new)
+    root = User.objects.create_superuser("root")
+    assert "pk" in call("create_book", root, author=shop.bens.author_id, **new)
