@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django import forms
 from django.db.models import Field as ModelField
+from django.utils.choices import CallableChoiceIterator
 from django.utils.encoding import force_str
 
 from mcp_app.derived import kinds, model_fields
@@ -105,6 +106,8 @@ def _related_key(field: "forms.ModelChoiceField[Any]") -> Kind:
 
 def _enum(field: forms.ChoiceField, *, blank: bool) -> dict[str, Any]:
     values = [value for value, _ in _choices(field)]
+    if isinstance(field.choices, CallableChoiceIterator):
+        return {"type": ["string", "number"]}
     if not values or not all(isinstance(value, str | int | float) for value in values):
         return {"type": "string"}
     return {"enum": [*values, *([""] if blank else [])]}
@@ -115,9 +118,11 @@ def _says_more(value: Any, label: Any) -> bool:
 
 
 def _choices(field: forms.ChoiceField) -> list[tuple[Any, Any]]:
-    """Values and labels, out of their groups, without the one for nothing."""
+    """Values and labels, out of their groups, without the one for nothing; none of what is asked for anew each time."""
     found: list[tuple[Any, Any]] = []
     choices: Any = field.choices  # read, they are always pairs
+    if isinstance(choices, CallableChoiceIterator):  # they may be others by the time of a call, and read the database
+        return found
     for value, label in choices:
         found.extend(label if isinstance(label, list | tuple) else [(value, label)])
     return [(value, label) for value, label in found if value not in (None, "")]

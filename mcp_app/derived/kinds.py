@@ -21,6 +21,8 @@ P = TypeVar("P")
 
 MAX_INTEGER: Final = 2**63 - 1
 """Of a database column; some databases raise at what is larger, also where it is only compared."""
+_LONGEST: Final = timedelta(microseconds=MAX_INTEGER)
+"""Which is how some databases keep a duration."""
 DECIMAL_PATTERN: Final = r"^[+-]?[0-9]+(\.[0-9]+)?$"
 
 
@@ -120,6 +122,13 @@ def _iso(value: date | time) -> str:
     return value.isoformat()
 
 
+def _duration(text: str) -> timedelta | None:
+    found = parse_duration(text)
+    if found is not None and abs(found) > _LONGEST:
+        raise OverflowError
+    return found
+
+
 def _write_duration(value: timedelta) -> str:
     return duration_iso_string(value)
 
@@ -145,7 +154,7 @@ TIME: Final = Kind(
 )
 DURATION: Final = Kind(
     {"type": "string", "format": "duration"},
-    _parsed(parse_duration, "This is no duration; write it as P1DT2H30M."),
+    _parsed(_duration, "This is no duration; write it as P1DT2H30M."),
     _write_duration,
 )
 IDENTIFIER: Final = Kind({"type": "string", "format": "uuid"}, _parsed(UUID, "This is no UUID."), str)

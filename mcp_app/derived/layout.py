@@ -22,6 +22,8 @@ from mcp_app.derived.model_forms import ArgumentsForm
 from mcp_app.derived.model_tools import ModelTools
 
 MAX_OFFSET: Final = 10_000
+LIST_ARGUMENTS: Final = ("order_by", "limit", "offset")
+"""Those of every list, besides its filters."""
 _NO_DEFAULT: Final = (None, models.NOT_PROVIDED)
 
 
@@ -94,16 +96,18 @@ def _check_names(tools: ModelTools) -> None:
     sortable = [name.removeprefix("-") for name in (*tools.ordering, *tools.ordering_fields)]
     if unknown := [name for name in sortable if name != "pk" and not _is_column(tools.model, name)]:
         raise ValueError(f"it is ordered by {', '.join(unknown)}, which {tools.model._meta.label} does not have")
+    if taken := [name for name in tools.filters if name in LIST_ARGUMENTS]:
+        raise ValueError(f"the filter {taken[0]!r} has the name of another argument of lists; write {taken[0]}__exact")
     if tools.max_limit < 1:
         raise ValueError("max_limit is 1 or more")
 
 
 def _is_column(model: type[models.Model], path: str) -> bool:
+    """Whether rows can be sorted by it: not by what each has many of, which would list a row for each."""
     try:
-        lookups.resolve(model, f"{path}__isnull")
+        return not lookups.resolve(model, f"{path}__isnull").is_multiple
     except lookups.UnusableLookupError:
         return False
-    return True
 
 
 def _is_writable(tools: ModelTools, field: Any) -> bool:
@@ -145,7 +149,7 @@ def _column(tools: ModelTools, name: str, field: Any) -> Column:
     if isinstance(field, models.ManyToManyField):
         many = kind.many().with_schema(**said)
         return Column(dict(many.schema), lambda row: many.write([each.pk for each in getattr(row, prefetched(name))]))
-    if field.null:
+    if field.null or isinstance(field, models.GeneratedField):  # whose expression may come to nothing
         kind = kind.or_null()
     value = attrgetter(field.attname)
     if isinstance(field, models.FileField):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import models
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from mcp_app.derived import kinds, model_fields
 from mcp_app.derived.kinds import Kind
@@ -19,7 +19,9 @@ MAX_VALUES: Final = 100
 _COMPARISONS: Final = frozenset({"exact", "gt", "gte", "lt", "lte"})
 _TEXTUAL: Final = frozenset({"contains", "startswith", "endswith", "icontains", "istartswith", "iendswith", "iexact"})
 _PARTS: Final = {
-    **dict.fromkeys(("year", "iso_year", "quarter", "month", "week", "day", "week_day", "iso_week_day"), kinds.INTEGER),
+    # Their bounds are dates to Django, in any time zone.
+    **dict.fromkeys(("year", "iso_year"), kinds.INTEGER.with_schema(minimum=2, maximum=9998)),
+    **dict.fromkeys(("quarter", "month", "week", "day", "week_day", "iso_week_day"), kinds.INTEGER),
     **dict.fromkeys(("hour", "minute", "second"), kinds.INTEGER),
     "date": kinds.DATE,
     "time": kinds.TIME,
@@ -38,13 +40,22 @@ class Filter:
     kind: Kind
     is_multiple: bool
     """Whether a row may be met more than once on the lookup's way."""
+    many: Any = None
+    """The model's many-to-many field that the way begins with: of its rows only some exist for a caller."""
 
-    def narrow(self, queryset: QuerySet[Any], value: Any) -> QuerySet[Any]:
-        """The rows that have the value, each once."""
+    def narrow(self, queryset: QuerySet[Any], value: Any, seen: QuerySet[Any] | None) -> QuerySet[Any]:
+        """The rows that have the value, each once. `seen`: what exists for the caller of the field `many`."""
         if not self.is_multiple:
             return queryset.filter(**{self.lookup: value})
-        met = queryset.model._base_manager.using(queryset.db).filter(**{self.lookup: value})
-        return queryset.filter(pk__in=met.values("pk"))
+        rows = queryset.model._base_manager.using(queryset.db)
+        if seen is None:
+            return queryset.filter(pk__in=rows.filter(**{self.lookup: value}).values("pk"))
+        among = {f"{self.many.name}__in": seen.using(queryset.db)}
+        if self.lookup == f"{self.many.name}__isnull":
+            has_any = Q(pk__in=rows.filter(**among).values("pk"))
+            return queryset.filter(~has_any if value else has_any)
+        # In one call, which Django takes to be of one related row.
+        return queryset.filter(pk__in=rows.filter(**{self.lookup: value}, **among).values("pk"))
 
 
 def resolve(model: type[models.Model], lookup: str) -> Filter:
@@ -60,7 +71,9 @@ def resolve(model: type[models.Model], lookup: str) -> Filter:
             raise _unusable(lookup, part)
         kind = _PARTS[part]
     last = words[-1] if words and words[-1] not in _PARTS else "exact"
-    return Filter(lookup, _compared(lookup, last, kind), any(each.many_to_many or each.one_to_many for each in fields))
+    is_multiple = any(each.many_to_many or each.one_to_many for each in fields)
+    many = fields[0] if isinstance(fields[0], models.ManyToManyField) else None
+    return Filter(lookup, _compared(lookup, last, kind), is_multiple, many)
 
 
 def _fields(model: type[models.Model], parts: list[str]) -> Iterator[Any]:

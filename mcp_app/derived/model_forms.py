@@ -27,7 +27,10 @@ class ArgumentsForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run ti
         arguments.keep_only(self, data)
         for name, field in self.fields.items():
             if isinstance(field, forms.ModelChoiceField):
-                field.queryset = related(instance._meta.get_field(name))
+                own, rows = field.queryset, related(instance._meta.get_field(name))
+                if own is not None and isinstance(self, AuthoredArgumentsForm):
+                    rows = rows.filter(pk__in=own.using(rows.db).values("pk"))
+                field.queryset = rows
                 apply_limit_choices_to_to_formfield(field)
 
     def add_error(self, field: str | None, error: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ValidationError
+from django.db import models
 
 from mcp_app.auth.access import Access
 from mcp_app.catalogue.completing import MAX_COMPLETIONS
@@ -44,6 +45,7 @@ def add(layout: Layout, location: str, access: Access) -> None:
         permissions=access.permissions,
         groups=access.groups,
         scopes=access.scopes,
+        endpoints=access.endpoints,
     )(read)
 
 
@@ -67,7 +69,11 @@ def _keys(layout: Layout, value: str, visit: Visit) -> Iterable[str]:
     if "\x00" in value:
         return
     tools, user = layout.tools, _user(visit)
-    rows = tools.get_queryset(user).filter(pk__startswith=value).order_by("pk")[:_LOOKED_AT]
+    path, key = "pk", layout.tools.model._meta.pk
+    while isinstance(key, models.ForeignKey):  # of an inheriting model, say: Django compares no text with a relation
+        key = key.target_field
+        path = f"{path}__{key.name}"
+    rows = tools.get_queryset(user).filter(**{f"{path}__startswith": value}).order_by("pk")[:_LOOKED_AT]
     for row in rows:
         if tools.has_object_permission(user, "view", row):
             yield str(layout.key.write(row.pk))

@@ -12,6 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import Q, QuerySet
 
+from mcp_app.auth.access import EVERYBODY
 from mcp_app.catalogue.declaration import Registry
 from mcp_app.catalogue.errors import InvalidTool
 
@@ -61,19 +62,18 @@ class ModelTools:
     def get_related_queryset(self, user: User, field: Any) -> QuerySet[Any]:
         """The rows that a relation may name, and of a many-to-many relation shows.
 
-        Where their model is published, those that exist for this caller there; else all, as in Django's forms. What the
-        field's `limit_choices_to` says holds in any case.
+        Where their model is published, those that exist for this caller there, by the classes whose rows they may be
+        shown if there are any; else all, as in Django's forms. What the field's `limit_choices_to` says holds in any
+        case.
         """
         model = field.remote_field.model
         rows: QuerySet[Any] = model._default_manager.all()
-        published = [
-            each.tools.get_queryset(user) for each in published_models.declared.values() if each.model is model
-        ]
+        published = [each for each in published_models.declared.values() if each.model is model]
         if not published:
             return rows
-        seen = Q()
-        for queryset in published:
-            seen |= Q(pk__in=queryset.values("pk"))
+        seen, known = Q(), user if isinstance(user, AbstractBaseUser) else None
+        for each in [each for each in published if each.view_access.admits(known)] or published:
+            seen |= Q(pk__in=each.tools.get_queryset(user).values("pk"))
         return rows.filter(seen)
 
     def has_object_permission(self, user: User, action: str, obj: Any) -> bool:
@@ -103,6 +103,8 @@ class Published:
     def __init__(self, tools: ModelTools) -> None:
         self.tools = tools
         self.model = tools.model
+        self.view_access = EVERYBODY
+        """What it takes to be shown a row."""
         self.location = f"{type(tools).__module__}.{type(tools).__qualname__}"
 
 

@@ -35,7 +35,9 @@ def list_rows(layout: Layout, caller: Caller, given: Arguments) -> dict[str, Any
     kinds = {name: each.kind for name, each in layout.filters.items()}
     queryset = tools.get_queryset(user)
     for name, value in arguments.read(kinds, {name: given[name] for name in kinds if name in given}).items():
-        queryset = layout.filters[name].narrow(queryset, value)
+        narrowing = layout.filters[name]
+        seen = None if narrowing.many is None else tools.get_related_queryset(user, narrowing.many)
+        queryset = narrowing.narrow(queryset, value, seen)
     limit, offset = int(given.get("limit", tools.max_limit)), int(given.get("offset", 0))
     found = list(_shown(layout, user, _sorted(layout, queryset, given.get("order_by")))[offset : offset + limit + 1])
     rows = [shown(layout, each) for each in found[:limit] if tools.has_object_permission(user, "view", each)]
@@ -103,14 +105,20 @@ def _to_change(layout: Layout, caller: Caller, alias: str, key: Any) -> Any:
     rows = tools.get_queryset(user).using(alias)
     if (row := rows.filter(pk=key).first()) is None:
         raise _not_found(layout, key)
-    if not tools.has_object_permission(user, "change", row):
-        seen = caller.may_view and tools.has_object_permission(user, "view", row)
-        raise ToolError(_("You may not change this.")) if seen else _not_found(layout, key)
+    _check_change(layout, caller, row, key)
     # By its key alone: no database locks what it joined or grouped.
     list(tools.model._base_manager.using(alias).select_for_update().filter(pk=key).values_list("pk"))
     if (row := rows.filter(pk=key).first()) is None:
         raise _not_found(layout, key)
+    _check_change(layout, caller, row, key)  # as it is now: who held the lock may have changed what decides
     return row
+
+
+def _check_change(layout: Layout, caller: Caller, row: Any, key: Any) -> None:
+    tools, user = layout.tools, caller.user
+    if not tools.has_object_permission(user, "change", row):
+        seen = caller.may_view and tools.has_object_permission(user, "view", row)
+        raise ToolError(_("You may not change this.")) if seen else _not_found(layout, key)
 
 
 def _written(layout: Layout, caller: Caller, alias: str, row: Any) -> Row:

@@ -14,6 +14,7 @@ from pydantic import WithJsonSchema
 
 from mcp_app.auth import scopes
 from mcp_app.auth.access import Access
+from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.derived import form_fields, kinds, layout, model_resources, operations
 from mcp_app.derived.layout import MAX_OFFSET, Layout
 from mcp_app.derived.model_tools import ACTIONS, ModelTools, Published, published_models
@@ -67,11 +68,30 @@ def _rows_of(source: Any) -> QuerySet[Any]:
 def _publish(published: Published) -> None:
     tools = published.tools
     options = _options(tools)
-    made = layout.of(tools, _view_access(tools, options))
+    if "create" in options and not _makes_keys(tools):
+        raise ValueError(
+            f"nobody says the primary key of a new row of {tools.model._meta.label}; have new_object say it"
+        )
+    published.view_access = _view_access(tools, options)
+    made = layout.of(tools, published.view_access)
     for operation in options:
         _add_tool(made, operation, published.location, options[operation])
     if tools.resource and "get" in options:
         model_resources.add(made, published.location, _access(tools, "get", options["get"]))
+
+
+def _makes_keys(tools: ModelTools) -> bool:
+    """Whether new rows have keys: callers do not say them."""
+    key: Any = tools.model._meta.pk
+    is_made = isinstance(key, models.AutoField) or key.has_default() or key.db_default is not models.NOT_PROVIDED
+    is_parents = key.remote_field is not None and key.remote_field.parent_link
+    authored = type(tools)
+    return (
+        is_made
+        or is_parents
+        or authored.new_object is not ModelTools.new_object
+        or authored.save is not ModelTools.save
+    )
 
 
 def _options(tools: ModelTools) -> dict[str, Mapping[str, Any]]:
@@ -87,13 +107,21 @@ def _options(tools: ModelTools) -> dict[str, Mapping[str, Any]]:
 
 def _access(tools: ModelTools, operation: str, options: Mapping[str, Any]) -> Access:
     permissions = options.get("permissions", (tools.permission(ACTIONS[operation]),))
-    return Access(tuple(permissions), tuple(options.get("groups", ())), tuple(options.get("scopes", ())))
+    return Access(
+        tuple(permissions),
+        tuple(options.get("groups", ())),
+        tuple(options.get("scopes", ())),
+        tuple(options.get("endpoints", (DEFAULT_ENDPOINT,))),
+    )
 
 
 def _view_access(tools: ModelTools, options: Mapping[str, Mapping[str, Any]]) -> Access:
-    """What it takes to be shown a row: what it takes to get one, else to list them."""
-    operation = next((name for name in ("get", "list") if name in options), "get")
-    return _access(tools, operation, options.get(operation, {}))
+    """What it takes to be shown a row: what it takes to get one, else to list them, else Django's permission."""
+    for operation in ("get", "list"):
+        if operation in options:
+            return _access(tools, operation, options[operation])
+    endpoints = [name for each in options.values() for name in each.get("endpoints", (DEFAULT_ENDPOINT,))]
+    return _access(tools, "get", {"endpoints": endpoints})
 
 
 def _add_tool(made: Layout, operation: str, location: str, options: Mapping[str, Any]) -> None:
@@ -120,7 +148,9 @@ def _add_tool(made: Layout, operation: str, location: str, options: Mapping[str,
 
 def _caller(made: Layout, context: ToolContext) -> Caller:
     user, access = context.user, made.view_access
-    return Caller(user or AnonymousUser(), access.admits(user) and not scopes.missing(access.scopes, context.scopes))
+    is_here = context.request.endpoint in access.endpoints
+    may_view = is_here and access.admits(user) and not scopes.missing(access.scopes, context.scopes)
+    return Caller(user or AnonymousUser(), may_view)
 
 
 def _words(tools: ModelTools, operation: str) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from mcp_types import LoggingLevel
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.context_marker import Context
 from mcp_app.catalogue.visit import user_of
+from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.execution import processes, subprocesses
 from mcp_app.execution.interrupt import Interrupter, ToolCancelled
 from mcp_app.execution.recorder import Recorder
@@ -51,6 +52,8 @@ class RequestInfo:
     """What the client declares that it can be asked: a ClientCapabilities object."""
     remote_address: str = ""
     """Its IP address; behind a proxy the proxy's, and empty where there is none."""
+    endpoint: str = DEFAULT_ENDPOINT
+    """The name of the endpoint where it came in."""
 
 
 class ToolContext(StartingTool, Context):
@@ -66,6 +69,7 @@ class ToolContext(StartingTool, Context):
             row.client_info,
             row.client_capabilities,
             row.remote_address,
+            row.endpoint,
         )
         self._user_id = row.user_id
         self._cancelled = threading.Event()

@@ -15,6 +15,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from mcp_app.catalogue.prompts import registered_prompts
+from mcp_app.conf import DEFAULT_ENDPOINT, settings
 from mcp_app.models import Request
 from mcp_app.protocol import metadata
 from mcp_app.protocol.headers import METHOD, NAME, NAME_SOURCES, PROTOCOL_VERSION
@@ -63,6 +64,8 @@ class Caller(ABC):
     def __init__(self) -> None:
         self.capabilities: dict[str, Any] = dict(EVERYTHING)
         """What it declares that it can be asked."""
+        self.endpoint = DEFAULT_ENDPOINT if DEFAULT_ENDPOINT in settings.endpoints else next(iter(settings.endpoints))
+        """Where it calls, by name: of several endpoints the first, unless one is named "default"."""
         self._answers = Answers()
         self._ids = count(1)
 

@@ -78,7 +78,7 @@ class Client(Caller):
         if not isinstance(route, Route):
             raise TypeError(f"{message['method']} with these params cannot be sent: {route}")
         response = Collected()
-        who = self._principal or local_principal()
+        who = replace(self._principal or local_principal(), endpoint=self.endpoint)
         exchange = InProcessExchange(self._server, route, fields, who, "", response)
         serve(exchange, partial(self._work, call))
         *told, answered = response.messages

@@ -21,6 +21,7 @@ from uuid import uuid4
 from django.contrib.auth.models import AbstractBaseUser
 
 from mcp_app.auth import tokens
+from mcp_app.conf import settings
 from mcp_app.lifecycle.endings import final_result
 from mcp_app.models import Request
 from mcp_app.states import TERMINAL, Status
@@ -52,7 +53,8 @@ class LiveClient(Caller):
         message = {**message, "id": uuid4().hex}
         connection = HTTPConnection("127.0.0.1", self._site.port, timeout=PATIENCE)
         try:
-            connection.request("POST", "/mcp", json.dumps(message).encode(), self._fields(headers))
+            path = settings.at(self.endpoint).PATH
+            connection.request("POST", path, json.dumps(message).encode(), self._fields(headers))
             answered = _answer(connection, message["id"], call)
         finally:
             connection.close()

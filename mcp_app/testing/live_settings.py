@@ -21,11 +21,13 @@ DATABASES: dict[str, dict[str, Any]] = {
 DEBUG = False
 CELERY_BROKER_URL = "mcpfs://"
 CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": _told["broker"]}
+_callers = {"ALLOW_ANONYMOUS": True, "AUTHENTICATOR": "mcp_app.auth.tokens.bearer"}
+_endpoints = getattr(_site, "MCP", {}).get("ENDPOINTS", {})
 MCP: dict[str, Any] = {
     **getattr(_site, "MCP", {}),
-    "ALLOW_ANONYMOUS": True,
+    **_callers,
+    "ENDPOINTS": {name: {**own, **_callers} for name, own in _endpoints.items()},
     "ALLOWED_HOSTS": ["127.0.0.1"],
-    "AUTHENTICATOR": "mcp_app.auth.tokens.bearer",
     "DRAIN_SECONDS": 0.1,
     "SUPERVISION_INTERVAL": 86_400.0,  # it seals the audit, and what is sealed no test could flush
 }

@@ -28,7 +28,7 @@ ENVIRONMENT: Final = "MCP_TESTING_SITE"
 STARTING_SECONDS: Final = 60.0
 ENDING_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 0.05
-_ENDPOINT: Final = re.compile(r"MCP endpoint +http://127\.0\.0\.1:(\d+)/mcp")
+_ENDPOINT: Final = re.compile(r"MCP endpoint +http://127\.0\.0\.1:(\d+)/")
 _SHARED: Final = (
     "A live site needs test databases that other processes can open. SQLite keeps them in memory unless they have a "
     'name: DATABASES[{alias!r}]["TEST"] = {{"NAME": BASE_DIR / "test-{alias}.sqlite3"}}.'

@@ -160,3 +160,18 @@ def test_a_form_that_no_arguments_can_fill_is_refused(form: Any, why: str) -> No
 def test_the_function_takes_the_data_alone() -> None:
     with pytest.raises(InvalidDeclaration, match="besides its context it takes one parameter"):
         form_tool(forms.Form)(lambda data, more: "")
+
+
+def test_choices_that_a_function_gives_are_those_of_the_call() -> None:
+    asked = ["Sunday"]
+
+    class Ticket(forms.Form):
+        day = forms.ChoiceField(choices=lambda: [*zip(asked, asked, strict=True)])
+
+    @form_tool(Ticket)
+    def book_ticket(data: dict[str, Any]) -> str:
+        return f"for {data['day']}"
+
+    asked.append("Monday")  # after the tool was declared
+    assert call("book_ticket", None, day="Monday") == "for Monday"
+    assert "- day: Select a valid choice." in call("book_ticket", None, day="Tuesday")

@@ -1,15 +1,20 @@
 """The rows of a published model as resources: the same rights as its `get` tool, one URI for a row, keys completed."""
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import pytest
 from django.db.models import QuerySet
 
-from mcp_app.catalogue import completing, reading
+from mcp_app.catalogue import catalogue, completing, reading
 from mcp_app.catalogue.asking import Known
+from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.errors import InvalidArguments, ResourceNotFound
+from mcp_app.catalogue.registry import registered_tools
+from mcp_app.execution.context import ToolContext
 from mcp_app.model_tools import ModelTools, register
+from mcp_app.models import Request
 from mcp_app.protocol.revisions import MODERN
 from tests.derived.calling import call, principal
 from tests.derived.conftest import Shop
@@ -41,6 +46,24 @@ def read(text: Any, caller: Any) -> dict[str, Any]:
 def templates(caller: Any) -> list[str]:
     page = reading.templates_page(None, principal(caller))
     return [each["uriTemplate"] for each in page.items]
+
+
+def test_they_are_offered_where_their_tool_is(shop: Shop) -> None:
+    class Staff(ModelTools):
+        fields = ("title",)
+        operations: ClassVar = {"get": {"endpoints": ["staff"]}, "update": {"endpoints": ["public"]}}
+
+    with isolated_registries():
+        register(Book)(Staff)
+        here, staff, public = (replace(principal(shop.ann), endpoint=name) for name in ("default", "staff", "public"))
+        assert [len(reading.templates_page(None, each).items) for each in (here, staff, public)] == [0, 1, 0]
+        assert [[tool.name for tool in catalogue.offered(each)] for each in (staff, public)] == [
+            ["get_book"],
+            ["update_book"],
+        ]
+        asked = ToolContext(Request(user_id=public.user_id, endpoint="public"), None, None)  # type: ignore[arg-type]
+        told = registered_tools()["update_book"].function({"pk": shop.anns.pk, "title": "new"}, asked)
+        assert told == {"pk": shop.anns.pk}  # rows are shown to staff
 
 
 def complete(value: str, caller: Any) -> list[str]:

@@ -10,11 +10,12 @@ from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from pydantic import Field
 
+from mcp_app.catalogue import completing
 from mcp_app.catalogue.errors import InvalidDeclaration
 from mcp_app.model_tools import ModelTools, register
-from tests.derived.calling import call, offered, schemas
+from tests.derived.calling import call, offered, principal, schemas
 from tests.derived.conftest import Shop
-from tests.derived.shop.models import Author, Book, Cover, Tag
+from tests.derived.shop.models import Author, Book, Cover, Novel, Tag
 
 ALL = ("list", "get", "create", "update")
 
@@ -219,6 +220,39 @@ def test_what_the_caller_cannot_see_of_a_many_to_many_relation_stays(shop: Shop)
     assert set(shop.anns.tags.values_list("pk", flat=True)) == {"classic", "spy"}
 
 
+@pytest.mark.parametrize(
+    ("given", "hidden", "seen"),
+    [
+        ({"tags": "spy"}, 0, 0),
+        ({"tags__word__startswith": "s"}, 0, 0),
+        ({"tags__isnull": False}, 0, 1),
+        ({"tags__isnull": True}, 1, 0),
+        ({"tags": "crime"}, 0, 1),
+    ],
+)
+def test_no_filter_tells_of_what_the_caller_cannot_see_of_a_many_to_many_relation(
+    shop: Shop, given: Any, hidden: int, seen: int
+) -> None:
+    def related(self: ModelTools, user: Any, field: Any) -> QuerySet[Any]:
+        return Tag.objects.filter(is_secret=False)
+
+    publish(get_related_queryset=related, filters=("tags", "tags__isnull", "tags__word__startswith"))
+    shop.anns.tags.set(["spy"])
+    assert len(call("list_books", shop.ann, **given)["items"]) == hidden
+    shop.anns.tags.add("crime")
+    assert len(call("list_books", shop.ann, **given)["items"]) == seen
+
+
+def test_whether_a_row_may_be_changed_is_asked_of_it_as_it_is_when_locked(shop: Shop) -> None:
+    def has_object_permission(self: ModelTools, user: Any, action: str, obj: Any) -> bool:
+        may = action == "view" or obj.status == "draft"
+        Book.objects.filter(pk=obj.pk).update(status="out")  # somebody has changed it before it was locked
+        return may
+
+    publish(has_object_permission=has_object_permission)
+    assert call("update_book", shop.ann, pk=shop.anns.pk, pages=2) == "You may not change this."
+
+
 def test_a_row_takes_the_permission_on_itself_where_that_is_asked_for(shop: Shop, monkeypatch: Any) -> None:
     granted = {("shop.view_book", shop.anns.pk)}
     plain = User.has_perm
@@ -262,7 +296,15 @@ def test_a_list_is_narrowed_sorted_and_paged_within_bounds(shop: Shop) -> None:
     assert titles(published__year=2021) == ["Part 1"]
     assert titles(sold_at__lt="2021-07-01T00:00:00Z", price__gte=1) == ["Part 1"]
     assert titles(status__in=["out"]) == titles(author=shop.bens.author_id) == []
-    for beyond in ({"limit": 4}, {"limit": 0}, {"offset": 10_001}, {"order_by": "secret"}, {"owner": 1}):
+    for beyond in (
+        {"published__year": 0},
+        {"published__year": 10_000},
+        {"limit": 4},
+        {"limit": 0},
+        {"offset": 10_001},
+        {"order_by": "secret"},
+        {"owner": 1},
+    ):
         assert "do not fit" in call("list_books", shop.ann, **beyond)
     assert "do not fit" in call("list_books", shop.ann, title__icontains="a\x00b")
     assert "do not fit" in call("list_books", shop.ann, author=2**63)
@@ -306,6 +348,16 @@ def test_an_authors_form_validates_with_the_fields_that_were_not_given(shop: Sho
     publish(form=BookForm)
     assert "- author: The title names another author." in call("update_book", shop.ann, pk=shop.anns.pk, title="by B.")
     assert call("update_book", shop.ann, pk=shop.anns.pk, title="by A. ann")["title"] == "by A. ann"
+
+
+def test_an_authors_form_says_which_rows_a_relation_takes_of_those_that_the_caller_may_name(shop: Shop) -> None:
+    class BookForm(forms.ModelForm):
+        author = forms.ModelChoiceField(Author.objects.filter(name__endswith="ben"))
+
+    publish(form=BookForm)
+    new = {"title": "new", "price": 1}
+    assert "- author: Select a valid choice." in call("create_book", shop.ann, author=shop.anns.author_id, **new)
+    assert call("create_book", shop.ann, author=shop.bens.author_id, **new)["author"] == shop.bens.author_id
 
 
 def test_who_may_not_see_what_they_wrote_is_told_its_key(shop: Shop) -> None:
@@ -383,7 +435,10 @@ def test_routers_say_where_rows_are_read_and_written(shop: Shop, settings: Any) 
         (Book, {"fields": ("title",), "filters": ("price__icontains",)}, "no lookup that can be offered"),
         (Book, {"fields": ("title",), "filters": ("details",)}, "no one type"),
         (Book, {"fields": ("title",), "ordering": ("rank",)}, "ordered by rank"),
+        (Book, {"fields": ("title",), "ordering_fields": ("tags",)}, "ordered by tags"),
+        (Book, {"fields": ("title",), "filters": ("limit",)}, "write limit__exact"),
         (Book, {"fields": ("title",), "operations": ("delete",)}, "no operation 'delete'"),
+        (Tag, {"fields": ("is_secret",), "operations": ("create",)}, "nobody says the primary key"),
         (Cover, {"fields": ("image",), "operations": ("create",)}, "image is a FileField, which JSON cannot fill"),
         (Cover, {"fields": ("thumbnail",), "read_only": ("thumbnail",)}, "which JSON has no type for"),
     ],
@@ -401,3 +456,33 @@ def test_keys_need_not_be_numbers(shop: Shop) -> None:
     register(Tag)(type("Tags", (ModelTools,), {"fields": ("word", "is_secret"), "operations": ("get", "list")}))
     root = User.objects.create_superuser("root")
     assert call("get_tag", root, pk="spy") == {"pk": "spy", "word": "spy", "is_secret": True}
+
+
+def test_a_row_of_two_tables_is_one(shop: Shop) -> None:
+    fields = ("title", "author", "price", "length", "words", "letters")
+    members = {"fields": fields, "operations": ALL, "filters": ("length__gte",)}
+    register(Novel)(type("Novels", (ModelTools,), members))
+    root = User.objects.create_superuser("root")
+    made = call("create_novel", root, title="Emma", author=shop.anns.author_id, price=1)
+    assert (made["words"], made["letters"]) == (None, None)
+    pk = made["pk"]
+    changed = call("update_novel", root, pk=pk, title="Eve", words=7, length="P1DT2H")
+    assert (changed["title"], changed["letters"], changed["length"]) == ("Eve", 42, "P1DT02H00M00S")
+    assert call("list_novels", root, length__gte="P1D") == {"items": [changed], "next_offset": None}
+    assert "- length: This is no duration" in call("update_novel", root, pk=pk, length="P999999999D")
+    assert "- length__gte: This is no duration" in call("list_novels", root, length__gte="P999999999D")
+    found = completing.complete_template("model://shop.novel/{pk}", "pk", str(pk), {}, principal(root))
+    assert found["completion"]["values"] == [str(pk)]
+
+
+def test_of_classes_for_others_no_row_can_be_named(shop: Shop) -> None:
+    publish(operations=("create",))
+    register(Author)(type("Staffs", (ModelTools,), {"fields": ("name",)}))
+    options = {"list": {"name": "browse", "permissions": ()}}
+    rows = Author.objects.filter(owner=shop.anns.owner)
+    register(rows)(type("Publics", (ModelTools,), {"fields": ("name",), "operations": options}))
+    new = {"title": "new", "price": 1}
+    assert "- author: Select a valid choice." in call("create_book", shop.ann, author=shop.bens.author_id, **new)
+    assert "pk" in call("create_book", shop.ann, author=shop.anns.author_id, **new)
+    root = User.objects.create_superuser("root")
+    assert "pk" in call("create_book", root, author=shop.bens.author_id, **new)

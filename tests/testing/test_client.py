@@ -13,6 +13,7 @@ from mcp_app.states import Cause, Stage, Status
 from mcp_app.testing.answers import UnansweredError
 from mcp_app.testing.client import Client
 from mcp_app.testing.outcomes import LogLine, MCPError, Progress
+from mcp_app.tools import tool
 
 
 def test_a_call_is_checked_run_stored_and_answered(mcp_client):
@@ -33,6 +34,17 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(mcp_client):
     with pytest.raises(MCPError) as refused:
         mcp_client.call("ad")
     assert (refused.value.code, refused.value.message) == (-32602, "Unknown tool: ad.")
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_it_calls_at_the_endpoint_that_it_is_told(settings):
+    settings.MCP = {**settings.MCP, "ENDPOINTS": {"public": {"PATH": "/mcp/public"}, "staff": {"PATH": "/mcp/staff"}}}
+    tool(name="stock", endpoints=["staff"])(lambda: "much")
+    with Client() as client:
+        assert (client.endpoint, client.tools()) == ("public", [])
+        client.endpoint = "staff"
+        assert [each.name for each in client.tools()] == ["stock"]
+        assert client.call("stock").request.endpoint == "staff"
 
 
 def test_a_tool_sees_the_test_s_rows_and_tells_as_it_goes(mcp_client):

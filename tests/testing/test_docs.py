@@ -28,10 +28,9 @@ DATABASES = {
 }
 DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]
 CELERY_RESULT_BACKEND = "django-db"
-MCP = {"DATABASE": "mcp"}
+MCP = {"DATABASE": "mcp", "ENDPOINTS": {"default": {"PATH": "/tools/mcp", "ALLOW_ANONYMOUS": False}}}
 """
 ASGI = """
-import site_celery
 from django.core.asgi import get_asgi_application
 
 from mcp_app.routing import mcp_application
@@ -51,7 +50,7 @@ app.autodiscover_tasks()
 def site(tmp_path: Path) -> Path:
     """A site with the page's tools."""
     (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "__init__.py").touch()
+    (tmp_path / "shop" / "__init__.py").write_text("import site_celery\n")
     (tmp_path / "shop" / "mcp_tools.py").write_text(BLOCKS[0])
     (tmp_path / "site_asgi.py").write_text(ASGI)
     (tmp_path / "site_celery.py").write_text(CELERY)

@@ -12,9 +12,11 @@ from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings as django_settings
 from django.core.handlers.wsgi import WSGIRequest
+from django.utils.translation import gettext as _
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.parsers import JSONParser
 from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
 from rest_framework.settings import api_settings
 
 from mcp_app.catalogue.errors import ToolError
@@ -67,13 +69,25 @@ def request_for(method: str, context: ToolContext, query: Mapping[str, Any], bod
 
 def result_of(response: Any) -> Any:
     """What the tool returns. Raises `InvalidArguments` or `ToolError` where the viewset refused."""
-    response.render()
-    data = json.loads(response.rendered_content) if response.data is not None else None
+    data = _data_of(response)
     if response.status_code == 400:
         raise arguments.unfit(list(dict.fromkeys(lines_of(data))) or [DONE])
     if response.status_code >= 400:
-        raise ToolError(" ".join(lines_of(data)) or str(response.status_text))
+        raise ToolError(" ".join(lines_of(data)) or str(response.reason_phrase))
     return DONE if data is None else data
+
+
+def _data_of(response: Any) -> Any:
+    """What a response says: DRF's, or one of Django's that an action made itself."""
+    if isinstance(response, Response):
+        response.render()
+        return json.loads(response.rendered_content) if response.data is not None else None
+    if response.streaming:
+        if (file := getattr(response, "file_to_stream", None)) is not None:
+            file.close()  # not the response: that would end a request, and with it database connections
+        raise ToolError(_("This answers with a file, which no tool returns."))
+    is_json = response.headers.get("Content-Type", "").partition(";")[0] == "application/json"
+    return json.loads(response.content) if is_json else response.text or None
 
 
 def lines_of(data: Any, path: str = "") -> Iterator[str]:

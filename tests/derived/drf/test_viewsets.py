@@ -1,8 +1,10 @@
 """A viewset's actions as tools: DRF's own dispatch holds its permissions, throttles, filters, pages and serializers."""
 
+from io import BytesIO
 from typing import Any
 
 import pytest
+from django.http import FileResponse, HttpResponse, JsonResponse
 from rest_framework import filters, pagination, permissions, serializers, throttling, viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
@@ -87,13 +89,29 @@ class BookViewSet(viewsets.ModelViewSet):
     def count(self, request: Any) -> Response:
         return Response({"count": self.get_queryset().count(), "from": request.META["REMOTE_ADDR"]})
 
+    @action(detail=False)
+    def plain(self, request: Any) -> HttpResponse:
+        responses = {"ann": JsonResponse({"books": 2}), "ben": HttpResponse("Two."), "looker": FileResponse(BytesIO())}
+        return responses.get(request.user.username, HttpResponse("Nobody counts.", status=409))
+
     def helper(self) -> None:
         """Not an action."""
 
 
 @pytest.fixture(autouse=True)
 def _published(settings: Any) -> None:
-    names = ("list", "retrieve", "create", "update", "partial_update", "destroy", "shred", "rename_author", "count")
+    names = (
+        "list",
+        "retrieve",
+        "create",
+        "update",
+        "partial_update",
+        "destroy",
+        "shred",
+        "rename_author",
+        "count",
+        "plain",
+    )
     viewset_tools(BookViewSet, actions={**{name: {} for name in names}, "count": {"name": "count_books"}})
 
 
@@ -127,6 +145,13 @@ def test_rows_are_made_changed_and_read_through_the_serializer(shop: Shop) -> No
     assert call("get_book", root, pk=made["id"]) == "No Book matches the given query."
     told = call("create_book", root, title="Emma", author=10**6, price="7.555", notes=["x", ""])
     assert "notes[1]" in told
+
+
+def test_an_action_may_answer_with_a_response_of_djangos(shop: Shop) -> None:
+    assert call("plain_book", shop.ann) == {"books": 2}
+    assert call("plain_book", shop.ben) == "Two."
+    assert call("plain_book", shop.looker) == "This answers with a file, which no tool returns."
+    assert call("plain_book", shop.nobody) == "Nobody counts."
 
 
 def test_errors_keep_their_place(shop: Shop) -> None:

@@ -63,6 +63,16 @@ class Book(models.Model):
             raise ValidationError({"published": "What is in the shops was published."})
 
 
+class Novel(Book):
+    """A row of two tables: its key is a relation; some of it is the database's work."""
+
+    length = models.DurationField(null=True, blank=True)
+    words = models.IntegerField(null=True, blank=True)
+    letters = models.GeneratedField(
+        expression=models.F("words") * 6, output_field=models.BigIntegerField(), db_persist=True
+    )
+
+
 class Cover(models.Model):
     """What JSON cannot fill, and what it has no word for."""
 

@@ -106,4 +106,31 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="Novel",
+            fields=[
+                (
+                    "book_ptr",
+                    models.OneToOneField(
+                        auto_created=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        parent_link=True,
+                        primary_key=True,
+                        serialize=False,
+                        to="shop.book",
+                    ),
+                ),
+                ("length", models.DurationField(blank=True, null=True)),
+                ("words", models.IntegerField(blank=True, null=True)),
+                (
+                    "letters",
+                    models.GeneratedField(
+                        db_persist=True,
+                        expression=models.F("words") * 6,
+                        output_field=models.BigIntegerField(),
+                    ),
+                ),
+            ],
+            bases=("shop.book",),
+        ),
     ]
