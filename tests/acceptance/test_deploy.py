@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -19,8 +20,8 @@ ENDED_WITHOUT_WORD = {("cancelled", "disconnect"), ("cancelled", "shutdown"), ("
 
 
 def replace_servers(site: Stack, tmp_path: Path) -> None:
-    for number, old in enumerate(list(site.servers)):
-        path = tmp_path / f"server-{number}-{old.port}"
+    for old in list(site.servers):
+        path = tmp_path / f"server-{uuid4()}"
         held = site.call("sleep_sync", server=old, seconds=LONG, path=str(path), step=STEP)
         eventually(path.exists, "it takes a step")
         site.serve_from(*(server for server in site.servers if server is not old), site.start_embedded("--no-worker"))
@@ -31,8 +32,8 @@ def replace_servers(site: Stack, tmp_path: Path) -> None:
 
 
 def replace_workers(site: Stack, tmp_path: Path) -> None:
-    for number, old in enumerate(list(site.worker_programs)):
-        path = tmp_path / f"worker-{number}-{old.pid}"
+    for _ in list(site.worker_programs):
+        path = tmp_path / f"worker-{uuid4()}"
         site.expected_workers += 1
         site.start_worker()
         site.restore_workers()
@@ -88,6 +89,7 @@ def test_H3_a_deploy_under_load_leaves_no_request_without_an_outcome(engines: di
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(900)
 @pytest.mark.fault("H3", "C5", "C13")
 def test_H3_ten_deploys_under_load_leave_no_request_without_an_outcome(engines: dict[str, str], tmp_path: Path) -> None:
     with apart(tmp_path, engines, servers=2, workers=2) as site:
