@@ -105,7 +105,7 @@ class PreforkLadder(Ladder):
         while pid in self._pool.pids() and processes.is_alive(pid):
             if time.monotonic() > give_up_at:
                 raise TimeoutError(f"process {pid} survived SIGKILL for {DEATH_TIMEOUT:g} s")
-            time.sleep(0.002)
+            time.sleep(0.002)  # the pool reaps its children, and tells nobody of it
 
     def _close_rows_that_nobody_runs(self) -> None:
         rows = list(self._mine())

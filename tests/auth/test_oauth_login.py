@@ -19,6 +19,7 @@ from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import tool
 from mcp_app.models import Request
 from mcp_app.routing import mcp_application
+from tests.auth.client_storage import Storage
 from tests.auth.own_server import BACK, PASSWORD, PATIENCE, USER, Browser, listening, of_page, serving
 from tests.transport.worker import Worker, in_thread
 
@@ -35,26 +36,6 @@ class Documents:
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         return {"client_id": client_id, "client_name": "Editor", "redirect_uris": [BACK]}, 300
-
-
-class Storage:
-    """A client's memory."""
-
-    def __init__(self) -> None:
-        self.tokens: Any = None
-        self.client: Any = None
-
-    async def get_tokens(self) -> Any:
-        return self.tokens
-
-    async def set_tokens(self, tokens: Any) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> Any:
-        return self.client
-
-    async def set_client_info(self, client_info: Any) -> None:
-        self.client = client_info
 
 
 @pytest.fixture

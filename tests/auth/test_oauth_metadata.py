@@ -20,6 +20,7 @@ from mcp_app.routing import mcp_application
 from mcp_app.transport.resource_metadata import resource_metadata
 from tests.auth.asking import ask
 from tests.auth.authorization_server import RESOURCE, AuthorizationServer
+from tests.auth.client_storage import Storage
 from tests.transport.client import VERSION, Connection, _no_site, message, run
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
@@ -140,26 +141,6 @@ def test_mounted_by_itself_it_knows_its_paths(configure: Any, protected: Callabl
     assert asyncio.run(status(f"/root{PATHS[0]}")) == 404
     configure(OAUTH_RESOURCE=None)
     assert asyncio.run(status(PATHS[0])) == 404
-
-
-class Storage:
-    """A client's memory."""
-
-    def __init__(self) -> None:
-        self.tokens: Any = None
-        self.client: Any = None
-
-    async def get_tokens(self) -> Any:
-        return self.tokens
-
-    async def set_tokens(self, tokens: Any) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> Any:
-        return self.client
-
-    async def set_client_info(self, client_info: Any) -> None:
-        self.client = client_info
 
 
 class Network(httpx2.AsyncBaseTransport):

@@ -11,18 +11,16 @@ import mcp_types
 import pytest
 from django.contrib.auth.models import User
 
-from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import rows
 from mcp_app.catalogue.declaration import isolated_registries
-from mcp_app.conf import settings
-from mcp_app.models import Tool
 from mcp_app.prompts import notify_prompts_list_changed, prompt
-from mcp_app.resources import notify_resource_updated, notify_resources_list_changed, resource
+from mcp_app.resources import notify_resource_updated, resource
 from mcp_app.tools import tool
 from mcp_app.transport import shutdown
 from tests.transport import legacy_client, stdio_client
 from tests.transport.asker import AUTHENTICATOR, asks, scope_of, user
+from tests.transport.changes import change
 from tests.transport.client import Connection, ask, message, post, run
 from tests.transport.legacy_client import Client
 from tests.transport.worker import in_thread
@@ -146,17 +144,6 @@ def test_with_the_scopes_it_is_had_and_no_cache_may_give_it_to_others() -> None:
         assert (await ask("resources/read", uri="open://one"))["result"]["cacheScope"] == "public"
 
     run(scenario())
-
-
-def change(kind: str) -> None:
-    """Everything of this kind, as one change."""
-    with databases.atomic():
-        notify_resource_updated(f"{kind}://one", using=settings.DATABASE)
-        notify_resources_list_changed(f"{kind}://one", using=settings.DATABASE)
-        notify_prompts_list_changed(kind, using=settings.DATABASE)
-        rows.set_enabled(kind, enabled=False)
-        rows.set_enabled(kind, enabled=True)
-        Tool.objects.get(pk=kind).save()
 
 
 def take_permissions(principal: Principal) -> None:

@@ -12,7 +12,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_app import databases
 from mcp_app.auth.local import local_principal
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import rows
@@ -21,9 +20,9 @@ from mcp_app.catalogue.errors import ProtocolError
 from mcp_app.conf import settings
 from mcp_app.execution import runner
 from mcp_app.models import Cancellation, Request, Session
-from mcp_app.prompts import notify_prompts_list_changed, prompt
+from mcp_app.prompts import prompt
 from mcp_app.protocol.tasks import CAPABILITY
-from mcp_app.resources import notify_resource_updated, notify_resources_list_changed, resource
+from mcp_app.resources import resource
 from mcp_app.routing import mcp_application
 from mcp_app.states import Outcome, TaskMode
 from mcp_app.tools import tool
@@ -31,6 +30,7 @@ from mcp_app.transport import shutdown
 from mcp_app.transport.consumers import MCPConsumer
 from tests.transport import stdio_client
 from tests.transport.asker import AUTHENTICATOR, asks, user
+from tests.transport.changes import change
 from tests.transport.client import META, Connection, call, message, post, run
 from tests.transport.legacy_client import Client, notification, request
 from tests.transport.legacy_client import call as legacy_call
@@ -195,14 +195,6 @@ def test_cursors_and_request_states_of_one_are_nothing_to_the_other(configure: A
         assert (await row(request_id)).answers == {}
 
     run(scenario())
-
-
-def change(name: str) -> None:
-    with databases.atomic():
-        notify_resource_updated(f"{name}://one", using=settings.DATABASE)
-        notify_resources_list_changed(f"{name}://one", using=settings.DATABASE)
-        notify_prompts_list_changed(name, using=settings.DATABASE)
-        rows.set_enabled(name, enabled=False)
 
 
 def test_changes_of_what_one_offers_are_told_there_alone() -> None:
