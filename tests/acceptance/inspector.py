@@ -79,7 +79,9 @@ class Inspector:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"ask": question, **details}) + "\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        said = json.loads(self._process.stdout.readline())
+        assert "answer" in said, f"{question!r} failed: {said['raised']}"
+        return said["answer"]
 
     def row(self, **which: Any) -> Row | None:
         """The newest request with these column values."""

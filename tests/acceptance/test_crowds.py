@@ -118,11 +118,11 @@ def test_E2_a_thousand_listeners_are_told_leave_at_once_and_leave_nothing(listen
 @pytest.mark.engines
 def test_E2_listeners_are_no_members_of_the_layers_groups(running_stack: Stack) -> None:
     stack = running_stack
-    if len(stack.servers) == 1:
-        pytest.skip("the embedded site has no layer between processes")
     for server in stack.servers:  # each joins with its first client
         stack.call("echo", server=server, text="here").result()
     before = stack.ask("group members")
+    if before is None:
+        pytest.skip("this site has no layer between processes")
     assert list(before.values()) == [1] * len(stack.servers)
 
     async def scenario() -> None:

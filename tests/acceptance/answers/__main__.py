@@ -1,7 +1,13 @@
-"""One line of JSON for each question, as its arguments: `{"ask": "request", "jsonrpc_id": "1"}` → `{"status": …}`."""
+"""One line of JSON for each question, as its arguments: `{"ask": "request", "jsonrpc_id": "1"}` → `{"answer": {…}}`.
+
+A question that fails is answered by `{"raised": traceback}`: the next one may be of another test.
+"""
 
 import json
 import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
 
 import django
 
@@ -16,8 +22,15 @@ def main() -> None:
     for line in sys.stdin:
         close_old_connections()  # the database may have been restarted since the last question
         question = json.loads(line)
-        sys.stdout.write(json.dumps(answers[question.pop("ask")](**question)) + "\n")
+        sys.stdout.write(_answered(answers[question.pop("ask")], question) + "\n")
         sys.stdout.flush()
+
+
+def _answered(function: Callable[..., Any], details: dict[str, Any]) -> str:
+    try:
+        return json.dumps({"answer": function(**details)})
+    except Exception:
+        return json.dumps({"raised": traceback.format_exc()})
 
 
 if __name__ == "__main__":

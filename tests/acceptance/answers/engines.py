@@ -36,8 +36,10 @@ def _listening_workers(expected: int) -> int:
     return 0
 
 
-def _group_members() -> dict[str, int]:
-    """The groups of the channel layer in Redis, and how many members each has."""
+def _group_members() -> dict[str, int] | None:
+    """The groups of the channel layer in Redis, and how many members each has; None where there is no layer."""
+    if not getattr(settings, "CHANNEL_LAYERS", {}):
+        return None
     import redis  # a site on embedded parts may lack it
 
     [host] = settings.CHANNEL_LAYERS["default"]["CONFIG"]["hosts"]
