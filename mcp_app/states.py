@@ -132,3 +132,14 @@ class ProcessRole(TextChoices):
     SERVER = "server", _("server")
     WORKER = "worker", _("worker")
     SUPERVISOR = "supervisor", _("supervisor")
+
+
+class Measure(TextChoices):
+    """What a tally counts of ended calls."""
+
+    RUN = "run", _("run")
+    """All of them, by how long the tool ran, if it did."""
+    WAIT = "wait", _("wait for a worker")
+    """Those that ran."""
+    STOP = "stop", _("stop")
+    """Those that were cancelled, from the request for it to the end."""

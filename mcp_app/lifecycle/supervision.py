@@ -28,6 +28,7 @@ from mcp_app.lifecycle import (
     sealing,
     session_streams,
     sessions,
+    tallies,
     transitions,
 )
 from mcp_app.lifecycle.audit import SYSTEM
@@ -70,6 +71,7 @@ def supervise() -> bool:
         originals.forget_unclaimed,
         queue_ages.raise_alarms,
         sealing.seal_final_attempts,
+        tallies.count_ended,
     )
     outcomes = [_guarded(step) for step in steps]
     return all(outcomes)

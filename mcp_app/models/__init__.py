@@ -1,5 +1,5 @@
 """The rows: tools, requests and their events, cancellations and their seals, sessions, what reads ask, tokens, live
-processes, change versions.
+processes, change versions, counts of what ended.
 
 Owns shapes, indexes and what a row refuses. The life of a request is written by `lifecycle` alone; rows name users and
 requests by value, not by foreign key, so that they may live in a database of their own and the audit outlives both.
@@ -12,6 +12,7 @@ from mcp_app.models.read_question import ReadQuestion
 from mcp_app.models.request import CancelledRequest, InFlightRequest, Request
 from mcp_app.models.request_event import RequestEvent
 from mcp_app.models.session import Session
+from mcp_app.models.tally import Tally
 from mcp_app.models.token import Token
 from mcp_app.models.tool import Tool
 
@@ -28,6 +29,7 @@ __all__ = (
     "Request",
     "RequestEvent",
     "Session",
+    "Tally",
     "Token",
     "Tool",
 )

@@ -49,6 +49,7 @@ class Request(models.Model):
     claimed_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     delivered_at = models.DateTimeField(null=True)
+    tallied_at = models.DateTimeField(null=True, help_text=_("when its end was counted"))
     deadline_at = models.DateTimeField(
         null=True, help_text=_("queued: for the claim; asking: for the answers; running: for the end")
     )
@@ -124,6 +125,11 @@ class Request(models.Model):
             models.Index(fields=("parent", "status"), name="mcp_request_parent"),
             models.Index(
                 fields=("finished_at",), name="mcp_request_originals", condition=models.Q(originals__isnull=False)
+            ),
+            models.Index(
+                fields=("finished_at",),
+                name="mcp_request_untallied",
+                condition=models.Q(finished_at__isnull=False, tallied_at__isnull=True),
             ),
             models.Index(
                 fields=("-cancel_requested_at",),

@@ -42,7 +42,7 @@ LIMITS = {
     "REQUEST_RETENTION_DAYS": 1,
 }
 DAY = 86_400.0
-MAY_MOVE_AFTER_THE_END = {"delivered_at", "server", "follower", "left_at", *REQUEST_TIMES}
+MAY_MOVE_AFTER_THE_END = {"delivered_at", "tallied_at", "server", "follower", "left_at", *REQUEST_TIMES}
 QUESTIONS = {key: {"method": "elicitation/create", "params": {"message": f"Your {key}?"}} for key in ("age", "name")}
 ANSWER = {"action": "accept", "content": {}}
 

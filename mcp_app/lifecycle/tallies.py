@@ -1,0 +1,115 @@
+"""Counts of ended calls, by hour, tool, and how they ended: what statistics are made of, however many calls there were.
+
+A step of supervision, in batches: each ended request is counted once, in the transaction that marks it as counted.
+Refuses to count in the step that ends a call: everybody's calls would wait for the same row.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+
+from mcp_app.lifecycle import buckets
+from mcp_app.lifecycle.locks import transactional
+from mcp_app.models import Request, Tally
+from mcp_app.states import Measure, Status
+
+BATCH: Final = 500
+BATCHES: Final = 10
+"""What one round counts at most."""
+_COUNTED_BY: Final = (
+    "tool", "status", "cancel_cause", "stage", "questions",
+    "queued_at", "claimed_at", "cancel_requested_at", "finished_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """The columns by which a Tally is found."""
+
+    hour: datetime
+    tool: str
+    measure: str
+    status: str
+    cause: str
+    stage: int
+    bucket: int
+
+    @property
+    def columns(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class Sum:
+    """What is added to a Tally."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
+def count_ended() -> None:
+    """Count what ended since the last round."""
+    for _ in range(BATCHES):
+        if not uncounted().exists() or _count_batch() < BATCH:
+            return
+
+
+def uncounted() -> QuerySet[Request]:
+    """The requests that have ended and are in no tally yet."""
+    return Request.objects.filter(finished_at__isnull=False, tallied_at__isnull=True).order_by()
+
+
+@transactional
+def _count_batch() -> int:
+    batch = list(uncounted().select_for_update(skip_locked=True).only(*_COUNTED_BY)[:BATCH])
+    Request.objects.filter(pk__in=[row.pk for row in batch]).update(tallied_at=Now())
+    _add(_sums(batch))
+    return len(batch)
+
+
+def _sums(batch: Sequence[Request]) -> Mapping[Key, Sum]:
+    sums: defaultdict[Key, Sum] = defaultdict(Sum)
+    for row in batch:
+        for measure, seconds in _measured(row):
+            added = sums[_key(row, measure, seconds)]
+            added.count += 1
+            added.seconds += seconds or 0.0
+    return sums
+
+
+def _add(sums: Mapping[Key, Sum]) -> None:
+    keys = sorted(sums)  # in one order, so that two processes never wait for each other
+    Tally.objects.bulk_create([Tally(**key.columns) for key in keys], ignore_conflicts=True)
+    for key in keys:
+        added = sums[key]
+        same = Tally.objects.filter(**key.columns)
+        same.update(count=F("count") + added.count, seconds=F("seconds") + added.seconds)
+
+
+def _measured(row: Request) -> Iterator[tuple[Measure, float | None]]:
+    """What is measured of an ended request, in seconds; its run always, None where it did not run."""
+    assert row.finished_at is not None
+    asked = bool(row.questions)  # it was closed while it asked: a person's time is no run
+    ran = row.claimed_at is not None and not asked
+    yield Measure.RUN, _between(row.claimed_at, row.finished_at) if ran else None
+    if row.claimed_at is not None:
+        yield Measure.WAIT, _between(row.queued_at, row.claimed_at)
+    if row.status == Status.CANCELLED:
+        yield Measure.STOP, _between(row.cancel_requested_at, row.finished_at)
+
+
+def _key(row: Request, measure: Measure, seconds: float | None) -> Key:
+    assert row.finished_at is not None
+    hour = row.finished_at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    bucket = buckets.NONE if seconds is None else buckets.bucket_of(seconds)
+    cause, stage = (row.cancel_cause, row.stage) if row.status == Status.CANCELLED else ("", 0)
+    return Key(hour, row.tool, measure.value, row.status, cause, stage, bucket)
+
+
+def _between(begin: datetime | None, end: datetime | None) -> float | None:
+    return None if begin is None or end is None else max(0.0, (end - begin).total_seconds())

@@ -1,0 +1,38 @@
+"""How ended calls are counted."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from mcp_app.states import Cause, Measure, Stage, Status
+
+
+class Tally(models.Model):
+    """How many calls of one tool ended alike within one hour, and what was measured of them lay in the same bucket.
+
+    Counted once and kept when the calls are purged (`lifecycle.tallies`).
+    """
+
+    hour = models.DateTimeField(help_text=_("its beginning, UTC"))
+    tool = models.CharField(max_length=128)
+    measure = models.CharField(max_length=8, choices=Measure.choices)
+    status = models.CharField(max_length=16, choices=Status.choices)
+    cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")
+    stage = models.PositiveSmallIntegerField(choices=Stage.choices, default=Stage.NONE)
+    bucket = models.SmallIntegerField(help_text=_("of its length, as `lifecycle.buckets` has them; -1: there was none"))
+    count = models.PositiveBigIntegerField(default=0)
+    seconds = models.FloatField(default=0.0, help_text=_("all of them together"))
+
+    class Meta:
+        default_permissions = ("view",)
+        verbose_name_plural = _("tallies")
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=("hour", "tool", "measure", "status", "cause", "stage", "bucket"), name="mcp_tally_key"
+            ),
+        ]
+        indexes: ClassVar = [models.Index(fields=("tool", "hour"), name="mcp_tally_tool")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%dT%H}Z {self.tool} {self.measure} {self.status}: {self.count}"

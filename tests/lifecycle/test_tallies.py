@@ -1,0 +1,148 @@
+"""What ended is counted once, by how it ended, and stays counted when its rows are purged."""
+
+from collections import Counter
+from datetime import UTC, timedelta
+
+import pytest
+from django.db.models import F, Sum
+from django.db.utils import OperationalError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_app import databases
+from mcp_app.lifecycle import buckets, purging, supervision, tallies, transitions
+from mcp_app.models import Request, Tally
+from mcp_app.states import Cause, Measure, Stage, Status
+from tests.lifecycle import rows
+from tests.lifecycle.racing import race
+
+RUNS = 3.0
+
+
+def end(row, worker, status=Status.COMPLETED, **columns):
+    assert transitions.finish(row.pk, status, worker=worker, result=rows.RESULT, **columns)
+    return row
+
+
+def ran_for(seconds, row):
+    Request.objects.filter(pk=row.pk).update(
+        claimed_at=F("finished_at") - timedelta(seconds=seconds),
+        queued_at=F("finished_at") - timedelta(seconds=2 * seconds),
+    )
+
+
+def counted(measure=Measure.RUN):
+    """How many were counted, by what tells them apart."""
+    found = Tally.objects.filter(measure=measure).values_list("tool", "status", "cause", "stage", "bucket", "count")
+    return {tuple(key): count for *key, count in found}
+
+
+def test_ended_calls_are_counted_by_tool_end_and_length(worker):
+    for _ in range(2):
+        ran_for(RUNS, end(rows.running(worker), worker))
+    ran_for(0.001, end(rows.running(worker, tool="sow"), worker, Status.FAILED))
+    supervision.supervise()
+    run = buckets.bucket_of(RUNS)
+    assert counted() == {
+        ("dig", "completed", "", 0, run): 2,
+        ("sow", "failed", "", 0, 0): 1,
+    }
+    assert counted(Measure.WAIT) == counted()
+    assert counted(Measure.STOP) == {}
+    assert Tally.objects.get(tool="dig", measure=Measure.RUN).seconds == pytest.approx(2 * RUNS)
+
+
+def test_what_was_cancelled_is_counted_by_cause_and_stage_and_how_long_its_stop_took(worker):
+    stopped = rows.stopping(worker, Cause.DISCONNECT)
+    end(stopped, worker, Status.CANCELLED, stage=Stage.INTERRUPT)
+    Request.objects.filter(pk=stopped.pk).update(cancel_requested_at=F("finished_at") - timedelta(seconds=RUNS))
+    rows.cancel(rows.queued(), Cause.ADMIN)
+    tallies.count_ended()
+    kinds = {("cancelled", "disconnect", 2), ("cancelled", "admin", 0)}
+    assert {key[1:4] for key in counted()} == {key[1:4] for key in counted(Measure.STOP)} == kinds
+    assert counted(Measure.STOP)["dig", "cancelled", "disconnect", 2, buckets.bucket_of(RUNS)] == 1
+    assert counted()["dig", "cancelled", "admin", 0, buckets.NONE] == 1
+    assert {key[1] for key in counted(Measure.WAIT)} == {"cancelled"}
+    assert sum(counted(Measure.WAIT).values()) == 1
+
+
+def test_the_time_that_a_person_was_asked_in_is_no_run(worker):
+    rows.cancel(rows.asking(worker))
+    tallies.count_ended()
+    assert list(counted()) == [("dig", "cancelled", "client", 0, buckets.NONE)]
+
+
+def test_what_is_open_is_not_counted_and_what_ended_only_once(worker):
+    for make in (rows.running, rows.stopping, rows.asking):
+        make(worker)
+    rows.queued()
+    end(rows.running(worker), worker)
+    for _ in range(3):
+        tallies.count_ended()
+    assert Tally.objects.filter(measure=Measure.RUN).aggregate(total=Sum("count"))["total"] == 1
+    assert not tallies.uncounted().exists()
+
+
+def test_of_processes_that_count_at_one_moment_one_counts(worker, monkeypatch):
+    monkeypatch.setattr(tallies, "BATCH", 3)
+    ended = Counter(f"tool {number % 4}" for number in range(20))
+    for tool, count in ended.items():
+        for _ in range(count):
+            end(rows.running(worker, tool=tool), worker)
+    race(*[tallies.count_ended] * 4)
+    tallies.count_ended()
+    found = Tally.objects.filter(measure=Measure.RUN).values_list("tool").annotate(total=Sum("count"))
+    assert dict(found.order_by()) == ended
+
+
+def test_a_count_that_fails_half_way_counts_nothing(worker, monkeypatch):
+    end(rows.running(worker), worker)
+
+    def fail(sums):
+        databases.connection().ensure_connection()
+        raise OperationalError("gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(tallies, "_add", fail)
+        broken.setattr("mcp_app.lifecycle.locks.ATTEMPTS", 1)
+        with pytest.raises(OperationalError):
+            tallies.count_ended()
+    assert tallies.uncounted().count() == 1
+    tallies.count_ended()
+    assert sum(counted().values()) == 1
+
+
+def test_counts_outlive_the_calls(worker, configure):
+    configure(REQUEST_RETENTION_DAYS=1)
+    row = end(rows.running(worker), worker)
+    tallies.count_ended()
+    old = {name: F(name) - timedelta(days=2) for name in ("submitted_at", "finished_at")}
+    Request.objects.filter(pk=row.pk).update(**old)
+    assert purging.purge_requests() == 1
+    assert sum(counted().values()) == 1
+
+
+def test_an_hour_begins_with_its_first_second(worker):
+    row = end(rows.running(worker), worker)
+    finished = rows.fresh(row).finished_at.replace(minute=59, second=59)
+    Request.objects.filter(pk=row.pk).update(finished_at=finished)
+    tallies.count_ended()
+    hours = set(Tally.objects.values_list("hour", flat=True))
+    assert hours == {finished.astimezone(UTC).replace(minute=0, second=0, microsecond=0)}
+
+
+@given(st.lists(st.floats(0.001, 60_000.0), min_size=1, max_size=50), st.floats(0.01, 1.0))
+def test_a_quantile_is_right_to_the_width_of_its_bucket(durations, share):
+    counts = Counter(map(buckets.bucket_of, durations))
+    counts[buckets.NONE] = 7
+    rank = max(1, -(-len(durations) * share // 1))
+    true = sorted(durations)[int(rank) - 1]
+    found = buckets.quantile(counts, share)
+    assert found is not None
+    assert true / 1.61 <= found <= true * 1.61
+
+
+def test_of_nothing_there_is_no_quantile():
+    assert buckets.quantile({}, 0.5) is None
+    assert buckets.quantile({buckets.NONE: 3}, 0.5) is None
+    assert buckets.quantile({len(buckets.UPPER_BOUNDS): 1}, 0.5) == buckets.UPPER_BOUNDS[-1]
