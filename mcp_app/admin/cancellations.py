@@ -19,15 +19,17 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin import cancellation_export
 from mcp_app.admin.cancellation_filters import ActorFilter, AuditedToolFilter, BetweenFilter, WithinFilter
-from mcp_app.admin.cancellation_story import tell
-from mcp_app.admin.formatting import NOTHING, badge, duration, moment
+from mcp_app.admin.formatting import badge
 from mcp_app.admin.read_only import ReadOnlyAdmin
-from mcp_app.admin.request_columns import NAME_CHARS, TEXT_CHARS, text
+from mcp_app.admin.request_columns import NAME_CHARS, text
 from mcp_app.admin.request_lists import VIEW as VIEW_REQUEST
 from mcp_app.admin.request_lists import page_url
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import Outcome
+from mcp_app.telling.cancellation_story import tell
+from mcp_app.telling.facts import TEXT_CHARS
+from mcp_app.telling.formatting import NOTHING, duration, moment
 
 COLUMN_CHARS = 255
 REASON_CHARS = 1024

@@ -16,7 +16,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
-from mcp_app.admin.formatting import moment
 from mcp_app.admin.request_columns import status_badge, text
 from mcp_app.conf import settings
 from mcp_app.lifecycle import cancellation
@@ -24,6 +23,7 @@ from mcp_app.lifecycle.audit import REASON_CHARS, Actor
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Request
 from mcp_app.states import OPEN, Cause, Outcome
+from mcp_app.telling.formatting import moment
 
 logger = logging.getLogger(__name__)
 

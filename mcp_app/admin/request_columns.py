@@ -5,32 +5,32 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from mcp_app.admin.formatting import NOTHING, badge, between, moment, progress_bar
+from mcp_app.admin.formatting import badge, progress_bar
 from mcp_app.lifecycle import clock
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Request
-from mcp_app.states import OPEN, CancelPolicy, Cause, Stage, Status
+from mcp_app.states import Cause, Stage
+from mcp_app.telling.facts import TEXT_CHARS, standing
+from mcp_app.telling.formatting import NOTHING, between, moment
 
 NAME_CHARS = 80
-TEXT_CHARS = 160
 
 
 def status_badge(row: Request) -> SafeString:
     """The status; of a request that is to stop and still runs, both, and whether it can be stopped where it runs."""
-    status = Status(row.status)
-    if status not in OPEN or row.cancel_requested_at is None:
-        return badge(status.value, status.label)
-    shown = badge("stopping", _("%(status)s, cancel requested") % {"status": status.label})
-    if row.unstoppable:
-        return format_html('{} <span class="mcp-quiet">{}</span>', shown, _("unstoppable here"))
-    if row.cancel_policy == CancelPolicy.COOPERATIVE:
-        return format_html('{} <span class="mcp-quiet">{}</span>', shown, CancelPolicy.COOPERATIVE.label)
-    return shown
+    told = standing(row)
+    shown = badge("stopping" if told.stopping else row.status, told.label)
+    return format_html('{} <span class="mcp-quiet">{}</span>', shown, told.remark) if told.remark else shown
 
 
 def text(value: object, limit: int = TEXT_CHARS) -> SafeString:
-    """A text that came from outside, kept to itself: its direction does not reach its neighbours."""
-    return format_html('<bdi class="mcp-text">{}</bdi>', inert(value, limit) or NOTHING)
+    """A text that came from outside, as it can be shown."""
+    return isolated(inert(value, limit) or NOTHING)
+
+
+def isolated(words: str) -> SafeString:
+    """An inert text kept to itself: its direction does not reach its neighbours."""
+    return format_html('<bdi class="mcp-text">{}</bdi>', words)
 
 
 class RequestColumns:

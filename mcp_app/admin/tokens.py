@@ -17,13 +17,14 @@ from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.formatting import badge, moment
+from mcp_app.admin.formatting import badge
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, text
 from mcp_app.admin.token_form import TokenForm
 from mcp_app.auth import tokens
 from mcp_app.auth.tokens import Issued
 from mcp_app.models import Token
+from mcp_app.telling.formatting import moment
 
 ADD = "mcp_app.add_token"
 REVOKE = "mcp_app.change_token"

@@ -16,11 +16,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
 from mcp_app.admin import tool_words
-from mcp_app.admin.formatting import NOTHING, as_json
 from mcp_app.admin.tool_form import ToolForm
 from mcp_app.catalogue import catalogue, rows
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Tool
+from mcp_app.telling.formatting import NOTHING, as_json
 
 TITLE_CHARS = 60
 LOGGED_CHARS = 60

@@ -2,8 +2,9 @@
 
 import pytest
 
-from mcp_app.admin.formatting import Excerpt, duration, excerpt, number, progress_bar
+from mcp_app.admin.formatting import progress_bar
 from mcp_app.lifecycle.inert import inert
+from mcp_app.telling.formatting import Excerpt, duration, excerpt, number
 from tests.admin import hostile
 
 

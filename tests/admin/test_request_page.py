@@ -7,13 +7,13 @@ from django.test.utils import CaptureQueriesContext
 from django_celery_results.models import TaskResult
 
 from mcp_app import databases
-from mcp_app.admin.formatting import TEXT_CHARS
-from mcp_app.admin.timeline import LINES
 from mcp_app.lifecycle import input_rounds, transitions
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.events import Event
 from mcp_app.models import Tool
 from mcp_app.states import Cause, EventKind, Stage, Status
+from mcp_app.telling.formatting import TEXT_CHARS
+from mcp_app.telling.timeline import LINES
 from tests.admin import hostile
 from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
 from tests.lifecycle import rows

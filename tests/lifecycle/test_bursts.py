@@ -4,13 +4,13 @@ from uuid import uuid4
 
 import pytest
 
-from mcp_app.admin.cancellation_story import tell
 from mcp_app.lifecycle import bursts, cancellation
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.bursts import RECORDED, WINDOW_SECONDS, Bursts
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Cancellation
 from mcp_app.states import Cause, Outcome, Status
+from mcp_app.telling.cancellation_story import tell
 from tests.lifecycle import rows
 
 

@@ -8,10 +8,10 @@ from uuid import UUID
 from django.db.models import Case, JSONField, QuerySet, TextField, When
 from django.db.models.functions import Cast, Left, Length
 
-from mcp_app.admin.formatting import NOTHING, Excerpt, as_json, excerpt, moment, number
 from mcp_app.lifecycle.events import finite
 from mcp_app.models import RequestEvent
 from mcp_app.states import UNSTOPPABLE, Cause, EventKind, Stage, Status
+from mcp_app.telling.formatting import NOTHING, Excerpt, as_json, excerpt, moment, number
 
 LINES = 200
 LINE_CHARS = 2_000

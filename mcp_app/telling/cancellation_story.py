@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from mcp_app.admin.formatting import duration, moment
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Cancellation
 from mcp_app.states import TERMINAL, Cause, Outcome, Stage, Status
+from mcp_app.telling.formatting import duration, moment
 
 ATTEMPTS = 100
 
