@@ -1,6 +1,7 @@
 """Counts of ended calls, by hour, tool, and how they ended: what statistics are made of, however many calls there were.
 
-A step of supervision, in batches: each ended request is counted once, in the transaction that marks it as counted.
+A step of supervision, in batches: each ended request is counted once, in the transaction that marks it as counted, and
+told to the log when that is stored.
 Refuses to count in the step that ends a call: everybody's calls would wait for the same row.
 """
 
@@ -13,7 +14,9 @@ from typing import Final
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from mcp_app.lifecycle import buckets
+from mcp_app import databases
+from mcp_app.lifecycle import buckets, call_log, lengths
+from mcp_app.lifecycle.lengths import Lengths
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Request, Tally
 from mcp_app.states import Measure, Status
@@ -21,10 +24,7 @@ from mcp_app.states import Measure, Status
 BATCH: Final = 500
 BATCHES: Final = 10
 """What one round counts at most."""
-_COUNTED_BY: Final = (
-    "tool", "status", "cancel_cause", "stage", "questions",
-    "queued_at", "claimed_at", "cancel_requested_at", "finished_at",
-)  # fmt: skip
+_READ: Final = frozenset({*lengths.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,9 +66,10 @@ def uncounted() -> QuerySet[Request]:
 
 @transactional
 def _count_batch() -> int:
-    batch = list(uncounted().select_for_update(skip_locked=True).only(*_COUNTED_BY)[:BATCH])
+    batch = list(uncounted().select_for_update(skip_locked=True).only(*_READ)[:BATCH])
     Request.objects.filter(pk__in=[row.pk for row in batch]).update(tallied_at=Now())
     _add(_sums(batch))
+    databases.on_commit(lambda: call_log.tell(batch))
     return len(batch)
 
 
@@ -93,14 +94,12 @@ def _add(sums: Mapping[Key, Sum]) -> None:
 
 def _measured(row: Request) -> Iterator[tuple[Measure, float | None]]:
     """What is measured of an ended request, in seconds; its run always, None where it did not run."""
-    assert row.finished_at is not None
-    asked = bool(row.questions)  # it was closed while it asked: a person's time is no run
-    ran = row.claimed_at is not None and not asked
-    yield Measure.RUN, _between(row.claimed_at, row.finished_at) if ran else None
-    if row.claimed_at is not None:
-        yield Measure.WAIT, _between(row.queued_at, row.claimed_at)
-    if row.status == Status.CANCELLED:
-        yield Measure.STOP, _between(row.cancel_requested_at, row.finished_at)
+    took = Lengths.of(row)
+    yield Measure.RUN, took.run
+    if took.wait is not None:
+        yield Measure.WAIT, took.wait
+    if took.stop is not None:
+        yield Measure.STOP, took.stop
 
 
 def _key(row: Request, measure: Measure, seconds: float | None) -> Key:
@@ -109,7 +108,3 @@ def _key(row: Request, measure: Measure, seconds: float | None) -> Key:
     bucket = buckets.NONE if seconds is None else buckets.bucket_of(seconds)
     cause, stage = (row.cancel_cause, row.stage) if row.status == Status.CANCELLED else ("", 0)
     return Key(hour, row.tool, measure.value, row.status, cause, stage, bucket)
-
-
-def _between(begin: datetime | None, end: datetime | None) -> float | None:
-    return None if begin is None or end is None else max(0.0, (end - begin).total_seconds())
