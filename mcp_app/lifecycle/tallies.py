@@ -8,14 +8,15 @@ Refuses to count in the step that ends a call: everybody's calls would wait for 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.db.models import F, QuerySet
-from django.db.models.functions import Now
+from django.db.models.functions import Now, TruncDay
 
 from mcp_app import databases
 from mcp_app.lifecycle import buckets, call_log, lengths
+from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.lengths import Lengths
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Request, Tally
@@ -24,6 +25,10 @@ from mcp_app.states import Measure, Status
 BATCH: Final = 500
 BATCHES: Final = 10
 """What one round counts at most."""
+DAY: Final = 86_400.0
+HOURLY_DAYS: Final = 35
+DAILY_DAYS: Final = 400
+BEFORE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _READ: Final = frozenset({*lengths.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"})
 
 
@@ -59,6 +64,22 @@ def count_ended() -> None:
             return
 
 
+def fold_old() -> int:
+    """Keep days of what is older than `HOURLY_DAYS`, one sum of what is older than `DAILY_DAYS`; how many rows less.
+
+    The sum is of the hour `BEFORE`. Nothing is ever counted less: who reads all of it has counters.
+    """
+    saved = 0
+    hours = Tally.objects.exclude(hour=TruncDay("hour", tzinfo=UTC)).filter(hour__lt=from_now(-HOURLY_DAYS * DAY))
+    while oldest := hours.order_by("hour").first():
+        day = oldest.hour.replace(hour=0)
+        saved += _fold(day, into=day)
+    days = Tally.objects.filter(hour__gt=BEFORE, hour__lt=from_now(-DAILY_DAYS * DAY))
+    while oldest := days.order_by("hour").first():
+        saved += _fold(oldest.hour, into=BEFORE)
+    return saved
+
+
 def uncounted() -> QuerySet[Request]:
     """The requests that have ended and are in no tally yet."""
     return Request.objects.filter(finished_at__isnull=False, tallied_at__isnull=True).order_by()
@@ -73,6 +94,20 @@ def _count_batch() -> int:
     return len(batch)
 
 
+@transactional
+def _fold(day: datetime, *, into: datetime) -> int:
+    hours = Tally.objects.filter(hour__gte=day, hour__lt=day + timedelta(days=1))
+    old = list(hours.select_for_update().order_by("pk"))
+    Tally.objects.filter(pk__in=[row.pk for row in old]).delete()
+    sums: defaultdict[Key, Sum] = defaultdict(Sum)
+    for row in old:
+        added = sums[Key(into, row.tool, row.measure, row.status, row.cause, row.stage, row.bucket)]
+        added.count += row.count
+        added.seconds += row.seconds
+    _add(sums)
+    return len(old) - len(sums)
+
+
 def _sums(batch: Sequence[Request]) -> Mapping[Key, Sum]:
     sums: defaultdict[Key, Sum] = defaultdict(Sum)
     for row in batch:
@@ -84,12 +119,11 @@ def _sums(batch: Sequence[Request]) -> Mapping[Key, Sum]:
 
 
 def _add(sums: Mapping[Key, Sum]) -> None:
-    keys = sorted(sums)  # in one order, so that two processes never wait for each other
-    Tally.objects.bulk_create([Tally(**key.columns) for key in keys], ignore_conflicts=True)
-    for key in keys:
+    for key in sorted(sums):  # in one order, so that two processes never wait for each other
         added = sums[key]
         same = Tally.objects.filter(**key.columns)
-        same.update(count=F("count") + added.count, seconds=F("seconds") + added.seconds)
+        while not same.update(count=F("count") + added.count, seconds=F("seconds") + added.seconds):
+            Tally.objects.bulk_create([Tally(**key.columns)], ignore_conflicts=True)
 
 
 def _measured(row: Request) -> Iterator[tuple[Measure, float | None]]:

@@ -9,7 +9,7 @@ from django.db import Error as DatabaseError
 
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
-from mcp_app.lifecycle import groups, purging
+from mcp_app.lifecycle import groups, purging, tallies
 from mcp_app.lifecycle.groups import Group
 from mcp_app.management import audit, cancel, command_line, preparation, supervise, tokens, worker
 from mcp_app.models import Tool
@@ -134,6 +134,7 @@ class Command(BaseCommand):
     def _purge(self, **options: Any) -> None:
         _require_tables()
         requests, attempts = purging.purge_requests(), purging.purge_audit()
+        tallies.fold_old()
         self._say(f"{requests} requests and {attempts} attempts to cancel deleted.")
 
     def _token(self, **options: Any) -> None:
