@@ -18,7 +18,7 @@ from uuid import UUID
 
 import psutil
 from django.db import Error
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
@@ -129,6 +129,17 @@ def any_alive(role: ProcessRole) -> bool:
     heard_of = Process.objects.filter(role=role, stopped_at__isnull=True, heartbeat_at__range=around_now)
     here = socket.gethostname()
     return any(host != here or psutil.pid_exists(pid) for host, pid in heard_of.values_list("hostname", "pid"))
+
+
+def count_alive() -> dict[ProcessRole, int]:
+    """How many processes of each kind were heard of within `LOST_AFTER` and have not stopped.
+
+    Raises django.db.Error.
+    """
+    around_now = (from_now(-settings.LOST_AFTER), from_now(settings.LOST_AFTER))
+    heard_of = Process.objects.filter(stopped_at__isnull=True, heartbeat_at__range=around_now).order_by()
+    found = dict(heard_of.values_list("role").annotate(Count("pk")))
+    return {role: found.get(role.value, 0) for role in ProcessRole}
 
 
 def heard(column: str, role: ProcessRole, *, within: float) -> QuerySet[Process]:
