@@ -173,6 +173,10 @@ def test_an_update_changes_what_was_given_and_nothing_else(shop: Shop) -> None:
         ({"title": "forbidden"}, "- Constraint “shop_not_forbidden” is violated."),
         ({"secret": "mine"}, 'must not have "secret"'),
         ({"title": None}, "- title: "),
+        ({"title": "a\x00b"}, "- title: Null characters are not allowed."),
+        ({"details": {"a": [{"b\x00": 1}]}}, "- details: Null characters are not allowed."),
+        ({"details": "\\\x00"}, "- details: Null characters are not allowed."),
+        ({"details": None}, "- details: This field cannot be null."),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -188,6 +192,13 @@ def test_what_does_not_fit_is_said_by_field_and_nothing_is_stored(
     assert complaint in told
     assert complaint in call("update_book", shop.ann, pk=shop.anns.pk, **given)
     assert list(Book.objects.order_by("pk").values()) == before
+
+
+@pytest.mark.parametrize("details", [{"a": [None]}, "\\u0000", "\\\\u0000", "null", "", {}, [], 0, False])
+def test_any_other_json_is_kept_as_it_was_given(shop: Shop, details: Any) -> None:
+    publish()
+    assert call("update_book", shop.ann, pk=shop.anns.pk, details=details)["details"] == details
+    assert call("get_book", shop.ann, pk=shop.anns.pk)["details"] == details
 
 
 def test_a_relation_names_only_what_the_caller_may_see(shop: Shop) -> None:

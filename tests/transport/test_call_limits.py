@@ -17,7 +17,9 @@ from tests.transport.stdio_client import connected
 from tests.transport.test_load import refused
 from tests.transport.worker import Worker, in_thread
 
-DUMMY = "django.core.cache.backends.dummy.DummyCache"
+DUMMY = {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}
+NO_REDIS = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1"}
+"""Nobody listens there."""
 REST = range(3590, 3591)
 """Seconds until the hour is over."""
 
@@ -114,8 +116,13 @@ def test_the_site_s_own_limits_are_for_tools_that_say_nothing(worker: Worker, co
     run(scenario())
 
 
-def test_what_cannot_be_counted_is_refused_and_the_rest_is_served(worker: Worker, settings: Any) -> None:
-    settings.CACHES = {"default": {"BACKEND": DUMMY}}
+@pytest.mark.parametrize(
+    "caches", [pytest.param(DUMMY, id="dummy"), pytest.param(NO_REDIS, id="no Redis", marks=pytest.mark.engines)]
+)
+def test_what_cannot_be_counted_is_refused_and_the_rest_is_served(
+    worker: Worker, settings: Any, caches: dict[str, str]
+) -> None:
+    settings.CACHES = {"default": caches}
 
     async def scenario() -> None:
         answer = await refused(await post(call("rare")), 503)
