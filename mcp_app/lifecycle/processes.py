@@ -39,6 +39,15 @@ class Identity:
     pid: int = field(default_factory=os.getpid)
 
 
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """A process as its row speaks for it: heard of so many seconds ago, by the database's clock."""
+
+    identity: Identity
+    silent_for: float
+    lives: bool
+
+
 class _Voice:
     """Whether this process is heard, by its own clock: what it asks of the database, and when that took too long."""
 
@@ -127,8 +136,26 @@ def any_alive(role: ProcessRole) -> bool:
     """
     around_now = (from_now(-settings.LOST_AFTER), from_now(settings.LOST_AFTER))
     heard_of = Process.objects.filter(role=role, stopped_at__isnull=True, heartbeat_at__range=around_now)
-    here = socket.gethostname()
-    return any(host != here or psutil.pid_exists(pid) for host, pid in heard_of.values_list("hostname", "pid"))
+    return any(_may_live(host, pid) for host, pid in heard_of.values_list("hostname", "pid"))
+
+
+def vouched_for(*roles: ProcessRole) -> list[Vouched]:
+    """The processes of these kinds that did not say that they stopped, those heard of last first.
+
+    Raises django.db.Error.
+    """
+    rows = Process.objects.filter(role__in=roles, stopped_at__isnull=True).annotate(now=Now()).order_by("-heartbeat_at")
+    found = []
+    for row in rows:
+        identity = Identity(ProcessRole(row.role), row.boot_id, row.hostname, row.pid)
+        silent_for = (row.now - row.heartbeat_at).total_seconds()
+        lives = abs(silent_for) <= settings.LOST_AFTER and _may_live(row.hostname, row.pid)
+        found.append(Vouched(identity, silent_for, lives))
+    return found
+
+
+def _may_live(hostname: str, pid: int) -> bool:
+    return hostname != socket.gethostname() or psutil.pid_exists(pid)
 
 
 def count_alive() -> dict[ProcessRole, int]:

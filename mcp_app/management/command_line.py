@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.core.management.base import CommandParser
 
+from mcp_app.diagnosis.examination import LOOK_SECONDS
 from mcp_app.lifecycle import audit_export
 from mcp_app.management import audit, worker
 
@@ -25,6 +26,7 @@ def add_commands(parser: CommandParser) -> None:
     rounds.add_argument("--once", action="store_true", help="one round")
     _add_cancel(add("cancel", "cancel a request, or all of a kind"))
     add("tools", "list the tools")
+    _add_doctor(add("doctor", "say what is wrong with the site, and what to do"))
     _add_token(commands.add_parser("token", help="bearer tokens, for `mcp_app.auth.tokens.bearer`"), common)
     add("purge", "delete what was kept for as long as the settings say")
     _add_audit(commands.add_parser("audit", help="the audit of cancellations"), common)
@@ -61,6 +63,14 @@ def _add_cancel(stop: CommandParser) -> None:
     stop.add_argument("--reason", default="", help="kept in the audit")
     stop.add_argument(
         "--wait", type=float, nargs="?", const=60.0, metavar="SECONDS", help="until it has stopped; default 60"
+    )
+
+
+def _add_doctor(doctor: CommandParser) -> None:
+    doctor.set_defaults(skip_checks=True)  # what they find is among what it tells
+    doctor.add_argument("--json", action="store_true", help="for machines")
+    doctor.add_argument(
+        "--timeout", type=_seconds, default=LOOK_SECONDS, metavar="SECONDS", help="for each look; default %(default)g"
     )
 
 
@@ -130,6 +140,12 @@ def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return number
+
+
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
+    return seconds
 
 
 def _names(text: str) -> list[str]:

@@ -11,14 +11,14 @@ from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
 from mcp_app.lifecycle import groups, purging, tallies
 from mcp_app.lifecycle.groups import Group
-from mcp_app.management import audit, cancel, command_line, preparation, supervise, tokens, worker
+from mcp_app.management import audit, cancel, command_line, doctor, preparation, supervise, tokens, worker
 from mcp_app.models import Tool
 
 
 class Command(BaseCommand):
     help = (
         "Serve MCP, run its worker, supervise, cancel requests, list tools, make tokens, verify and export the audit, "
-        "purge."
+        "purge, say what is wrong."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -32,6 +32,7 @@ class Command(BaseCommand):
             "supervise": self._supervise,
             "cancel": self._cancel,
             "tools": self._tools,
+            "doctor": self._doctor,
             "audit": self._audit,
             "purge": self._purge,
             "token": self._token,
@@ -121,6 +122,16 @@ class Command(BaseCommand):
             self._say(f"{name:<{width}}  {_state(rows.get(name), registered=tool is not None)}{_offered_at(tool)}")
         if not names:
             self._say("No tools. Decorate functions with @tool in an installed app's mcp_tools.py.")
+
+    def _doctor(self, **options: Any) -> None:
+        findings = doctor.examination(options["timeout"])
+        count = (
+            doctor.tell_machines(findings, self._say)
+            if options["json"]
+            else doctor.tell(findings, self._say, self.style)
+        )
+        if count:
+            raise CommandError(f"{count} failed; what to do is said above.")
 
     def _audit(self, **options: Any) -> None:
         _require_tables()
