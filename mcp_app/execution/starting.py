@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 
 import mcp_types
 
+from mcp_app.auth.confirmation import confirm
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import catalogue, schema
 from mcp_app.catalogue.catalogue import OfferedTool
@@ -32,7 +33,7 @@ from mcp_app.lifecycle.publishing import BrokerUnavailableError
 from mcp_app.lifecycle.redaction import Kind, redact
 from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Request
-from mcp_app.protocol.errors import unknown_tool
+from mcp_app.protocol.errors import Rejection, unknown_tool
 from mcp_app.states import TERMINAL, Cause, Status
 
 logger = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class StartingTool(AskingTool):
 
         It is cancelled when this run is, and when this run ends, however that ends. Nobody hears of its progress, and
         it can ask nobody. Commit first what it is to see. Raises `InvalidArguments`; and `ToolError` where the caller
-        has no such tool, where too many are open (`MCP["MAX_CHILDREN"]`) or called one another
+        has no such tool or is let in no more, where too many are open (`MCP["MAX_CHILDREN"]`) or called one another
         (`MCP["MAX_CHILD_DEPTH"]`), beyond the tool's own `rate` and `concurrency`, and where the broker is away.
         """
         self.check()
@@ -184,7 +185,9 @@ class StartingTool(AskingTool):
 
     def _offered(self, name: str, arguments: dict[str, Any]) -> OfferedTool:
         """The tool where this call's caller may call it now, as if they asked themselves."""
-        caller = Principal.of(self._row)
+        caller = confirm(Principal.of(self._row))
+        if isinstance(caller, Rejection):
+            raise ToolError(f"{name} was not started: {caller.message}")
         tool = catalogue.find(name, caller)
         if tool is None:
             raise ToolError(unknown_tool(name))
