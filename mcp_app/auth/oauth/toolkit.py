@@ -5,6 +5,7 @@ alone would take: a token for no resource in particular, and one that no user of
 can have where clients register themselves. Source: 2026-07-28 basic/authorization, RFC 8707.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -17,8 +18,9 @@ from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.credentials import bearer_token
 from mcp_app.auth.oauth import claims
 from mcp_app.auth.oauth.claims import refused
-from mcp_app.auth.oauth.resource import required_resource
+from mcp_app.auth.oauth.resource import protected_resource, required_resource
 from mcp_app.auth.principal import Principal
+from mcp_app.conf import settings
 
 try:
     from oauth2_provider.models import (
@@ -89,6 +91,20 @@ def given(principal: Principal) -> frozenset[str]:
     if not good:
         raise InsufficientScopeError(scopes.missing(resource.required_scopes, held[0]))
     return frozenset[str]().union(*good)
+
+
+def could_open(scope: Collection[str], resources: Collection[str]) -> bool:
+    """Whether what a client asks a user for could let it in at an endpoint of this site.
+
+    It need not name that now: the toolkit lets a client name its resource when it fetches its token, so scopes do.
+    """
+    for endpoint in settings.endpoints:
+        resource = protected_resource(endpoint)
+        if resource is None or oauth2_settings.OIDC_ISS_ENDPOINT not in resource.issuers:
+            continue
+        if resource.is_named_by(list(resources)) or not scopes.missing(resource.required_scopes, frozenset(scope)):
+            return True
+    return False
 
 
 def _is_renewable(token: Any) -> bool:
