@@ -2,14 +2,17 @@
 
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.cache import cache
 
+from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.models import Request
 from mcp_app.tools import tool
 from mcp_app.transport import call_limits
 from mcp_app.transport.call_limits import NOT_COUNTED
+from tests.lifecycle import rows
 from tests.transport import legacy_client
 from tests.transport.client import Connection, call, post, run
 from tests.transport.legacy_client import Client
@@ -20,6 +23,8 @@ from tests.transport.worker import Worker, in_thread
 DUMMY = {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}
 NO_REDIS = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1"}
 """Nobody listens there."""
+PEER = "192.0.2.1"
+"""Where the tests' clients are."""
 REST = range(3590, 3591)
 """Seconds until the hour is over."""
 
@@ -73,6 +78,16 @@ def test_a_call_too_many_at_once_is_refused_until_one_has_ended(worker: Worker) 
         second = await post(call("alone", request_id=3))
         await worker.finish(await worker.claim())
         assert "result" in await second.json()
+
+    run(scenario())
+
+
+def test_what_tools_started_of_it_counts_as_well(worker: Worker) -> None:
+    async def scenario() -> None:
+        for name in ("alone", "work"):
+            started = {"tool": name, "arguments": {}, "parent": uuid4(), "depth": 1}
+            await in_thread(rows.queued, principal=ANONYMOUS, remote_address=PEER, **started)
+        await refused(await post(call("alone")), 429)
 
     run(scenario())
 
