@@ -8,7 +8,10 @@ CHOSEN = (
     "tests/lifecycle/test_call_limits.py",
     "tests/transport/test_call_limits.py",
     "tests/transport/test_redaction.py",
+    "tests/derived/test_model_lists.py",
+    "tests/derived/test_model_relations.py",
     "tests/derived/test_model_tools.py",
+    "tests/derived/test_model_writing.py",
     "tests/derived/test_model_resources.py",
 )
 """What stores or asks for something in another way there; the whole basic suite would take minutes."""
