@@ -35,7 +35,7 @@ from mcp_app.tools import ToolContext, tool
 from tests.auth.own_server import of_page
 from tests.lifecycle import rows
 
-pytestmark = pytest.mark.django_db(databases="__all__")
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.fault("G6")]
 
 TOKENS = "mcp_app.auth.tokens.bearer"
 ORIGIN = "https://mcp.example.com"
