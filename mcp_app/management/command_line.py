@@ -23,6 +23,7 @@ def add_commands(parser: CommandParser) -> None:
     _add_worker(add("worker", "run a Celery worker for the tools"))
     rounds = add("supervise", "find what was lost and finish what nobody else will, until stopped")
     rounds.add_argument("--once", action="store_true", help="one round")
+    _add_call(add("call", "call a tool, and wait for what comes of it"))
     _add_cancel(add("cancel", "cancel a request, or all of a kind"))
     add("tools", "list the tools")
     _add_token(commands.add_parser("token", help="bearer tokens, for `mcp_app.auth.tokens.bearer`"), common)
@@ -47,6 +48,30 @@ def _add_stdio(stdio: CommandParser) -> None:
     own = stdio.add_mutually_exclusive_group()
     _add_concurrency(own)
     own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
+
+
+def _add_call(call: CommandParser) -> None:
+    call.add_argument("tool", help="its name")
+    call.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        dest="given",
+        metavar="NAME=VALUE",
+        help="may be repeated; a text as it is, anything else as JSON; =@FILE, and =- for standard input",
+    )
+    call.add_argument("--args", dest="whole", metavar="JSON", help="the whole object; @FILE, and - for standard input")
+    call.add_argument("--user", metavar="USERNAME", help="the user of the site that the tool sees as its caller")
+    call.add_argument("--endpoint", metavar="NAME", help='which of MCP["ENDPOINTS"] it is at; default: "default"')
+    call.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="until it is to have ended")
+    _add_json(call, "the whole CallToolResult")
+    own = call.add_mutually_exclusive_group()
+    _add_concurrency(own)
+    own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
+
+
+def _add_json(parser: CommandParser, told: str = "for programs") -> None:
+    parser.add_argument("--json", action="store_true", dest="as_json", help=told)
 
 
 def _add_worker(work: CommandParser) -> None:
@@ -130,6 +155,12 @@ def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return number
+
+
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
+    return seconds
 
 
 def _names(text: str) -> list[str]:

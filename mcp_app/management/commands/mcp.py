@@ -17,8 +17,8 @@ from mcp_app.models import Tool
 
 class Command(BaseCommand):
     help = (
-        "Serve MCP, run its worker, supervise, cancel requests, list tools, make tokens, verify and export the audit, "
-        "purge."
+        "Serve MCP, run its worker, supervise, call tools, cancel requests, list tools, make tokens, verify and export "
+        "the audit, purge."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -30,6 +30,7 @@ class Command(BaseCommand):
             "stdio": self._stdio,
             "worker": self._worker,
             "supervise": self._supervise,
+            "call": self._call,
             "cancel": self._cancel,
             "tools": self._tools,
             "audit": self._audit,
@@ -81,6 +82,21 @@ class Command(BaseCommand):
         self._say("Supervising. Ctrl-C ends it.")
         supervise.run()
         self._say("Stopped.")
+
+    def _call(self, **options: Any) -> None:
+        endpoint = _endpoint(options["endpoint"])
+        from mcp_app.management import calling, local_caller
+
+        concurrency = None if options["no_worker"] else options["concurrency"]
+        wishes = calling.Wishes(concurrency, options["timeout"], options["verbosity"], options["as_json"])
+        named = options["tool"], options["given"], options["whole"], options["user"], endpoint
+        try:
+            status = calling.call(calling.Options(*named, wishes), self._say_aside)
+        except calling.UsageError as error:
+            raise CommandError(str(error), returncode=2) from error
+        except local_caller.NotReady as error:
+            raise CommandError(str(error)) from error
+        raise SystemExit(status)
 
     def _cancel(self, **options: Any) -> None:
         _require_tables()
