@@ -6,6 +6,7 @@ The rooms, imports going down only:
     apps routing management checks  the doors
     tools resources prompts         the doors of authors
     transport execution admin       the edges: bytes and frames, the Celery worker, people
+    telling                         requests in words, for pages and terminals
     catalogue                       what can be called
     lifecycle auth                  the life of one request; who is asking
     models states conf databases    the hall
