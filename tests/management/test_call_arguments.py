@@ -30,6 +30,7 @@ SCHEMA: dict[str, Any] = {
     [
         ("name=12", "12"),
         ("name=", ""),
+        ('name="12"', '"12"'),
         ("name=a=b", "a=b"),
         ("name=null", "null"),
         ("maybe=true", "true"),

@@ -32,7 +32,7 @@ def test_a_look_is_one_query_and_finds_what_has_come_and_gone_since_the_last(mon
     assert [row.pk for row in sight.look()] == [stays.pk]
     brief = rows.queued()
     rows.cancel(brief)
-    Request.objects.filter(pk=long_ago.pk).update(submitted_at="2026-01-01T00:00:00Z")
+    Request.objects.filter(pk__in=[long_ago.pk, stays.pk]).update(submitted_at="2026-01-01T00:00:00Z")
     rows.cancel(stays)
     with CaptureQueriesContext(databases.connection()) as queries:
         found = {row.pk: row.status for row in sight.look()}
