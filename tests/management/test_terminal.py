@@ -2,11 +2,13 @@
 
 import io
 import json
+import sys
 
 import pytest
 
 from mcp_app.lifecycle.inert import inert_json
 from mcp_app.management import terminal
+from mcp_app.management.calling import ending
 from mcp_app.management.calling.display import Display, Progress
 
 HOSTILE = "a\x1b[31mb\x9bc\r\nd\u202ee"
@@ -71,3 +73,12 @@ def test_a_display_whose_reader_is_gone_holds_up_nobody() -> None:
     with display.held():
         display.line("another")
     display.close()
+
+
+def test_half_a_character_does_not_keep_a_result_from_being_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written := io.BytesIO(), "utf-8"))
+    result = {"content": [{"type": "text", "text": "a\ud800é"}]}
+    for as_json in (False, True):
+        ending.show({"result": result}, as_json=as_json)
+    text, told = written.getvalue().decode().split("\n", 1)
+    assert (text, json.loads(told)) == ("a?é", result)

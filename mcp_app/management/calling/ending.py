@@ -55,7 +55,7 @@ def show(message: Mapping[str, Any], *, as_json: bool) -> None:
         if message["result"].get("isError"):
             _complain(text)
         elif text:
-            _print(inert(text) if sys.stdout.isatty() else text)
+            _print(inert(text) if sys.stdout.isatty() else _encodable(text))
 
 
 def _block(block: Mapping[str, Any]) -> str:
@@ -70,6 +70,11 @@ def _block(block: Mapping[str, Any]) -> str:
         return f"[link {block.get('uri')}]"
     octets = len(block.get("data", "")) * 3 // 4
     return f"[{kind} {block.get('mimeType', '')}, about {octets} bytes; --json has it]"
+
+
+def _encodable(text: str) -> str:
+    """As it is, but for halves of characters, which tools can produce."""
+    return text.encode(errors="replace").decode()
 
 
 def _write(value: Any) -> None:
