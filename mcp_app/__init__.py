@@ -7,6 +7,7 @@ The rooms, imports going down only:
     health                          the door of probes
     tools resources prompts         the doors of authors
     transport execution admin       the edges: bytes and frames, the Celery worker, people
+    telling                         requests in words, for pages and terminals
     diagnosis                       what a running site looks like
     catalogue                       what can be called
     lifecycle auth                  the life of one request; who is asking
