@@ -60,10 +60,9 @@ def deaf_worker(stack: Stack) -> Iterator[None]:
 def test_on_real_engines_it_tells_who_takes_which_queue_and_what_is_gone(
     engines: dict[str, str], tmp_path: Path
 ) -> None:
-    with layouts.apart(tmp_path, engines) as stack:
+    with layouts.apart(tmp_path, engines, servers=0) as stack:
         well = examined(stack)
         assert {state for told in well.values() for state, _ in told} == {"ok"}, well
-        assert [sentence.split(",")[0] for _, sentence in well["channel layer"]] == [well["channel layer"][0][1]]
         assert well["channel layer"][0][1].startswith("RedisChannelLayer: a message arrives in ")
         assert well["database"][0][1].startswith("default: PostgreSQL ")
         assert "prefork, 2 slots" in well["workers"][0][1]
@@ -74,7 +73,7 @@ def test_on_real_engines_it_tells_who_takes_which_queue_and_what_is_gone(
         assert (state, sentence.split(": ")[0]) == ("failed", f"redis://127.0.0.1:{port}/0")
         assert "geheim" not in str(gone)
         assert "could not be asked" in gone["workers"][0][1]
-        assert gone["database"] != []
+        assert gone["database"][0][0] == "ok"
         assert gone["channel layer"][0][0] == "ok"
 
         with deaf_worker(stack):
