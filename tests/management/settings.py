@@ -1,6 +1,7 @@
-"""The fixture site with a short farewell."""
+"""The fixture site with a short farewell, and a tool that not everybody may call."""
 
 from tests.everything.settings import *  # noqa: F403
-from tests.everything.settings import MCP
+from tests.everything.settings import INSTALLED_APPS, MCP
 
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.management.registry"]
 MCP = {**MCP, "DRAIN_SECONDS": 0.3}

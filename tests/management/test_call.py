@@ -95,7 +95,25 @@ def test_json_is_the_whole_result_and_an_argument_may_come_from_standard_input(s
     assert block["text"] == f"{ESCAPE}é"
 
 
-def test_a_caller_is_held_to_its_rights_and_the_row_names_it(site: Path) -> None:
+USERS = """
+from django.contrib.auth.models import Permission, User
+User.objects.create_user("clerk").user_permissions.set(Permission.objects.filter(codename="view_user"))
+User.objects.create_user("visitor")
+"""
+
+
+def test_a_user_calls_what_the_site_grants_them_and_finds_nothing_else(site: Path) -> None:
+    assert manage(site, "shell", "-c", USERS, **SITE).returncode == 0
+    called = manage(site, "mcp", "call", "whoami", "--user", "clerk", **SITE)
+    assert (called.returncode, called.stdout) == (0, "clerk\n"), called.stderr
+    for user in (["--user", "visitor"], []):
+        refused = manage(site, "mcp", "call", "whoami", *user, **SITE)
+        unknown = manage(site, "mcp", "call", "whoareyou", *user, **SITE)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr == unknown.stderr.replace("whoareyou", "whoami")
+
+
+def test_without_a_user_the_row_names_who_runs_the_command(site: Path) -> None:
     done = manage(site, "mcp", "call", "add", "--arg", "a=1", "--arg", "b=2", **SITE)
     assert done.stdout == "3\n"
     issuer, subject, status = newest(site, "issuer, subject, status")

@@ -1,0 +1,1 @@
+"""An app of which only some users may call the tool."""

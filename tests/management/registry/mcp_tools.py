@@ -1,0 +1,9 @@
+"""What takes a permission."""
+
+from mcp_app.tools import ToolContext, tool
+
+
+@tool(permissions=["auth.view_user"])
+def whoami(ctx: ToolContext) -> str:
+    """Who calls."""
+    return str(ctx.user)
