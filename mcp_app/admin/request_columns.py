@@ -68,14 +68,14 @@ class RequestColumns:
     def whereabouts(self, row: Any) -> SafeString:
         """Of rows with a `place` and `signs`: where it waits, or when its worker was last heard of."""
         if hasattr(row, "left"):
-            return text(None)
+            return text("")
         status = Status(row.status)
         if status == Status.QUEUED and row.place is not None:
             return text(place(row.place))
         if status == Status.RUNNING:
             heard = last_word(row.signs)
             return badge("lost", heard) if row.signs is None or row.signs.is_silent else text(heard)
-        return text(_("waits for its client") if status == Status.INPUT_REQUIRED else None)
+        return text(_("waits for its client") if status == Status.INPUT_REQUIRED else "")
 
     @admin.display(description=_("progress"))
     def done(self, row: Request) -> str:

@@ -166,7 +166,7 @@ class InFlightRequestAdmin(SomeRequestsAdmin):
         js = ("admin/js/actions.js", "mcp_app/live.js", "mcp_app/live_actions.js")  # the last wraps the first
 
     list_filter = (OpenStatusFilter, ToolFilter, EndpointFilter, ("submitted_at", DateFilter))
-    list_display = ("state", "called", "done", "took", "whereabouts", "caller", "client", "submitted", "said")
+    list_display = ("state", "called", "done", "said", "took", "whereabouts", "caller", "client", "submitted")
     actions = ("cancel_selected", "cancel_all_of_caller", "cancel_all_of_tool", "cancel_all_of_session")
 
     @admin.action(description=_("Cancel all of the same caller…"), permissions=["cancel"])

@@ -137,8 +137,8 @@ def _where(row: Request) -> Iterator[Fact]:
         if boot_id is not None:
             signs = known.get(boot_id)
             host = f"{signs.hostname}, process {signs.pid}, " if signs else ""
-            word = f"; {last_word(signs)}" if row.status in OPEN else ""
-            yield _foreign(label, f"{host}boot id {boot_id}{word}")
+            word = f"{last_word(signs)}, " if row.status in OPEN else ""
+            yield _foreign(label, f"{host}{word}boot id {boot_id}")
     if row.worker_pid is not None:
         yield Fact("Tool's process", str(row.worker_pid))
 

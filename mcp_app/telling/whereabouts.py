@@ -20,10 +20,11 @@ def place(found: Place) -> str:
 
 
 def last_word(signs: ProcessSigns | None) -> str:
-    """When a process was last heard of; None is one that nobody knows any more."""
+    """`heard 0.3 s ago`; None is a process that nobody knows any more."""
     if signs is None:
         return "gone"
     if signs.has_stopped:
         return "stopped"
-    ago = duration(max(0.0, signs.seconds))
-    return f"silent for {ago}" if signs.is_silent else f"heard of {ago} ago"
+    if signs.is_silent:
+        return f"silent for {duration(max(0.0, signs.seconds))}"
+    return f"heard {max(0.0, signs.seconds):.1f} s ago"

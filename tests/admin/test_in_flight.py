@@ -74,8 +74,8 @@ def test_a_long_queue_is_counted_as_far_as_anybody_needs_to_know(operator, monke
 
 def test_those_that_run_tell_when_their_worker_was_heard_of_and_a_silent_one_is_marked(operator, worker, configure):
     row = rows.running(worker)
-    assert re.search(r"heard of \S+ m?s ago", told(operator.get(LIVE), row))
-    assert re.search(r"heard of \S+ m?s ago", words(operator.get(f"/admin/mcp_app/request/{row.pk}/change/")))
+    assert re.search(r"heard \d+\.\d s ago", told(operator.get(LIVE), row))
+    assert re.search(r"heard \d+\.\d s ago", words(operator.get(f"/admin/mcp_app/request/{row.pk}/change/")))
     configure(LOST_AFTER=0.0)
     assert "silent for" in told(operator.get(LIVE), row)
     assert 'mcp-lost">silent for' in operator.get(LIVE).content.decode()

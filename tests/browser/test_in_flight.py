@@ -45,7 +45,7 @@ def test_the_list_moves_while_a_tool_runs(stack: Stack, steps: Path, page: "Page
         for _ in range(LATER):
             shown = row.locator(f".field-{column}").inner_text()
             expect(row.locator(f".field-{column}")).not_to_have_text(shown)
-    expect(row.locator(".field-whereabouts")).to_contain_text("heard of")
+    expect(row.locator(".field-whereabouts")).to_contain_text("heard")
     expect(page.locator(".paginator")).to_contain_text("1 request in flight")
     expect(page.get_by_role("status")).to_have_text("")
 
@@ -86,7 +86,7 @@ def test_what_is_ticked_stays_and_nothing_moves_meanwhile(
     assert ended(stack, finishing).status == "completed"
     expect(waits).to_contain_text("completed")
     expect(waits).to_have_class("mcp-left")
-    expect(page.locator("[data-waiting-for]")).to_have_text("1 more have come.")
+    expect(page.locator("[data-waiting-for]")).to_have_text("1 new, not shown yet.")
     expect(indexing).to_have_count(1)
     expect(indexing.get_by_role("checkbox")).to_be_checked()
     expect(indexing).to_have_class("selected")

@@ -180,6 +180,7 @@
     };
 
     addEventListener("DOMContentLoaded", () => {
+        document.querySelectorAll("[data-scripted]").forEach((each) => { each.hidden = false; });
         document.querySelectorAll("[data-live][data-open]").forEach(watch);
     });
 }
