@@ -74,6 +74,9 @@ class ClosingAdmin(ReadOnlyAdmin):
         """Close these in the user's name; what came of it, for the user. Raises django.db.Error."""
         raise NotImplementedError
 
+    def audit_denial(self, request: HttpRequest, ids: Sequence[UUID]) -> None:
+        """Leave what somebody without the permission has tried where it is looked for; the log has it anyway."""
+
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm(f"mcp_app.view_{self.opts.model_name}"))
 
@@ -117,11 +120,12 @@ class ClosingAdmin(ReadOnlyAdmin):
 
     def close_view(self, request: HttpRequest) -> HttpResponse:
         """Close what was posted, and go back to the list."""
+        ids = [UUID(each) for each in dict.fromkeys(posted_ids(request)) if _is_uuid(each)][:MAX_AT_ONCE]
         if not self.has_close_permission(request):
+            self.audit_denial(request, ids)
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        ids = [UUID(each) for each in dict.fromkeys(posted_ids(request)) if _is_uuid(each)][:MAX_AT_ONCE]
         try:
             self.message_user(request, self.close_rows(request, ids, request.POST.get("reason", "")))
         except DatabaseError:

@@ -13,9 +13,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.admin.cancelling import actor
-from mcp_app.admin.closing import ClosingAdmin
+from mcp_app.admin.closing import MAX_AT_ONCE, ClosingAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, text
-from mcp_app.lifecycle import sessions
+from mcp_app.lifecycle import cancellation, groups, sessions
+from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Request, Session
 from mcp_app.states import OPEN, Cause
 from mcp_app.telling.formatting import NOTHING, moment
@@ -56,6 +57,18 @@ class SessionAdmin(ClosingAdmin):
             cancelled += sessions.end(row.pk, actor=actor(request), cause=Cause.ADMIN, reason=reason or sessions.ENDED)
             self.log_change(request, row, f"Closed: {row}")
         return f"Sessions closed: {len(rows)}. Calls cancelled: {cancelled}."
+
+    def audit_denial(self, request: HttpRequest, ids: Sequence[UUID]) -> None:
+        """An attempt on each of their calls."""
+        calls = Request.objects.filter(session__in=ids, status__in=sorted(OPEN)).values_list("pk", "session")
+        reason = request.POST.get("reason", "")
+        cancellation.deny(
+            [
+                Ask(call, Cause.ADMIN, actor(request), reason, part_of=groups.of_session(session_id).name)
+                for call, session_id in calls[:MAX_AT_ONCE]
+                if session_id is not None
+            ]
+        )
 
     @admin.display(description=_("client"))
     def client(self, row: Any) -> SafeString:

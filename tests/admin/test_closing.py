@@ -138,6 +138,16 @@ def test_nobody_sees_or_closes_without_the_permission(log_in, session, stream, a
     assert not Cancellation.objects.exists()
 
 
+def test_who_may_not_close_a_session_leaves_an_attempt_on_each_of_its_calls(log_in, session):
+    row = in_session(session)
+    viewer = log_in("view_session", CANCEL)
+    posted = {"request_ids": str(session.pk), "reason": "mine now"}
+    assert viewer.post(f"{SESSIONS}close/", posted).status_code == 403
+    [attempt] = rows.audited(row)
+    assert (attempt.outcome, attempt.actor, attempt.reason) == (Outcome.DENIED, "grace", "mine now")
+    assert rows.fresh(row).status == Status.QUEUED
+
+
 @pytest.mark.parametrize("address", RIGHTS)
 def test_nothing_is_closed_by_a_get_added_changed_or_deleted(log_in, session, stream, address):
     root, row = log_in(is_superuser=True), {SESSIONS: session, STREAMS: stream}[address]

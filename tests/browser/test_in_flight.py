@@ -12,11 +12,21 @@ from tests.browser.callers import DOCUMENTS, call, ended, start_indexing
 from tests.browser.chromium import expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Request
+    from playwright.sync_api import Page
 
     from tests.browser.conftest import Browse, Picture
 
-CLOSE_ALL: Final = "() => Object.defineProperty(document, 'hidden', {value: %s, configurable: true})"
+TURN: Final = """(hidden) => {
+    Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+AWAY: Final = """
+window.isAway = true;
+const answering = window.fetch;
+window.fetch = (...asked) => (window.isAway ? Promise.reject(new TypeError("away")) : answering(...asked));
+"""
+LIVE: Final = "**/inflightrequest/live/**"
+SECOND: Final = 1000
 LATER: Final = 3
 TABS: Final = 60
 
@@ -104,24 +114,25 @@ def test_what_is_ticked_stays_and_nothing_moves_meanwhile(
     assert stack.row(third).status == "running"
 
 
-def test_a_hidden_page_asks_nothing_and_one_that_is_seen_again_asks_at_once(stack: Stack, page: "Page") -> None:
+def test_a_hidden_page_asks_nothing_and_one_that_is_seen_again_asks_at_once(browse: "Browse") -> None:
+    page = browse("operator")
+    page.clock.install()
+    page.goto(pages.IN_FLIGHT)
+
+    def turn(hidden: str) -> None:
+        page.evaluate(TURN, hidden == "hidden")
+
+    with page.expect_response(LIVE) as answered:
+        page.clock.run_for(SECOND)
+    answered.value.finished()
+    page.evaluate("document.fonts.ready")  # what came of it is done
+    turn("hidden")
     asked: list[str] = []
-
-    def note(request: "Request") -> None:
-        if "/live/" in request.url:
-            asked.append(request.url)
-
-    renewed(page)
-    page.evaluate(CLOSE_ALL % "true")
-    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    page.wait_for_timeout(500)  # one that was under way
-    page.on("request", note)
-    page.wait_for_timeout(2500)
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(60 * SECOND)
     assert asked == []
-    page.evaluate(CLOSE_ALL % "false")
-    with page.expect_request("**/live/**"):
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    renewed(page)
+    with page.expect_request(LIVE):
+        turn("visible")
 
 
 def test_the_keyboard_reaches_a_row_that_came_and_keeps_its_place(stack: Stack, steps: Path, page: "Page") -> None:
@@ -142,8 +153,18 @@ def test_the_keyboard_reaches_a_row_that_came_and_keeps_its_place(stack: Stack, 
     expect(row.get_by_role("link")).to_be_focused()
 
 
-def test_it_says_that_it_is_not_current_while_the_server_does_not_answer(stack: Stack, browse: "Browse") -> None:
+def test_it_says_that_the_server_does_not_answer_and_goes_on_when_it_does(browse: "Browse") -> None:
     page = browse("operator")
-    page.route("**/live/**", lambda route: route.fulfill(status=204, body=""))
+    page.add_init_script(AWAY)
     page.goto(pages.IN_FLIGHT)
+    expect(page.get_by_role("status")).to_have_text("Not up to date: the server does not answer. Trying again.")
+    page.evaluate("window.isAway = false")
+    expect(page.get_by_role("status")).to_have_text("")
+    renewed(page)
+
+
+def test_it_stops_and_says_so_when_its_user_is_logged_out(browse: "Browse") -> None:
+    page = browse("operator")
+    page.goto(pages.IN_FLIGHT)
+    page.context.clear_cookies()
     expect(page.get_by_role("status")).to_have_text("No longer kept up to date: load the page again.")

@@ -129,7 +129,8 @@
             }
             renew(part, fresh);
             for (const each of answer.querySelectorAll("[data-along]")) {
-                renew(document.getElementById(each.id), each);
+                const known = document.getElementById(each.id);
+                known && renew(known, each);
             }
             for (const each of answer.querySelectorAll("[data-drop]")) {
                 document.getElementById(each.dataset.drop)?.remove();
