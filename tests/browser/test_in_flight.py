@@ -61,8 +61,10 @@ def test_the_list_moves_while_a_tool_runs(stack: Stack, steps: Path, page: "Page
 
 
 def test_new_calls_appear_wait_in_their_queue_and_leave_when_they_have_ended(
-    stack: Stack, tmp_path: Path, page: "Page"
+    stack: Stack, tmp_path: Path, browse: "Browse"
 ) -> None:
+    page = browse("auditor")
+    page.goto(pages.IN_FLIGHT)
     for name in ("one", "two"):
         stack.running(call(stack, "wait_for_file", path=str(tmp_path / name)))
     waiting = [call(stack, "wait_for_file", path=str(tmp_path / "two")) for _ in range(2)]
@@ -76,7 +78,9 @@ def test_new_calls_appear_wait_in_their_queue_and_leave_when_they_have_ended(
     expect(page.locator("tr.mcp-left").first).to_contain_text("completed")
     expect(page.locator("tr.mcp-left")).to_have_count(0)
     expect(rows).to_have_count(1)
+    page.reload()  # from here on nothing differs but that time goes by
     (tmp_path / "one").touch()
+    expect(page.locator("#mcp-rows")).to_have_text("Nothing is in flight.")
 
 
 def test_what_is_ticked_stays_and_nothing_moves_meanwhile(

@@ -18,9 +18,12 @@
     const leftAt = new WeakMap();
     const pointedAt = new WeakMap();
 
+    /* Rows leave in time, also where nothing differs. */
+    const hasRows = (node) => node instanceof Element && (node.matches("[data-rows]") || node.querySelector("[data-rows]"));
+
     /* Changes only what differs, so that a selection, a focus and a scrolled box outlast it. */
     const renew = (old, fresh) => {
-        if (old.isEqualNode(fresh)) {
+        if (old.isEqualNode(fresh) && !hasRows(old)) {
             return;
         }
         if (old instanceof Element && "rows" in old.dataset) {
