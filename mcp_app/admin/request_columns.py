@@ -1,5 +1,7 @@
 """What the lists of requests tell about each: one method for a column. Reads nothing but the row."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -9,9 +11,10 @@ from mcp_app.admin.formatting import badge, progress_bar
 from mcp_app.lifecycle import clock
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Request
-from mcp_app.states import Cause, Stage
+from mcp_app.states import Cause, Stage, Status
 from mcp_app.telling.facts import TEXT_CHARS, standing
 from mcp_app.telling.formatting import NOTHING, between, moment
+from mcp_app.telling.whereabouts import last_word, place
 
 NAME_CHARS = 80
 
@@ -60,6 +63,19 @@ class RequestColumns:
     @admin.display(description=_("duration"))
     def took(self, row: Request) -> str:
         return between(row.submitted_at, row.finished_at or clock.now())
+
+    @admin.display(description=_("queue or worker"))
+    def whereabouts(self, row: Any) -> SafeString:
+        """Of rows with a `place` and `signs`: where it waits, or when its worker was last heard of."""
+        if hasattr(row, "left"):
+            return text("")
+        status = Status(row.status)
+        if status == Status.QUEUED and row.place is not None:
+            return text(place(row.place))
+        if status == Status.RUNNING:
+            heard = last_word(row.signs)
+            return badge("lost", heard) if row.signs is None or row.signs.is_silent else text(heard)
+        return text(_("waits for its client") if status == Status.INPUT_REQUIRED else "")
 
     @admin.display(description=_("progress"))
     def done(self, row: Request) -> str:

@@ -5,6 +5,8 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
@@ -12,7 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
 
-from mcp_app.admin import cancelling, group_cancelling, request_page
+from mcp_app.admin import cancelling, group_cancelling, in_flight, request_page
 from mcp_app.admin.request_lists import (
     VIEW_PAYLOAD,
     DateFilter,
@@ -62,7 +64,7 @@ class RequestAdmin(CancellingListAdmin):
     """All requests, and the page of each: read-only, but for the form that cancels."""
 
     class Media:
-        js = ("mcp_app/request_page.js",)
+        js = ("mcp_app/live.js",)
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -158,9 +160,13 @@ class SomeRequestsAdmin(CancellingListAdmin):
 
 @admin.register(InFlightRequest)
 class InFlightRequestAdmin(SomeRequestsAdmin):
-    """What has not ended."""
+    """What has not ended: a list that keeps itself current."""
+
+    class Media:
+        js = ("admin/js/actions.js", "mcp_app/live.js", "mcp_app/live_actions.js")  # the last wraps the first
 
     list_filter = (OpenStatusFilter, ToolFilter, EndpointFilter, ("submitted_at", DateFilter))
+    list_display = ("state", "called", "done", "said", "took", "whereabouts", "caller", "client", "submitted")
     actions = ("cancel_selected", "cancel_all_of_caller", "cancel_all_of_tool", "cancel_all_of_session")
 
     @admin.action(description=_("Cancel all of the same caller…"), permissions=["cancel"])
@@ -184,8 +190,34 @@ class InFlightRequestAdmin(SomeRequestsAdmin):
             return None
         return HttpResponseRedirect(group_cancelling.url(self.admin_site, row.pk, kind))
 
+    def get_urls(self) -> list[URLPattern]:
+        live = self.admin_site.admin_view(self.live_view)
+        return [path("live/", live, name="mcp_app_inflightrequest_live"), *super().get_urls()]
+
+    def live_view(self, request: HttpRequest) -> HttpResponse:
+        """The part of the list that moves, as it is now, under the same query; with what has left of what is shown."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        shown = in_flight.pop_shown(request)
+        request.current_app = self.admin_site.name
+        try:
+            listed: Any = self.get_changelist_instance(request)
+        except IncorrectLookupParameters:
+            raise Http404("There is no such page of the list any more.") from None
+        listed.add_left(request, shown)
+        listed.formset = None
+        context = {"cl": listed, "opts": self.opts}
+        return TemplateResponse(request, "admin/mcp_app/inflightrequest/live.html", context)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return in_flight.InFlightList
+
+    def of_all(self, request: HttpRequest) -> QuerySet[Request]:
+        """As the list has them, whether they have ended or not."""
+        return super().get_queryset(request)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
-        return super().get_queryset(request).filter(status__in=sorted(OPEN))
+        return self.of_all(request).filter(status__in=sorted(OPEN))
 
 
 @admin.register(CancelledRequest)

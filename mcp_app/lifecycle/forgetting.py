@@ -1,4 +1,5 @@
-"""Change versions that nobody needs any more: those of resources that no session watches, and of sessions that ended.
+"""Change versions that nobody needs any more: those of resources that no session watches, of sessions that ended, of
+streams that were closed.
 
 A step of supervision, in small batches: any URI may be notified, so that they would fill the table. Refuses to let a
 version go back: what is forgotten leaves its height behind, and a new one begins above it. A listener to one that is
@@ -12,7 +13,7 @@ from typing import Final
 from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 
-from mcp_app.lifecycle import sessions
+from mcp_app.lifecycle import listen_streams, sessions
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import ChangeVersion, Session
@@ -54,7 +55,9 @@ def _forget(subjects: list[str], *, is_last: bool) -> None:
 
 
 def _old() -> QuerySet[ChangeVersion]:
-    named = Q(subject__startswith="resource:") | Q(subject__startswith=sessions.SUBJECT)
+    named = Q(subject__startswith="resource:")
+    for kind in (sessions.SUBJECT, listen_streams.SUBJECT):
+        named |= Q(subject__startswith=kind)
     return ChangeVersion.objects.filter(named, changed_at__lt=from_now(-UNCHANGED_SECONDS))
 
 

@@ -22,7 +22,7 @@ from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import ChangeVersion, Request, Session
-from mcp_app.states import OPEN, Cause
+from mcp_app.states import OPEN, Cause, Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -167,19 +167,24 @@ def call_named(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
     return next((pk for pk, stored in found if _same(stored, jsonrpc_id)), None)
 
 
-def end(session_id: UUID, *, actor: Actor) -> None:
-    """Forget the session and cancel its calls: its client asked for that."""
+def end(session_id: UUID, *, actor: Actor, cause: Cause = Cause.CLIENT, reason: str = ENDED) -> int:
+    """Forget the session and cancel its calls, as its client, or an administrator, asks; how many calls that stopped.
+
+    Should this process die in between, supervision cancels what is left, in its client's name.
+    """
     # Before, as supervision takes those of a session that is gone; and after, when no call is added to it any more.
-    _cancel_calls(session_id, actor)
+    stopped = _cancel_calls(session_id, cause, actor, reason)
     _forget([session_id])
-    _cancel_calls(session_id, actor)
+    return stopped + _cancel_calls(session_id, cause, actor, reason)
 
 
-def _cancel_calls(session_id: UUID, actor: Actor) -> None:
+def _cancel_calls(session_id: UUID, cause: Cause, actor: Actor, reason: str) -> int:
     try:
-        groups.cancel(groups.of_session(session_id), cause=Cause.CLIENT, actor=actor, reason=ENDED)
+        outcomes = groups.cancel(groups.of_session(session_id), cause=cause, actor=actor, reason=reason)
     except OperationalError:
         logger.exception("the calls of session %s, which was ended, are left to supervision", session_id)
+        return 0
+    return outcomes[Outcome.ACCEPTED]
 
 
 def cancel_calls_of_ended() -> None:

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from mcp_app.conf import settings
 from mcp_app.lifecycle import processes
 from mcp_app.lifecycle.processes import heard
-from mcp_app.models import Request
+from mcp_app.models import Process, Request
 from mcp_app.states import OPEN, ProcessRole, Status
 
 SITE: Final = "site"
@@ -67,6 +67,34 @@ class SiteSigns:
     @property
     def data(self) -> dict[str, Any]:
         return {"worker": self.worker}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSigns:
+    """A server or worker process, by its liveness row. `seconds` since it was heard of."""
+
+    hostname: str
+    pid: int
+    seconds: float
+    has_stopped: bool
+
+    @property
+    def is_silent(self) -> bool:
+        """As long as a call's heartbeat calls its worker silent; what was heard in the future is no word of now."""
+        return self.has_stopped or abs(self.seconds) > float(settings.LOST_AFTER) / 2
+
+
+def of_processes(boot_ids: Collection[UUID]) -> dict[UUID, ProcessSigns]:
+    """The signs of those that are known, by one query; a process that died long ago is not. Raises django.db.Error."""
+    if not boot_ids:
+        return {}
+    rows = Process.objects.filter(pk__in=boot_ids).annotate(now=Now())
+    return {
+        row.pk: ProcessSigns(
+            row.hostname, row.pid, (row.now - row.heartbeat_at).total_seconds(), row.stopped_at is not None
+        )
+        for row in rows
+    }
 
 
 def read(patients: Collection[Patient]) -> dict[Patient, Signs]:

@@ -1,5 +1,5 @@
-"""The rows: tools, requests and their events, cancellations and their seals, sessions, what reads ask, tokens, live
-processes, change versions, counts of what ended.
+"""The rows: tools, requests and their events, cancellations and their seals, sessions, listen streams, what reads ask,
+tokens, live processes, change versions, counts of what ended.
 
 Owns shapes, indexes and what a row refuses. The life of a request is written by `lifecycle` alone; rows name users and
 requests by value, not by foreign key, so that they may live in a database of their own and the audit outlives both.
@@ -7,6 +7,7 @@ requests by value, not by foreign key, so that they may live in a database of th
 
 from mcp_app.models.cancellation import AppendOnlyError, AuditDay, Cancellation, CancellationQuerySet
 from mcp_app.models.change_version import ChangeVersion
+from mcp_app.models.listen_stream import ListenStream
 from mcp_app.models.process import Process
 from mcp_app.models.read_question import ReadQuestion
 from mcp_app.models.request import CancelledRequest, InFlightRequest, Request
@@ -24,6 +25,7 @@ __all__ = (
     "CancelledRequest",
     "ChangeVersion",
     "InFlightRequest",
+    "ListenStream",
     "Process",
     "ReadQuestion",
     "Request",

@@ -121,6 +121,13 @@ class Request(models.Model):
             models.Index(fields=("issuer", "subject", "client_id", "status", "endpoint"), name="mcp_request_principal"),
             # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
             models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
+            # Those that wait for a worker. Without their status: SQLite uses no partial index on a bound parameter.
+            # With the columns of its own condition, or SQLite would look them up in the rows.
+            models.Index(
+                fields=("queue", "queued_at", "claimed_at", "finished_at"),
+                name="mcp_request_waiting",
+                condition=models.Q(claimed_at__isnull=True, finished_at__isnull=True),
+            ),
             models.Index(fields=("session", "status"), name="mcp_request_session"),
             models.Index(fields=("parent", "status"), name="mcp_request_parent"),
             models.Index(

@@ -37,7 +37,8 @@ class Session(models.Model):
 
     class Meta:
         ordering = ("-seen_at",)
-        default_permissions = ()
+        default_permissions = ("view",)
+        permissions = (("close_session", _("Can close a session, which cancels its calls")),)
         indexes: ClassVar = [
             models.Index(fields=("issuer", "subject", "client_id", "seen_at"), name="mcp_session_principal"),
             models.Index(fields=("seen_at",), name="mcp_session_seen"),

@@ -13,9 +13,12 @@ from django.utils.translation import gettext as _
 
 from mcp_app.lifecycle import clock
 from mcp_app.lifecycle.inert import inert
-from mcp_app.models import Process, Request
+from mcp_app.lifecycle.queue_places import places
+from mcp_app.lifecycle.vital_signs import of_processes
+from mcp_app.models import Request
 from mcp_app.states import OPEN, CancelPolicy, Stage, Status
 from mcp_app.telling.formatting import NOTHING, between, duration, moment
+from mcp_app.telling.whereabouts import last_word, place
 
 NAME_CHARS = 255
 TEXT_CHARS = 160
@@ -76,7 +79,8 @@ def facts(row: Request) -> Iterator[Fact]:
     yield Fact("Time limit", duration(row.time_limit))
     if row.caller_limit is not None:
         yield Fact("Its caller's, with the wait for a worker", duration(row.caller_limit))
-    yield _foreign("Queue", row.queue)
+    waits = places([row.pk]).get(row.pk) if row.status == Status.QUEUED else None
+    yield _foreign("Queue", row.queue if waits is None else place(waits))
     if row.redacted:
         yield _foreign("Redacted", ", ".join(row.redacted))
     yield Fact("Times are in", timezone.get_current_timezone_name())
@@ -128,12 +132,13 @@ def _policy(row: Request) -> str:
 
 
 def _where(row: Request) -> Iterator[Fact]:
-    known = Process.objects.in_bulk([boot_id for boot_id in (row.worker, row.server) if boot_id])
+    known = of_processes([boot_id for boot_id in (row.worker, row.server) if boot_id])
     for label, boot_id in (("Worker", row.worker), ("Server", row.server)):
         if boot_id is not None:
-            process = known.get(boot_id)
-            host = f"{process.hostname}, process {process.pid}, " if process else ""
-            yield _foreign(label, f"{host}boot id {boot_id}")
+            signs = known.get(boot_id)
+            host = f"{signs.hostname}, process {signs.pid}, " if signs else ""
+            word = f"{last_word(signs)}, " if row.status in OPEN else ""
+            yield _foreign(label, f"{host}{word}boot id {boot_id}")
     if row.worker_pid is not None:
         yield Fact("Tool's process", str(row.worker_pid))
 

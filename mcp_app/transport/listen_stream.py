@@ -9,7 +9,9 @@ from collections.abc import Collection
 from typing import Final
 
 from mcp_app.conf import settings
+from mcp_app.lifecycle import listen_streams
 from mcp_app.lifecycle.observation import Subject
+from mcp_app.models import ListenStream as ListenStreamRow
 from mcp_app.protocol import notifications, results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import read_listen
@@ -51,9 +53,10 @@ class ListenStream:
         self._listener = await self._exchange.server.tail.listen(subjects)
         try:
             await self._acknowledge()
-            await self._tell_tasks(self._honoured.tasks.subjects)
-            while not self._ended:
-                await self._tell_next_changes(self._listener)
+            with self._exchange.server.open_streams.known(self._row(), self):
+                await self._tell_tasks(self._honoured.tasks.subjects)
+                while not self._ended:
+                    await self._tell_next_changes(self._listener)
         finally:
             self._listener.close()
         await self._close()
@@ -106,6 +109,24 @@ class ListenStream:
     async def _acknowledge(self) -> None:
         await self._exchange.response.start_events()
         await self._exchange.response.event(notifications.acknowledged(self._id, self._honoured.filter))
+
+    def _row(self) -> ListenStreamRow:
+        """What people see of it. Of tasks their number: a handle is its client's alone."""
+        exchange, shown = self._exchange, dict(self._honoured.filter)
+        if handles := shown.pop("taskIds", None):
+            shown["tasks"] = len(handles)
+        info = exchange.route.metadata.client_info or {}
+        return listen_streams.row(
+            exchange.server.identity.boot_id,
+            {
+                **exchange.principal.columns,
+                "remote_address": exchange.remote_address,
+                "protocol_version": exchange.route.metadata.protocol_version,
+                "filter": shown,
+            },
+            principal_label=exchange.principal.label,
+            client_name=" ".join(info[key] for key in ("name", "version") if key in info),
+        )
 
     async def _close(self) -> None:
         await self._exchange.complete(results.listen_closed(self._id, self._exchange.server_info()))

@@ -20,6 +20,7 @@ from mcp_app.transport.author_threads import AuthorThreads
 from mcp_app.transport.cancellations import Cancellations
 from mcp_app.transport.heartbeats import Heartbeats
 from mcp_app.transport.hints import Hints
+from mcp_app.transport.open_streams import OpenStreams
 from mcp_app.transport.tail import Tail
 from mcp_app.transport.threads import Threads
 from mcp_app.transport.upkeep import Upkeep
@@ -59,6 +60,7 @@ class Server:
         self.upkeep = Upkeep(self.identity, self.rows, self._background)
         self.hints = Hints(self.identity.boot_id, self._hinted)
         self.tail = Tail(self.rows, self.hints, self.upkeep)
+        self.open_streams = OpenStreams(self.identity.boot_id, self._background, self.tail)
         self.heartbeats = Heartbeats(self.rows)
         self.arriving: WeakSet[Arriving] = WeakSet()
         self.stopped = False
@@ -79,6 +81,7 @@ class Server:
         for request in list(self.arriving):
             # A web server waits for what it has begun to receive, and this might never come.
             request.refuse(shutting_down())
+        await _end("its rows of listen streams", self.open_streams.close())
         await _end("its reading of rows", self.tail.close())
         await _end("its listening for hints", self.hints.close())
         await _end("its audit of vain cancellations", self.cancellations.close())

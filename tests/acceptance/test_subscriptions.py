@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.stack import Server, Stack
+from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import META, Connection, RequestId, message, text
 
 CHANGES = 3
@@ -67,6 +68,21 @@ def test_a_change_by_an_administrator_is_told(stack: Stack) -> None:
     stack.ask("limit", tool="echo", time_limit=None)
     for stream in streams:
         assert next(stream.messages())["method"] == "notifications/tools/list_changed"
+
+
+def test_a_stream_that_an_administrator_closes_ends_with_its_result_on_whatever_server(stack: Stack) -> None:
+    extra = stack.start_extra_servers()
+    streams = [listen(stack, server=server) for server in [*stack.servers, *extra]]
+    for stream in streams:
+        next(stream.messages())
+    eventually(
+        lambda: stack.ask("close listen streams", number=len(streams)) == len(streams), "all are known and closed"
+    )
+    for stream in streams:
+        [final] = stream.messages()
+        assert (final["id"], final["result"]["resultType"]) == (stream.request_id, "complete")
+    for server in extra:
+        server.stop()
 
 
 def test_a_change_in_a_tools_transaction_is_heard_on_every_server_and_one_rolled_back_on_none(stack: Stack) -> None:

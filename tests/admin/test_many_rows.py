@@ -105,7 +105,8 @@ def test_a_list_costs_its_tools_its_count_and_its_rows_by_an_index(browser, name
     with statements() as executed:
         response = browser.get(f"/admin/mcp_app/{name}/?{query}", follow=True)
     assert response.status_code == 200
-    assert len(executed) <= (4 if query.startswith("q=") else 3)
+    besides = 2 if name == "inflightrequest" else 0  # places in queues, signs of workers
+    assert len(executed) <= (4 if query.startswith("q=") else 3) + besides
     for sql in executed:
         assert '"arguments"' not in sql
         assert '"result"' not in sql

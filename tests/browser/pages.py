@@ -13,6 +13,8 @@ IN_FLIGHT: Final = "/admin/mcp_app/inflightrequest/"
 CANCELLED: Final = "/admin/mcp_app/cancelledrequest/"
 CANCELLATIONS: Final = "/admin/mcp_app/cancellation/"
 TOOLS: Final = "/admin/mcp_app/tool/"
+SESSIONS: Final = "/admin/mcp_app/session/"
+LISTEN_STREAMS: Final = "/admin/mcp_app/listenstream/"
 
 
 def request(request_id: str) -> str:

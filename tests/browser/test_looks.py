@@ -72,6 +72,8 @@ def visits(page: "Page", running: str, stopped: str) -> Iterator[str]:
         pages.CANCELLED,
         pages.CANCELLATIONS,
         pages.TOOLS,
+        pages.SESSIONS,
+        pages.LISTEN_STREAMS,
         pages.tool("index_documents"),
         pages.request(running),
         pages.request(stopped),

@@ -10,5 +10,14 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
     "operator": (*AUDITOR, "cancel_request", "view_request_payload"),
     "manager": ("view_tool", "change_tool"),
     "keeper": ("add_token", "change_token", "view_token"),
-    "chief": (*AUDITOR, "cancel_request", "view_request_payload", "view_tool", "change_tool"),
+    "janitor": ("view_session", "close_session", "view_listenstream", "close_listenstream"),
+    "chief": (
+        *AUDITOR,
+        "cancel_request",
+        "view_request_payload",
+        "view_tool",
+        "change_tool",
+        "view_session",
+        "view_listenstream",
+    ),
 }

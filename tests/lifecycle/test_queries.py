@@ -98,11 +98,11 @@ def test_looking_costs_no_more_for_many_that_moved(worker, wants_events, verbs):
         assert len(observation.observe({row.pk: Watch(1, wants_events) for row in moved})) == 10
 
 
-def test_supervising_when_all_is_well_costs_twenty_three(worker, server):
+def test_supervising_when_all_is_well_costs_twenty_five(worker, server):
     forgetting.forget_old_versions()
     for _ in range(10):
         rows.running(worker, server=server)
-    with statements(*["SELECT"] * 17, "DELETE", *["SELECT"] * 5):
+    with statements(*["SELECT"] * 19, "DELETE", *["SELECT"] * 5):
         supervision.supervise()
 
 

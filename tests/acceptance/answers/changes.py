@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from django.contrib.auth.models import Permission, User
 
-from mcp_app.lifecycle import cancellation
+from mcp_app.lifecycle import cancellation, listen_streams
 from mcp_app.lifecycle.audit import Actor
-from mcp_app.models import Tool
+from mcp_app.models import ListenStream, Tool
 from mcp_app.states import Cause
 
 
@@ -31,8 +31,15 @@ def _make_user(name: str, password: str, permissions: Sequence[str]) -> None:
     user.user_permissions.set(granted)
 
 
+def _close_listen_streams(number: int) -> int | None:
+    """Close all that are open, once so many are known; None until then."""
+    found = list(ListenStream.objects.values_list("pk", flat=True))
+    return listen_streams.close(found, by="root") if len(found) == number else None
+
+
 ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "cancel": _cancel,
+    "close listen streams": _close_listen_streams,
     "limit": _limit,
     "make user": _make_user,
 }

@@ -1,0 +1,44 @@
+"""The open listen streams of clients of 2026-07-28 and later."""
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from mcp_app.conf import DEFAULT_ENDPOINT
+
+
+class ListenStream(models.Model):
+    """A `subscriptions/listen` that a server process holds open: what people see of it, and how they close it.
+
+    Written a moment after it is acknowledged and gone when it has ended. The stream itself needs no row.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    server = models.UUIDField(help_text=_("boot id of the server process that holds it"))
+    issuer = models.CharField(max_length=255, blank=True, default="")
+    subject = models.CharField(max_length=255, blank=True, default="")
+    client_id = models.CharField(max_length=255, blank=True, default="")
+    endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("where it came in"))
+    principal_label = models.CharField(max_length=255)
+    remote_address = models.CharField(max_length=64, blank=True, default="")
+    protocol_version = models.CharField(max_length=16)
+    client_name = models.CharField(max_length=255, blank=True, default="", help_text=_("and version, as it says"))
+    filter = models.JSONField(default=dict, help_text=_("what its client is told of, as it was acknowledged"))
+    opened_at = models.DateTimeField(db_default=Now())
+    close_requested_at = models.DateTimeField(null=True)
+    close_requested_by = models.CharField(max_length=255, blank=True, default="")
+
+    class Meta:
+        ordering = ("-opened_at",)
+        default_permissions = ("view",)
+        permissions = (("close_listenstream", _("Can close a listen stream")),)
+        indexes: ClassVar = [
+            models.Index(fields=("-opened_at",), name="mcp_listen_opened"),
+            models.Index(fields=("server", "close_requested_at"), name="mcp_listen_server"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.protocol_version} {self.principal_label}"

@@ -1,0 +1,71 @@
+"""Who is connected is seen in the admin, and closed there: a session with its calls, a stream with its result."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.acceptance import legacy_wire
+from tests.acceptance.stack import Stack
+from tests.acceptance.test_disconnect import assert_stopped
+from tests.acceptance.waiting import eventually
+from tests.acceptance.wire import META, message
+from tests.browser import pages
+from tests.browser.callers import CLIENT, DOCUMENTS
+from tests.browser.chromium import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.browser.conftest import Browse, Picture
+
+
+def seen(page: "Page", path: str, *texts: str) -> None:
+    """Load a list until it has one row, which has all these texts: rows are written a moment later."""
+
+    def has_row() -> bool:
+        page.goto(path)
+        return pages.row(page, *texts).count() == 1
+
+    eventually(has_row, f"a row with {texts}")
+
+
+def test_a_session_is_seen_and_closed_and_its_work_stops(
+    stack: Stack, steps: Path, browse: "Browse", picture: "Picture"
+) -> None:
+    client = legacy_wire.Client.opened(stack)
+    calling = client.call("index_documents", path=str(steps), documents=DOCUMENTS)
+    eventually(steps.exists, "it takes a step")
+    page = browse("janitor")
+    page.set_viewport_size({"width": 1280, "height": 500})
+    seen(page, pages.SESSIONS, "acceptance 1", "2025-11-25")
+    picture("sessions", page)
+    pages.row(page, "acceptance 1").get_by_role("link").first.click()
+    page.get_by_role("link", name="Close…").click()
+    page.get_by_label("Reason").fill("it floods us")
+    page.get_by_role("button", name="Close 1 session").click()
+    expect(page.locator(".messagelist")).to_have_text("Sessions closed: 1. Calls cancelled: 1.")
+    expect(pages.row(page, "acceptance 1")).to_have_count(0)
+    row = stack.ended(calling, 30.0)
+    assert (row.status, row.cancel_cause, row.cancel_actor, row.cancel_reason) == (
+        *("cancelled", "admin", "janitor"),
+        "it floods us",
+    )
+    assert_stopped(row, steps)
+    assert client.request("ping").response.status == 404
+
+
+def test_a_listen_stream_is_seen_and_closed(stack: Stack, browse: "Browse", picture: "Picture") -> None:
+    wanted = {"toolsListChanged": True, "promptsListChanged": True}
+    stream = stack.post(message("subscriptions/listen", meta={META + "clientInfo": CLIENT}, notifications=wanted))
+    assert next(stream.messages())["method"] == "notifications/subscriptions/acknowledged"
+    page = browse("janitor")
+    page.set_viewport_size({"width": 1280, "height": 500})
+    seen(page, pages.LISTEN_STREAMS, "list of tools")
+    picture("listen-streams", page)
+    page.locator("#action-toggle").check()
+    page.get_by_label("Action:").select_option(label="Close selected…")
+    page.get_by_role("button", name="Go").click()
+    page.get_by_role("button", name="Close 1 listen stream").click()
+    expect(page.locator(".messagelist")).to_have_text("Listen streams that are being closed: 1.")
+    [final] = stream.messages()
+    assert final["result"]["resultType"] == "complete"
+    eventually(lambda: page.reload() and pages.row(page, "list of tools").count() == 0, "its row is gone")
