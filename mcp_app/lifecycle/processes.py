@@ -121,14 +121,22 @@ def stop(identity: Identity) -> None:
 
 
 def any_alive(role: ProcessRole) -> bool:
-    """Whether a process of this kind lives; one of this host whose process id is gone does not, however fresh its word.
+    """Whether a process of this kind lives. Raises django.db.Error."""
+    return role in alive(role)
 
-    Raises django.db.Error.
+
+def alive(*roles: ProcessRole) -> list[ProcessRole]:
+    """The kind of each process that lives, of all kinds where none is named.
+
+    One of this host whose process id is gone does not, however fresh its word. Raises django.db.Error.
     """
     around_now = (from_now(-settings.LOST_AFTER), from_now(settings.LOST_AFTER))
-    heard_of = Process.objects.filter(role=role, stopped_at__isnull=True, heartbeat_at__range=around_now)
+    heard_of = Process.objects.filter(stopped_at__isnull=True, heartbeat_at__range=around_now).order_by()
+    if roles:
+        heard_of = heard_of.filter(role__in=roles)
     here = socket.gethostname()
-    return any(host != here or psutil.pid_exists(pid) for host, pid in heard_of.values_list("hostname", "pid"))
+    found = heard_of.values_list("role", "hostname", "pid")
+    return [ProcessRole(role) for role, host, pid in found if host != here or psutil.pid_exists(pid)]
 
 
 def heard(column: str, role: ProcessRole, *, within: float) -> QuerySet[Process]:
