@@ -81,6 +81,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "django_celery_results",
+    "chartkick.django",
     "mcp_app",
     "mcpsite",
 ]

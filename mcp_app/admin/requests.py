@@ -62,7 +62,7 @@ class RequestAdmin(CancellingListAdmin):
     """All requests, and the page of each: read-only, but for the form that cancels."""
 
     class Media:
-        js = ("mcp_app/request_page.js",)
+        js = ("mcp_app/live.js",)
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view

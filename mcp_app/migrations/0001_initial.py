@@ -313,7 +313,7 @@ class Migration(migrations.Migration):
                 ('seconds', models.FloatField(default=0.0, help_text='all of them together')),
             ],
             options={
-                'verbose_name_plural': 'tallies',
+                'verbose_name_plural': 'activity',
                 'default_permissions': ('view',),
                 'indexes': [models.Index(fields=['tool', 'hour'], name='mcp_tally_tool')],
                 'constraints': [models.UniqueConstraint(fields=('hour', 'tool', 'measure', 'status', 'cause', 'stage', 'bucket'), name='mcp_tally_key')],

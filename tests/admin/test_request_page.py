@@ -189,7 +189,7 @@ def test_an_admin_of_another_name_leads_only_to_its_own_pages(log_in):
 
 def test_the_page_runs_scripts_from_files_only(log_in, told):
     shown = page(log_in(SEE, SEE_PAYLOAD, CANCEL), told)
-    assert "mcp_app/request_page.js" in shown
+    assert "mcp_app/live.js" in shown
     assert re.findall(r"<script(?![^>]*\ssrc=)", shown) == []
     assert re.findall(r"\s(?:style|on\w+)=", shown) == []
 
