@@ -1,6 +1,6 @@
 """The dashboard: what the site does now, and what became of its calls in a period; the admin's page of tallies.
 
-Owns its filters and who may see it. Refuses every other page of a tally: nobody adds, changes or reads a single one.
+Owns who may see it. Refuses every other page of a tally: nobody adds, changes or reads a single one.
 """
 
 from typing import Any, Final
@@ -11,33 +11,24 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.http import urlencode
 
 from mcp_app.admin import plots
+from mcp_app.admin.dashboard_filters import PERIODS, asked, periods, query, tools
 from mcp_app.admin.figures import count, row
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, text
-from mcp_app.admin.request_lists import MAX_TOOLS
 from mcp_app.admin.request_lists import VIEW as VIEW_REQUEST
 from mcp_app.conf import settings
 from mcp_app.lifecycle import live_numbers, statistics
 from mcp_app.lifecycle.inert import inert
-from mcp_app.lifecycle.statistics import Period
-from mcp_app.models import InFlightRequest, Tally, Tool
+from mcp_app.lifecycle.periods import Period
+from mcp_app.models import InFlightRequest, Tally
 from mcp_app.states import ProcessRole
 from mcp_app.telling.formatting import duration
 
-VIEW: Final = "mcp_app.view_tally"
-PERIODS: Final = {Period.DAY: "Last 24 hours", Period.WEEK: "Last 7 days", Period.MONTH: "Last 30 days"}
 SHOWN_TOOLS: Final = 50
 LATE: Final = 5.0
 """Seconds beyond two rounds of supervision after which counting is said to be behind."""
-
-
-def url(site: admin.AdminSite, tool: str) -> str:
-    """The dashboard of one tool."""
-    changelist = reverse("admin:mcp_app_tally_changelist", current_app=site.name)
-    return f"{changelist}?{urlencode({'tool': tool})}"
 
 
 @admin.register(Tally)
@@ -61,7 +52,7 @@ class TallyAdmin(ReadOnlyAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The whole page; an unknown period leads to the page without it, as Django's lists do."""
         self._admit(request)
-        period, tool = _asked(request)
+        period, tool = asked(request)
         if period is None:
             return HttpResponseRedirect(f"{request.path}?e=1")
         context = {
@@ -71,7 +62,7 @@ class TallyAdmin(ReadOnlyAdmin):
             "title": "Activity",
             "opts": self.opts,
             "media": self.media,
-            "filters": [("period", _periods(period, tool)), ("tool", _tools(period, tool))],
+            "filters": [("period", periods(period, tool)), ("tool", tools(period, tool))],
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/mcp_app/dashboard.html", context)
@@ -84,7 +75,7 @@ class TallyAdmin(ReadOnlyAdmin):
     def statistics_view(self, request: HttpRequest) -> HttpResponse:
         """The period, and nothing else."""
         self._admit(request)
-        period, tool = _asked(request)
+        period, tool = asked(request)
         context = self._statistics(period or Period.DAY, tool)
         return TemplateResponse(request, "admin/mcp_app/dashboard_statistics.html", context)
 
@@ -115,10 +106,10 @@ class TallyAdmin(ReadOnlyAdmin):
     def _statistics(self, period: Period, tool: str | None) -> dict[str, Any]:
         found = statistics.read(period, tool)
         drawn = plots.plots(found, period)
-        tools = [] if tool else statistics.by_tool(period)
+        others = [] if tool else statistics.by_tool(period)
         here = reverse("admin:mcp_app_tally_statistics", current_app=self.admin_site.name)
         return {
-            "statistics_url": here + _query(period, tool),
+            "statistics_url": here + query(period, tool),
             "dashboard_url": reverse("admin:mcp_app_tally_changelist", current_app=self.admin_site.name),
             "period": PERIODS[period],
             "tool": inert(tool or "", NAME_CHARS),
@@ -126,43 +117,6 @@ class TallyAdmin(ReadOnlyAdmin):
             "whole": row(found.whole),
             "plots": drawn,
             "drawn": {plot.name: plot.drawn for plot in drawn},
-            "tools": [(_query(period, name), text(name), row(each)) for name, each in tools[:SHOWN_TOOLS]],
-            "more_tools": max(0, len(tools) - SHOWN_TOOLS),
+            "tools": [(query(period, name), text(name), row(each)) for name, each in others[:SHOWN_TOOLS]],
+            "more_tools": max(0, len(others) - SHOWN_TOOLS),
         }
-
-
-def _asked(request: HttpRequest) -> tuple[Period | None, str | None]:
-    """The period and the tool of the address; None for a period that there is not, and for all tools."""
-    try:
-        period = Period(request.GET.get("period", Period.DAY.value))
-    except ValueError:
-        period = None
-    return period, request.GET.get("tool") or None
-
-
-def _query(period: Period, tool: str | None) -> str:
-    asked = {} if period is Period.DAY else {"period": period.value}
-    return "?" + urlencode(asked | ({} if tool is None else {"tool": tool}))
-
-
-def _periods(period: Period, tool: str | None) -> list[dict[str, Any]]:
-    """The choices of a filter, as Django's own template for filters takes them."""
-    return [
-        {"selected": each is period, "query_string": _query(each, tool), "display": name}
-        for each, name in PERIODS.items()
-    ]
-
-
-def _tools(period: Period, tool: str | None) -> list[dict[str, Any]]:
-    """The same; the one that was asked for is a choice also when its row is gone: its tallies are not."""
-    names: list[str | None] = [None, *Tool.objects.values_list("name", flat=True)[:MAX_TOOLS]]
-    if tool not in names:
-        names.append(tool)
-    return [
-        {
-            "selected": name == tool,
-            "query_string": _query(period, name),
-            "display": "All" if name is None else inert(name, NAME_CHARS),
-        }
-        for name in names
-    ]

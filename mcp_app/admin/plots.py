@@ -11,7 +11,8 @@ from django.apps import apps
 from django.utils.formats import date_format
 
 from mcp_app.admin.figures import count, share
-from mcp_app.lifecycle.statistics import ENDS, Figures, Lengths, Period, Statistics
+from mcp_app.lifecycle.periods import Period
+from mcp_app.lifecycle.statistics import ENDS, Figures, Lengths, Statistics
 from mcp_app.states import Cause, Stage, Status
 from mcp_app.telling.formatting import duration
 
@@ -114,8 +115,8 @@ class _Over:
 
     def lengths(self, name: str, title: str, lengths: Sequence[Lengths], whole: Lengths) -> Plot:
         series = [
-            Series("half of them (p50)", "p50", [each.p50 for each in lengths]),
-            Series("95 % of them (p95)", "p95", [each.p95 for each in lengths]),
+            Series("half (p50)", "p50", [each.p50 for each in lengths]),
+            Series("95 % (p95)", "p95", [each.p95 for each in lengths]),
         ]
         said = f"half took {duration(whole.p50)} at most, 95 % {duration(whole.p95)}"
         return self.time(name, title, "lines", "seconds", series, said)
@@ -137,7 +138,7 @@ def _causes(found: Statistics) -> Plot:
     ]
     return Plot(
         "causes",
-        "Cancelled, by cause and by how far it had to go",
+        "Cancelled, by cause and stage",
         "across",
         "calls",
         [str(cause.label) for cause in causes],

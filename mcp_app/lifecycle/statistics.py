@@ -8,42 +8,19 @@ which it begins. What ended last is not in it until it is counted (`live_numbers
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from enum import Enum
+from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import Case, IntegerField, QuerySet, Sum, Value, When
-from django.utils import timezone
 
-from mcp_app.lifecycle import buckets, clock
+from mcp_app.lifecycle import buckets
+from mcp_app.lifecycle.periods import Period
 from mcp_app.models import Tally
 from mcp_app.states import TERMINAL, Cause, Measure, Stage, Status
 
 ENDS: Final = tuple(status for status in Status if status in TERMINAL)
 FAILURES: Final = (Status.FAILED, Status.LOST)
 """What ended as nobody wanted."""
-
-
-class Period(Enum):
-    """Up to now: so many hours, or days of which today is one."""
-
-    DAY = "24h"
-    WEEK = "7d"
-    MONTH = "30d"
-
-    @property
-    def by_hour(self) -> bool:
-        return self is Period.DAY
-
-    def begins(self) -> list[datetime]:
-        """When each hour or day of it begins, oldest first."""
-        number = int(self.value[:-1])
-        zone, now = timezone.get_current_timezone(), clock.now()
-        if self.by_hour:
-            hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-            return [(hour - timedelta(hours=back)).astimezone(zone) for back in reversed(range(number))]
-        today = now.astimezone(zone).date()
-        return [_midnight(today - timedelta(days=back)) for back in reversed(range(number))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +156,3 @@ def _figures(rows: Iterable[_Row]) -> Figures:
 
 def _lengths(counted: Mapping[int, int]) -> Lengths:
     return Lengths(buckets.quantile(counted, 0.5), buckets.quantile(counted, 0.95))
-
-
-def _midnight(day: date) -> datetime:
-    return timezone.make_aware(datetime.combine(day, time()))

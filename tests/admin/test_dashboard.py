@@ -67,7 +67,7 @@ def test_the_page_shows_what_the_tallies_hold(watcher: Client) -> None:
     assert series(response, "calls") == {"completed": [1200], "failed": [30], "cancelled": [4], "lost": []}
     assert series(response, "causes") == {"kill": [4]}
     assert drawn(response)["causes"]["labels"] == ["administrator"]
-    [wait] = series(response, "wait")["95 % of them (p95)"]
+    [wait] = series(response, "wait")["95 % (p95)"]
     assert 4 <= wait <= 6.3
     shown = words(response)
     assert "Ended calls 1,234 Failed or lost 2.4 % Cancelled 0.3 %" in shown
@@ -118,7 +118,7 @@ def test_what_is_in_flight_and_who_lives_is_asked_for_apart(watcher: Client, wor
     rows.running(worker)
     rows.queued(queue="slow\u202e")
     shown = words(page(watcher, "live/"))
-    assert "Queued 1 Running 1 Input required 0 To be stopped 0 Workers 1 Servers with callers 0" in shown
+    assert "Queued 1 Running 1 Input required 0 To be stopped 0 Workers 1 Servers in use 0" in shown
     assert "Oldest waits for slow\\u202e 1 " in shown
     assert "No worker" not in shown
     assert shown.rsplit(" 1 ", 1)[0] in words(page(watcher))

@@ -12,6 +12,7 @@ REQUESTS: Final = "/admin/mcp_app/request/"
 IN_FLIGHT: Final = "/admin/mcp_app/inflightrequest/"
 CANCELLED: Final = "/admin/mcp_app/cancelledrequest/"
 CANCELLATIONS: Final = "/admin/mcp_app/cancellation/"
+ACTIVITY: Final = "/admin/mcp_app/tally/"
 TOOLS: Final = "/admin/mcp_app/tool/"
 
 

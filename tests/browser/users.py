@@ -9,6 +9,7 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
     "auditor": AUDITOR,
     "operator": (*AUDITOR, "cancel_request", "view_request_payload"),
     "manager": ("view_tool", "change_tool"),
+    "watcher": ("view_tally",),
     "keeper": ("add_token", "change_token", "view_token"),
-    "chief": (*AUDITOR, "cancel_request", "view_request_payload", "view_tool", "change_tool"),
+    "chief": (*AUDITOR, "cancel_request", "view_request_payload", "view_tool", "change_tool", "view_tally"),
 }

@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from mcp_app import databases
 from mcp_app.lifecycle import buckets, clock, live_numbers, statistics, tallies, transitions
-from mcp_app.lifecycle.statistics import Lengths, Period
+from mcp_app.lifecycle.periods import Period
+from mcp_app.lifecycle.statistics import Lengths
 from mcp_app.models import Request
 from mcp_app.states import Cause, ProcessRole, Stage, Status
 from tests.lifecycle import rows

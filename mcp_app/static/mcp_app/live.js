@@ -45,17 +45,22 @@
         return "open" in now.dataset ? Number(now.dataset.every ?? EVERY) : null;
     };
 
-    const say = (stale) => document.querySelectorAll("[data-stale]").forEach((each) => { each.hidden = !stale; });
+    const stale = new Set();
+
+    const say = (id, current) => {
+        stale[current ? "delete" : "add"](id);
+        document.querySelectorAll("[data-stale]").forEach((each) => { each.hidden = !stale.size; });
+    };
 
     const watch = async (id) => {
         let pause = EVERY;
         if (!document.hidden) {
             try {
                 pause = await look(id);
-                say(pause === null && "open" in document.getElementById(id).dataset);
+                say(id, pause !== null || !("open" in document.getElementById(id).dataset));
             } catch {
                 pause = AFTER_A_FAILURE;
-                say(true);
+                say(id, false);
             }
         }
         if (pause !== null) {

@@ -14,6 +14,7 @@
     const SECONDS = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000];
     const STEPS = [[3600, "h"], [60, "min"], [1, "s"], [0, "ms"]];
     const TILE = 8;
+    const FEW = 12;
     const charts = new Map();
 
     const length = (seconds) => {
@@ -60,7 +61,7 @@
     const dataset = (plot, {name, look, values}) => {
         const ink = colour(`mcp-look-${look}`);
         if (plot.shape === "lines") {
-            const line = {...LINES[look], pointRadius: 3, borderWidth: 2, borderColor: ink, backgroundColor: ink};
+            const line = {...LINES[look], pointRadius: values.length > FEW ? 1.5 : 3, borderWidth: 2, borderColor: ink, backgroundColor: ink};
             return {label: name, data: values, ...line};
         }
         return {label: name, data: values, backgroundColor: hatched(look), borderColor: colour("body-fg"), borderWidth: 0.5};
@@ -87,7 +88,7 @@
         const [ink, lines] = [colour("body-fg"), colour("hairline-color")];
         const grid = {color: lines, ink};
         const across = plot.shape === "across";
-        const named = {stacked: plot.shape !== "lines", ticks: {color: ink, maxRotation: 0, autoSkip: !across}, grid: {display: false}};
+        const named = {stacked: plot.shape !== "lines", ticks: {color: ink, maxRotation: 0, autoSkip: !across, autoSkipPadding: 10}, grid: {display: false}};
         const label = (item) => `${item.dataset.label}: ${WORDS[plot.unit](item.parsed[across ? "x" : "y"])}`;
         return {
             animation: false, /* what renews itself while one looks elsewhere does not move */
