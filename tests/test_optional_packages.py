@@ -6,7 +6,8 @@ from pathlib import Path
 
 WITHOUT_EXTRAS = """
 import sys
-for name in ("httpx", "jwt", "oauth2_provider", "oauthlib", "rest_framework", "opentelemetry", "psycopg", "redis"):
+EXTRAS = "chartkick httpx jwt oauth2_provider oauthlib rest_framework opentelemetry psycopg redis"
+for name in EXTRAS.split():
     sys.modules[name] = None
 import django
 django.setup()
