@@ -114,6 +114,7 @@ class TallyAdmin(ReadOnlyAdmin):
             "period": PERIODS[period],
             "tool": inert(tool or "", NAME_CHARS),
             "charts": plots.installed(),
+            "any": bool(found.whole.calls),
             "whole": row(found.whole),
             "plots": drawn,
             "drawn": {plot.name: plot.drawn for plot in drawn},

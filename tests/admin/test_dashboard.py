@@ -90,6 +90,7 @@ def test_periods_and_tools_are_links_that_keep_each_other(watcher: Client) -> No
     ):
         response = page(watcher, **query)
         assert sum(map(sum, series(response, "calls").values())) == calls
+        assert ("Nothing ended in this time." in words(response)) == (calls == 0)
         assert series(page(watcher, "statistics/", **query), "calls") == series(response, "calls")
     shown = page(watcher, period="7d", tool="dig").content.decode()
     assert '<li class="selected"> <a href="?period=7d&amp;tool=dig">Last 7 days</a>' in " ".join(shown.split())

@@ -78,9 +78,10 @@
             axis.ticks = SECONDS.filter((value) => value >= axis.min && value <= axis.max).map((value) => ({value}));
         };
         const known = plot.series.flatMap((each) => each.values).filter((value) => value !== null);
-        const min = SECONDS.findLast((value) => value <= Math.min(...known)) ?? SECONDS[0];
-        const max = SECONDS.find((value) => value >= Math.max(...known)) ?? SECONDS.at(-1);
-        return {type: "logarithmic", min, max: max > min ? max : undefined, afterBuildTicks, ticks, grid};
+        const [least, most] = known.length ? [Math.min(...known), Math.max(...known)] : [SECONDS[0], 1];
+        const min = SECONDS.findLast((value) => value < least) ?? SECONDS[0] / 10;
+        const max = SECONDS.find((value) => value >= most) ?? SECONDS.at(-1) * 10;
+        return {type: "logarithmic", min, max, afterBuildTicks, ticks, grid};
     };
 
     const options = (plot) => {
