@@ -1,16 +1,36 @@
-/*
- * Keeps parts of a page as they are now. A part has an id, `data-url`, which answers with the same part, and `data-open` while
- * there is more to come; it is asked for each second, or after `data-every` seconds. What differs is replaced. Beside the parts:
- * `data-while="x"` goes with the part's own `data-x`; `data-stale` is shown while no answer comes; `data-kept` is left alone.
- */
+/* Keeps parts of a page as they are now. A part is an element with an id, `data-live`, `data-open` and `data-url`: the
+   address is asked every `data-every` milliseconds (1000), and what differs is taken from the element of the same id in
+   the answer. It ends when that has no `data-open`, or is not there: logged out, or gone.
+   Elsewhere in the answer, `data-along`: an element with an id that is renewed with it; `data-drop`: the id of one that
+   the page is to drop. Inside of it, `data-rows`: see `renewRows`; `data-kept`: left alone. What was folded stays so. */
 "use strict";
 {
-    const EVERY = 1;
-    const AFTER_A_FAILURE = 5;
+    const EVERY = 1000;
+    const FIRST_RETRY = 2000;
+    const LAST_RETRY = 30000;
+    const PATIENCE = 15000;
+    const REST = 3000; /* a pointer that has not moved for so long points at nothing */
+    const LINGER = 10000;
+    const LINGERING = 20;
+    const TRYING = "Not up to date: the server does not answer. Trying again.";
+    const ENDED = "No longer kept up to date: load the page again.";
 
-    /* Changes only what differs, so that a selection, a focus, a scrolled box and what was folded outlast it. */
+    const leftAt = new WeakMap();
+    const pointedAt = new WeakMap();
+
+    /* Rows leave in time, also where nothing differs. */
+    const hasRows = (node) => node instanceof Element && (node.matches("[data-rows]") || node.querySelector("[data-rows]"));
+
+    /* Changes only what differs, so that a selection, a focus and a scrolled box outlast it. */
     const renew = (old, fresh) => {
-        if (old.isEqualNode(fresh) || (old instanceof HTMLElement && "kept" in old.dataset)) {
+        if (old.isEqualNode(fresh) && !hasRows(old)) {
+            return;
+        }
+        if (old instanceof Element && "rows" in old.dataset) {
+            renewRows(old, fresh);
+            return;
+        }
+        if (old instanceof HTMLElement && "kept" in old.dataset) {
             return;
         }
         const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
@@ -26,51 +46,151 @@
         before.forEach((child, index) => renew(child, after[index]));
     };
 
-    /* The seconds to the next look, or null where there is none. */
-    const look = async (id) => {
-        const part = document.getElementById(id);
-        const response = await fetch(part.dataset.url, {credentials: "same-origin", cache: "no-store"});
-        if (response.status >= 500) {
-            throw new Error(response.statusText);
-        }
-        const answer = new DOMParser().parseFromString(await response.text(), "text/html");
-        const fresh = answer.getElementById(id);
-        if (!response.ok || !fresh) {
-            return null; /* logged out, or it is gone */
-        }
-        renew(part, fresh);
-        const now = document.getElementById(id);
-        document.querySelectorAll("[data-while]").forEach((each) => each.dataset.while in now.dataset || each.remove());
-        now.dispatchEvent(new Event("mcp:renewed", {bubbles: true}));
-        return "open" in now.dataset ? Number(now.dataset.every ?? EVERY) : null;
-    };
+    /* Somebody points at the rows, is among them with the keyboard, or has ticked some: none comes or goes meanwhile. */
+    const isHeld = (rows) => (
+        performance.now() - (pointedAt.get(rows) ?? -REST) < REST ||
+        rows.querySelector(":focus-visible") !== null ||
+        rows.querySelector("input:checked:enabled") !== null
+    );
 
-    const stale = new Set();
-
-    const say = (id, current) => {
-        stale[current ? "delete" : "add"](id);
-        document.querySelectorAll("[data-stale]").forEach((each) => { each.hidden = !stale.size; });
-    };
-
-    const watch = async (id) => {
-        let pause = EVERY;
-        if (!document.hidden) {
-            try {
-                pause = await look(id);
-                say(id, pause !== null || !("open" in document.getElementById(id).dataset));
-            } catch {
-                pause = AFTER_A_FAILURE;
-                say(id, false);
+    /* An element with `data-rows`: its children are known by their ids. Those with `data-left` in the answer have left:
+       they stay for a moment where it says `ended`, and all of them for as long as the rows are held. */
+    const renewRows = (rows, fresh) => {
+        const held = isHeld(rows);
+        const answered = new Set();
+        let place = null;
+        let waiting = 0;
+        for (const row of [...fresh.children]) {
+            const known = [...rows.children].find((each) => each.id === row.id);
+            answered.add(row.id);
+            if (known) {
+                row.classList.toggle("selected", known.classList.contains("selected") && !("left" in row.dataset));
+                renew(known, row);
+                if ("left" in row.dataset) {
+                    known.querySelectorAll("input").forEach((box) => {
+                        box.checked = false;
+                        box.disabled = true;
+                    });
+                    leftAt.set(known, leftAt.get(known) ?? performance.now());
+                } else {
+                    place = known;
+                }
+            } else if ("left" in row.dataset) {
+                continue;
+            } else if (held) {
+                waiting += 1;
+            } else {
+                row.classList.add("mcp-came");
+                place ? place.after(row) : rows.prepend(row);
+                place = row;
             }
         }
-        if (pause !== null) {
-            setTimeout(watch, pause * 1000, id);
+        if (!held) {
+            const left = [...rows.children].filter((row) => row.dataset.left === "ended");
+            const old = new Set(left.slice(LINGERING));
+            [...rows.children]
+                .filter((row) => !answered.has(row.id) || old.has(row) || ("left" in row.dataset && !isLingering(row)))
+                .forEach((row) => row.remove());
         }
+        const note = document.querySelector(`[data-waiting-for="${rows.id}"]`);
+        if (note) {
+            note.hidden = !waiting;
+            note.querySelector("b").textContent = waiting;
+        }
+    };
+
+    const isLingering = (row) => row.dataset.left === "ended" && performance.now() - leftAt.get(row) < LINGER;
+
+    const watch = (part) => {
+        const state = document.createElement("p"); /* there before it says anything, so that screen readers notice */
+        state.className = "mcp-note mcp-live-state";
+        state.setAttribute("role", "status");
+        part.before(state);
+        let retry = FIRST_RETRY;
+        let timer = null;
+
+        const address = () => {
+            const url = new URL(part.dataset.url, location.href);
+            const shown = [...part.querySelectorAll("[data-rows] > [data-key]")].map((row) => row.dataset.key);
+            if (shown.length) {
+                url.searchParams.set("shown", shown.join(","));
+            }
+            return url;
+        };
+
+        const say = (words) => {
+            if (state.textContent !== words) {
+                state.textContent = words;
+            }
+        };
+
+        const look = async () => {
+            const signal = AbortSignal.timeout(PATIENCE);
+            const response = await fetch(address(), {credentials: "same-origin", cache: "no-store", signal});
+            if (response.status >= 500) {
+                throw new Error(response.statusText);
+            }
+            const answer = new DOMParser().parseFromString(await response.text(), "text/html");
+            const fresh = answer.getElementById(part.id);
+            if (!response.ok || !fresh) {
+                say(ENDED);
+                return false;
+            }
+            renew(part, fresh);
+            for (const each of answer.querySelectorAll("[data-along]")) {
+                const known = document.getElementById(each.id);
+                known && renew(known, each);
+            }
+            for (const each of answer.querySelectorAll("[data-drop]")) {
+                document.getElementById(each.dataset.drop)?.remove();
+            }
+            part.dispatchEvent(new CustomEvent("mcp:renewed", {bubbles: true}));
+            say("");
+            return "open" in part.dataset;
+        };
+
+        const next = async () => {
+            timer = null;
+            let open = true;
+            let pause = Number(part.dataset.every) || EVERY;
+            try {
+                open = await look();
+                retry = FIRST_RETRY;
+            } catch {
+                say(TRYING);
+                pause = retry;
+                retry = Math.min(2 * retry, LAST_RETRY);
+            }
+            if (!open) {
+                document.removeEventListener("visibilitychange", schedule);
+            } else if (!document.hidden) {
+                timer = setTimeout(next, pause);
+            } else {
+                timer = undefined;
+            }
+        };
+
+        /* A hidden page asks nothing; one that is seen again asks at once. */
+        const schedule = () => {
+            if (document.hidden) {
+                if (timer) {
+                    clearTimeout(timer);
+                    timer = undefined;
+                }
+            } else if (timer === undefined) {
+                next();
+            }
+        };
+
+        document.addEventListener("visibilitychange", schedule);
+        part.querySelectorAll("[data-rows]").forEach((rows) => {
+            rows.addEventListener("pointermove", () => pointedAt.set(rows, performance.now()));
+        });
+        timer = document.hidden ? undefined : setTimeout(next, Number(part.dataset.every) || EVERY);
     };
 
     addEventListener("DOMContentLoaded", () => {
-        document.querySelectorAll("[data-url][data-open]").forEach((part) => {
-            setTimeout(watch, Number(part.dataset.every ?? EVERY) * 1000, part.id);
-        });
+        document.querySelectorAll("[data-scripted]").forEach((each) => { each.hidden = false; });
+        document.querySelectorAll("[data-live][data-open]").forEach(watch);
     });
 }
