@@ -208,6 +208,9 @@ class Defaults:
     """How long a request waits for the database before its client is told that it is not reachable (503). A call that
     is stored after all is cancelled."""
 
+    READY_TIMEOUT: float = 2.0
+    """How long a readiness probe waits for the databases and the broker: what has not answered by then has failed."""
+
     HEARTBEAT_INTERVAL: float = 2.0
     LOST_AFTER: float = 10.0
     """Silence of a process after which its work is declared lost."""

@@ -9,23 +9,27 @@ from channels.routing import ProtocolTypeRouter
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_app.conf import settings
+from mcp_app.transport import health as probes
 from mcp_app.transport.consumers import MCPConsumer
 from mcp_app.transport.paths import local_path
 from mcp_app.transport.resource_metadata import described_at, resource_metadata
 from mcp_app.transport.shutdown import lifespan
 
 
-def mcp_application(site: Any, path: str | None = None) -> ProtocolTypeRouter:
+def mcp_application(site: Any, path: str | None = None, *, health: str | None = None) -> ProtocolTypeRouter:
     """An ASGI application that serves MCP, and `site` everywhere else.
 
     At `path`, by default `MCP["PATH"]`, with or without a slash at its end; where the settings have `ENDPOINTS`, at the
     path of each, and `path` is left out. Where they have `OAUTH_RESOURCE` and `OAUTH_ISSUERS`, the metadata of that
-    resource as well (RFC 9728). A site with routers of its own mounts `MCPConsumer.as_asgi()` itself, of several
+    resource as well (RFC 9728). Below `health`, as "/health", `live` and `ready` for probes, whatever name they say and
+    without Django's middleware (`docs/operations.md`).
+
+    A site with routers of its own mounts `MCPConsumer.as_asgi()` itself, of several
     `MCPConsumer.as_asgi(endpoint="name")`, `resource_metadata` at the well-known paths, and `lifespan` for "lifespan".
 
     Raises ImproperlyConfigured where it cannot be said which endpoint is at a path.
     """
-    endpoints: dict[str, Any] = {}
+    endpoints: dict[str, Any] = {} if health is None else probes.paths(health)
     for endpoint, found in _paths(path).items():
         application = MCPConsumer.as_asgi(endpoint=endpoint)
         endpoints |= {found.rstrip("/"): application, found.rstrip("/") + "/": application}

@@ -27,3 +27,5 @@ for alias, database in DATABASES.items():
         database["TEST"] = {"NAME": str(DATA / f"test-{alias}.sqlite3")}
         # No test cuts the power, and Django closes both files after every test that commits: each time a sync.
         database["OPTIONS"]["init_command"] += " PRAGMA synchronous=OFF;"
+    else:
+        database["OPTIONS"] = {"options": "-c synchronous_commit=off"}  # for the same reason

@@ -6,8 +6,8 @@ from pathlib import Path
 
 WITHOUT_EXTRAS = """
 import sys
-EXTRAS = "chartkick httpx jwt oauth2_provider oauthlib rest_framework opentelemetry psycopg redis"
-for name in EXTRAS.split():
+extras = "chartkick httpx jwt oauth2_provider oauthlib rest_framework opentelemetry prometheus_client psycopg redis"
+for name in extras.split():
     sys.modules[name] = None
 import django
 django.setup()

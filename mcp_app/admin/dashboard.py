@@ -98,8 +98,8 @@ class TallyAdmin(ReadOnlyAdmin):
                 (inert(each.queue, NAME_CHARS), count(each.waiting), duration(each.oldest_seconds))
                 for each in now.queues
             ],
-            "workers": now.alive.get(ProcessRole.WORKER, 0),
-            "servers": now.alive.get(ProcessRole.SERVER, 0),
+            "workers": now.alive[ProcessRole.WORKER],
+            "servers": now.alive[ProcessRole.SERVER],
             "behind": duration(now.lag) if now.lag > 2 * settings.SUPERVISION_INTERVAL + LATE else "",
         }
 

@@ -12,7 +12,7 @@ from django.utils.formats import date_format
 
 from mcp_app.admin.figures import count, share
 from mcp_app.lifecycle.periods import Period
-from mcp_app.lifecycle.statistics import ENDS, Figures, Lengths, Statistics
+from mcp_app.lifecycle.statistics import ENDS, Figures, Quantiles, Statistics
 from mcp_app.states import Cause, Stage, Status
 from mcp_app.telling.formatting import duration
 
@@ -113,10 +113,10 @@ class _Over:
         heads = [self.head, *(each.name for each in series)]
         return Plot(name, title, shape, unit, self.labels, series, heads, rows[::-1], said)
 
-    def lengths(self, name: str, title: str, lengths: Sequence[Lengths], whole: Lengths) -> Plot:
+    def lengths(self, name: str, title: str, each_time: Sequence[Quantiles], whole: Quantiles) -> Plot:
         series = [
-            Series("half (p50)", "p50", [each.p50 for each in lengths]),
-            Series("95 % (p95)", "p95", [each.p95 for each in lengths]),
+            Series("half (p50)", "p50", [each.p50 for each in each_time]),
+            Series("95 % (p95)", "p95", [each.p95 for each in each_time]),
         ]
         said = f"half took {duration(whole.p50)} at most, 95 % {duration(whole.p95)}"
         return self.time(name, title, "lines", "seconds", series, said)
@@ -131,8 +131,8 @@ def _causes(found: Statistics) -> Plot:
             str(each.cause.label),
             str(each.stage.label),
             count(each.count),
-            duration(each.lengths.p50),
-            duration(each.lengths.p95),
+            duration(each.latency.p50),
+            duration(each.latency.p95),
         )
         for each in found.stops
     ]

@@ -65,18 +65,32 @@ def undecided() -> Rejection:
     return refuse_for_load(UNAVAILABLE, message, retry_after=settings.RETRY_AFTER)
 
 
+def invalid_credentials(endpoint: str) -> Rejection:
+    """401: what the caller shows is nobody's."""
+    message = "The credentials of this call are not good, or not good any more; ask the server's operator for new ones."
+    return unauthorized(message, endpoint, error="invalid_token")
+
+
+def not_let_in() -> Rejection:
+    """403: the caller is known, and lacks what `access_to` takes."""
+    return refuse(FORBIDDEN, "You may not use this endpoint; ask its operator.")
+
+
+def access_to(endpoint: str) -> Access:
+    """What an endpoint takes of a caller's user to let them in at all."""
+    own = settings.at(endpoint)
+    return Access(tuple(own.PERMISSIONS), tuple(own.GROUPS))
+
+
 def authenticate(connection: HTTPConnection) -> Principal | Rejection:
     """Ask the site's authenticator. It may use the database and may block: call this in a thread."""
     endpoint, authenticator = connection.endpoint, settings.at(connection.endpoint).AUTHENTICATOR
     try:
         principal = _principal(import_string(authenticator)(connection))
         if principal is not None and not _is_let_in(principal, endpoint):
-            return refuse(FORBIDDEN, "You may not use this endpoint; ask its operator.")
+            return not_let_in()
     except InvalidCredentialsError:
-        message = (
-            "The credentials of this call are not good, or not good any more; ask the server's operator for new ones."
-        )
-        return unauthorized(message, endpoint, error="invalid_token")
+        return invalid_credentials(endpoint)
     except InsufficientScopeError as error:
         return insufficient_scope(error.missing, (), endpoint)
     except UnacceptableRequestError as error:
@@ -111,8 +125,7 @@ def _principal(answer: Any) -> Principal | None:
 
 
 def _is_let_in(principal: Principal, endpoint: str) -> bool:
-    own = settings.at(endpoint)
-    access = Access(tuple(own.PERMISSIONS), tuple(own.GROUPS))
+    access = access_to(endpoint)
     if not access.is_limited:
         return True
     user = get_user_model()._default_manager.filter(pk=principal.user_id).first() if principal.user_id else None

@@ -15,7 +15,7 @@ from typing import Final
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -32,7 +32,8 @@ SECRET_BYTES: Final = 32
 USE_NOTED_EVERY: Final = timedelta(minutes=1)
 """How exact `last_used_at` is: a write for each request would be dear."""
 
-_TOKEN: Final = re.compile(rf"{MARK}_([0-9a-f]{{{2 * PREFIX_BYTES}}})_[A-Za-z0-9_-]{{43}}")
+_PREFIX: Final = rf"[0-9a-f]{{{2 * PREFIX_BYTES}}}"
+_TOKEN: Final = re.compile(rf"{MARK}_({_PREFIX})_[A-Za-z0-9_-]{{43}}")
 _NOBODYS: Final = "0" * 64
 """Compared where no token has the prefix, so that it takes as long."""
 
@@ -105,8 +106,24 @@ def bearer(connection: HTTPConnection) -> Principal | None:
         client_id=row.prefix,
         label=user.get_username()[:MAX_CHARS],
         user_id=row.user_id,
-        scopes=None if row.scopes is None else frozenset(row.scopes),
+        scopes=_scopes(row),
     )
+
+
+def is_bearer(principal: Principal) -> bool:
+    """Whether it was `bearer` that let this principal in, by the token whose prefix its client is named by."""
+    return principal.issuer == ISSUER and re.fullmatch(_PREFIX, principal.client_id) is not None
+
+
+def given(principal: Principal) -> frozenset[str] | None:
+    """What the token of a principal that `is_bearer` is given for now, without being shown it.
+
+    Raises InvalidCredentialsError where it is in force no more.
+    """
+    row = _in_force().filter(prefix=principal.client_id, user_id=principal.subject).first()
+    if row is None:
+        raise InvalidCredentialsError
+    return _scopes(row)
 
 
 def _find(shown: str) -> Token | None:
@@ -114,10 +131,17 @@ def _find(shown: str) -> Token | None:
     token = _TOKEN.fullmatch(shown)
     if token is None:
         return None
-    in_force = Token.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()), revoked_at__isnull=True)
-    row = in_force.filter(prefix=token[1]).first()
+    row = _in_force().filter(prefix=token[1]).first()
     proved = hmac.compare_digest(_digest(token[0]), _NOBODYS if row is None else row.digest)
     return row if proved else None
+
+
+def _in_force() -> QuerySet[Token]:
+    return Token.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()), revoked_at__isnull=True)
+
+
+def _scopes(row: Token) -> frozenset[str] | None:
+    return None if row.scopes is None else frozenset(row.scopes)
 
 
 def _note_use(row: Token) -> None:

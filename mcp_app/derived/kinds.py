@@ -4,6 +4,7 @@ Exact both ways: decimals go out as text, times in ISO 8601 and with their offse
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -23,6 +24,8 @@ MAX_INTEGER: Final = 2**63 - 1
 """Of a database column; some databases raise at what is larger, also where it is only compared."""
 _LONGEST: Final = timedelta(microseconds=MAX_INTEGER)
 """Which is how some databases keep a duration."""
+_NULL_CHARACTER: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""In JSON that escapes it, and not a backslash before these letters."""
 DECIMAL_PATTERN: Final = r"^[+-]?[0-9]+(\.[0-9]+)?$"
 
 
@@ -75,6 +78,13 @@ def _text(value: str) -> str:
     if "\x00" in value:
         raise ValueError(_("Null characters are not allowed."))
     return value
+
+
+def _json_text(value: Any) -> str:
+    text = json.dumps(value)
+    if _NULL_CHARACTER.search(text):  # PostgreSQL stores none in JSON either, and its error names no field
+        raise ValueError(_("Null characters are not allowed."))
+    return text
 
 
 def _integer(value: float) -> int:
@@ -158,5 +168,5 @@ DURATION: Final = Kind(
     _write_duration,
 )
 IDENTIFIER: Final = Kind({"type": "string", "format": "uuid"}, _parsed(UUID, "This is no UUID."), str)
-JSON_TEXT: Final = Kind({}, json.dumps)
+JSON_TEXT: Final = Kind({}, _json_text)
 """Any JSON for one of Django's form fields, which parses text."""

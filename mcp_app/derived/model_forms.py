@@ -44,6 +44,14 @@ class ArgumentsForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run ti
                 said = [f"{name}: {message}" for problem in problems for message in problem.messages]
                 super().add_error(None, said)
 
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]  # django-stubs leave it out
+        for name in self.fields.keys() - self.errors.keys():
+            field = self.instance._meta.get_field(name)
+            # Django lets a blank one be null, as no page's form can fill it with that, and the database refuses.
+            if isinstance(field, models.JSONField) and not field.null and getattr(self.instance, name) is None:
+                self.add_error(name, field.error_messages["null"])
+
     def validate_unique(self) -> None:
         """With the fields that were not given, too: what Django checks by itself leaves them out."""
         for check in (self.instance.validate_unique, self.instance.validate_constraints):

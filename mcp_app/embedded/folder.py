@@ -99,6 +99,16 @@ class Folder:
             _unlink(written)
         return True
 
+    def try_writing(self) -> None:
+        """Write a file where messages are written, and remove it. Raises OSError."""
+        written = os.path.join(self.tmp, uuid.uuid4().hex)
+        try:
+            _write(written, b"")
+        except FileNotFoundError:
+            self.prepare()
+            _write(written, b"")
+        _unlink(written)
+
     def names(self, queue: str, *, max_age: float | None = None) -> list[str]:
         """The waiting messages, oldest first.
 

@@ -18,6 +18,8 @@ from celery.exceptions import Ignore
 from django.db import InterfaceError, OperationalError
 
 from mcp_app import languages
+from mcp_app.auth.challenges import insufficient_scope
+from mcp_app.auth.confirmation import confirm
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import results, rights
 from mcp_app.catalogue.errors import ProtocolError, ToolError
@@ -34,7 +36,7 @@ from mcp_app.execution.watcher import Running
 from mcp_app.lifecycle import cancellation, input_rounds, publishing, redaction, transitions
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.models import Request
-from mcp_app.protocol.errors import INVALID_PARAMS, unknown_tool
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, unknown_tool
 from mcp_app.states import Cause, Stage, Status
 
 logger = logging.getLogger(__name__)
@@ -138,8 +140,7 @@ def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[]
     tool = registered_tools().get(row.tool)
     if tool is None:
         raise ToolError(f"The tool {row.tool} is not there any more.")
-    if not rights.is_granted(tool.access, Principal.of(row)):
-        raise ProtocolError(unknown_tool(row.tool), INVALID_PARAMS)
+    check_caller(row, tool)
     arguments = bind(tool, row.original("arguments"))
     if (parameter := tool.signature.context_parameter) is not None:
         arguments[parameter] = context
@@ -149,6 +150,21 @@ def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[]
     else:
         body = partial(surroundings.atomically, function, aliases)
     return partial(_answer, tool, context, surroundings.in_middleware(body, context))
+
+
+def check_caller(row: Request, tool: RegisteredTool) -> None:
+    """That who asked may still have the tool, in the words of their endpoint: the call may have waited for long.
+
+    Raises ProtocolError.
+    """
+    caller = confirm(Principal.of(row))
+    if isinstance(caller, Rejection):
+        raise ProtocolError(caller.message, caller.code)
+    if not rights.is_granted(tool.access, caller):
+        raise ProtocolError(unknown_tool(row.tool), INVALID_PARAMS)
+    if missing := tool.access.missing_scopes(caller):
+        lacking = insufficient_scope(missing, tool.access.scopes, row.endpoint)
+        raise ProtocolError(lacking.message, lacking.code)
 
 
 def close(here: Child, row: Request, running: Running, ending: Ending) -> Status | None:

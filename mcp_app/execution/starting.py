@@ -16,21 +16,24 @@ from uuid import UUID, uuid4
 
 import mcp_types
 
+from mcp_app.auth.confirmation import confirm
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import catalogue, schema
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import CallFailed, CannotAsk, ToolError
+from mcp_app.catalogue.registry import RegisteredTool
 from mcp_app.conf import settings
 from mcp_app.execution.asking import NOBODY_TO_ASK, AskingTool
-from mcp_app.lifecycle import cancellation, children, publishing
+from mcp_app.lifecycle import call_rates, cancellation, children, concurrency, publishing
 from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.call_rates import UncountableError
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.children import ParentStoppedError, Seen, TooManyChildrenError
 from mcp_app.lifecycle.publishing import BrokerUnavailableError
 from mcp_app.lifecycle.redaction import Kind, redact
 from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Request
-from mcp_app.protocol.errors import unknown_tool
+from mcp_app.protocol.errors import Rejection, unknown_tool
 from mcp_app.states import TERMINAL, Cause, Status
 
 logger = logging.getLogger(__name__)
@@ -125,17 +128,19 @@ class StartingTool(AskingTool):
 
         It is cancelled when this run is, and when this run ends, however that ends. Nobody hears of its progress, and
         it can ask nobody. Commit first what it is to see. Raises `InvalidArguments`; and `ToolError` where the caller
-        has no such tool, where too many are open (`MCP["MAX_CHILDREN"]`) or called one another
-        (`MCP["MAX_CHILD_DEPTH"]`), and where the broker is away.
+        has no such tool or is let in no more, where too many are open (`MCP["MAX_CHILDREN"]`) or called one another
+        (`MCP["MAX_CHILD_DEPTH"]`), beyond the tool's own `rate` and `concurrency`, and where the broker is away.
         """
         self.check()
         if self._row.depth >= settings.MAX_CHILD_DEPTH:
             raise ToolError(f"{tool} was not started: as many calls as may have started one another already.")
         self.has_started = True
+        offered = self._through_recorder(partial(self._offered, tool, arguments))
         # Its id is chosen here: an attempt that is repeated stores no second row.
-        submit = partial(self._submit, uuid4(), tool, arguments, self._redacted_arguments(tool, arguments))
+        submission = _submission(self._row, uuid4(), offered, arguments, self._redacted_arguments(tool, arguments))
         try:
-            return StartedCall(self, self._through_recorder(submit), tool)
+            self._through_recorder(partial(self._submit, submission, offered))
+            return StartedCall(self, submission.id, tool)
         except ParentStoppedError:
             if not self._interrupter.shielded:
                 self.pause(TOLD_WITHIN)
@@ -178,10 +183,11 @@ class StartingTool(AskingTool):
             kept: dict[str, Any] = redact(Kind.ARGUMENTS, tool, arguments).kept
             return kept
 
-    def _submit(self, request_id: UUID, name: str, arguments: dict[str, Any], kept: dict[str, Any]) -> UUID:
-        """As for a client's call. On the recorder's connection: it commits whatever transaction the tool is in."""
-        row = self._row
-        caller = Principal.of(row)
+    def _offered(self, name: str, arguments: dict[str, Any]) -> OfferedTool:
+        """The tool where this call's caller may call it now, as if they asked themselves."""
+        caller = confirm(Principal.of(self._row))
+        if isinstance(caller, Rejection):
+            raise ToolError(f"{name} was not started: {caller.message}")
         tool = catalogue.find(name, caller)
         if tool is None:
             raise ToolError(unknown_tool(name))
@@ -190,12 +196,36 @@ class StartingTool(AskingTool):
         if tool.registered.requires:
             raise CannotAsk(f"{name} was not started: it asks its client. {NOBODY_TO_ASK}")
         schema.bind(tool.registered, arguments)
-        submission = _submission(row, request_id, tool, arguments, kept, caller)
+        self._count(tool.registered, caller)
+        return tool
+
+    def _count(self, tool: RegisteredTool, caller: Principal) -> None:
+        """For a rate that the tool itself has: the site's is for what clients call."""
+        if tool.rate is None:
+            return
         try:
-            publishing.publish(children.submit(submission, worker=row.worker))
+            wait = call_rates.take(
+                tool.rate, call_rates.of_caller(caller, self._row.remote_address, tool.name), time.time()
+            )
+        except UncountableError as error:
+            logger.error("%s is not started, as the cache does not count its calls: %s", tool.name, error)
+            raise ToolError(f"{tool.name} was not started: how often it is called cannot be counted now.") from error
+        if wait:
+            raise ToolError(f"{tool.name} was not started: its caller may have it again in {math.ceil(wait)} s.")
+
+    def _submit(self, submission: Submission, tool: OfferedTool) -> None:
+        """On the recorder's connection: it commits whatever transaction the tool is in."""
+        store = partial(children.submit, worker=self._row.worker)
+        try:
+            if (at_most := tool.registered.concurrency) is None:
+                row: Request | None = store(submission)
+            else:
+                row = concurrency.submit(submission, at_most, store, with_started=True)
+            if row is None:
+                raise ToolError(f"{tool.name} was not started: at most {at_most} of its caller's calls may be open.")
+            publishing.publish(row)
         except (TooManyChildrenError, BrokerUnavailableError) as error:
-            raise ToolError(f"{name} was not started: {error}") from error
-        return request_id
+            raise ToolError(f"{tool.name} was not started: {error}") from error
 
     def _through_recorder(self, function: Callable[[], R]) -> R:
         # An interrupt between the recorder's lock and its release would leave it held for good.
@@ -209,7 +239,6 @@ def _submission(
     tool: OfferedTool,
     arguments: dict[str, Any],
     kept: dict[str, Any],
-    caller: Principal,
 ) -> Submission:
     return Submission(
         id=request_id,
@@ -218,7 +247,7 @@ def _submission(
         arguments=arguments,
         kept_arguments=kept,
         protocol_version=row.protocol_version,
-        principal=caller,
+        principal=Principal.of(row),
         cancel_policy=tool.cancel_policy,
         cooperative_grace=tool.cooperative_grace,
         hard_grace=tool.hard_grace,

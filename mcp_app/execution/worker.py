@@ -8,6 +8,7 @@ import atexit
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from multiprocessing import current_process
@@ -20,7 +21,7 @@ from celery.concurrency.prefork import TaskPool
 from celery.concurrency.thread import TaskPool as ThreadTaskPool
 from celery.exceptions import WorkerLostError, WorkerTerminate
 from celery.worker import state as worker_state
-from celery.worker.control import control_command
+from celery.worker.control import control_command, inspect_command
 from django.db import connections
 
 from mcp_app.catalogue import rows
@@ -32,7 +33,14 @@ from mcp_app.execution.ladder import Ladder
 from mcp_app.execution.main_database import guard_forks, visit
 from mcp_app.execution.prefork import PreforkLadder, PreforkPool
 from mcp_app.execution.threads import ThreadsLadder, ThreadsPool
-from mcp_app.lifecycle.publishing import CANCEL_COMMAND, OVERDUE_COMMAND, REVOKE_COMMAND, RUN_TASK, SHUTDOWN_COMMAND
+from mcp_app.lifecycle.publishing import (
+    CANCEL_COMMAND,
+    OVERDUE_COMMAND,
+    PRESENCE_COMMAND,
+    REVOKE_COMMAND,
+    RUN_TASK,
+    SHUTDOWN_COMMAND,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +116,23 @@ def revoke(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
     """Requests of this site were closed while queued: drop their messages without troubling a child."""
     worker_state.revoked.update(request_ids)
     return {"ok": "revoked"}
+
+
+@inspect_command(name=PRESENCE_COMMAND)
+def presence(state: Any, **kwargs: Any) -> dict[str, Any]:
+    """Who this worker is, what it consumes, and which time it has: what no row of its says."""
+    identity = worker_identity()
+    worker, consumer = state.consumer.controller, state.consumer.task_consumer
+    return {
+        "boot_id": str(identity.boot_id),
+        "hostname": identity.hostname,
+        "pid": identity.pid,
+        "pool": "threads" if isinstance(worker.pool, ThreadTaskPool) else type(worker.pool).__module__.rsplit(".")[-1],
+        "slots": worker.concurrency,
+        "queues": [] if consumer is None else sorted(queue.name for queue in consumer.queues),
+        "runs_tools": _ladder() is not None,
+        "time": time.time(),
+    }
 
 
 @signals.celeryd_init.connect

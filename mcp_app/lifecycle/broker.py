@@ -19,6 +19,7 @@ from kombu.messaging import Producer
 from kombu.pools import PoolGroup, ProducerPool, connections, register_group, use_global_limit
 
 from mcp_app.conf import settings
+from mcp_app.embedded.broker import Channel as FolderChannel
 
 
 class SilentBrokerError(Exception):
@@ -94,6 +95,48 @@ def broadcast(command: str, arguments: dict[str, list[str]]) -> None:
         mailbox.abcast(command, arguments)
 
     _say(say)
+
+
+def reach() -> None:
+    """Have the broker answer; a folder, be written to. Raises SilentBrokerError."""
+    if _instead is None:
+        _say(_answered)
+
+
+def ask(command: str, seconds: float, heard: Callable[[dict[str, Any]], None]) -> None:
+    """Give all workers a control command, and hear for so many seconds what they answer: `{node: answer}`, as it comes.
+
+    On a connection of its own, which waits no longer than the pool's. Raises SilentBrokerError.
+    """
+    with _new_connection() as connection:
+        mailbox = current_app.control.mailbox(connection)
+        mailbox.producer_pool = _OnlyProducer(_Impatient(connection))
+        try:
+            mailbox.multi_call(command, timeout=seconds, callback=heard)
+        except (KombuError, OSError, *connection.connection_errors, *connection.channel_errors) as error:
+            raise SilentBrokerError(str(error)[:500] or type(error).__name__) from error
+
+
+def address() -> str:
+    """Where the broker is, without its password."""
+    with _new_connection() as connection:
+        return str(connection.as_uri(mask="")).replace("://:@", "://").replace(":@", "@")
+
+
+def _new_connection() -> Connection:
+    app = current_app._get_current_object()
+    made: Connection = _connection(app, app.conf.broker_write_url, settings.PUBLISH_TIMEOUT / 2).clone()
+    return made
+
+
+def _answered(producer: Producer) -> None:
+    channel = producer.connection.default_channel
+    if isinstance(channel, FolderChannel):
+        channel.connection.folder.try_writing()
+    elif hasattr(channel, "client"):  # Redis has no channels: opening one says nothing
+        channel.client.ping()
+    else:
+        producer.connection.channel().close()
 
 
 def _say(word: Callable[[Producer], object]) -> None:

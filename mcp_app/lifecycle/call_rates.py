@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from django.core.cache import cache
 
+from mcp_app.auth.principal import Principal
+
 _TEXT: Final = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _MARGIN_SECONDS: Final = 60
@@ -37,6 +39,11 @@ class CallRate:
 
 class UncountableError(Exception):
     """The cache does not count."""
+
+
+def of_caller(principal: Principal, remote_address: str, tool: str) -> tuple[str, ...]:
+    """Who is counted for a call of a tool: an anonymous caller is one for each address."""
+    return (*principal.columns.values(), "" if principal.subject else remote_address, tool)
 
 
 def take(rate: CallRate, who: tuple[Any, ...], now: float) -> float:

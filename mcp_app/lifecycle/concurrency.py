@@ -1,12 +1,12 @@
 """How many calls of one tool a caller has open at once: counted as rows, one after the other.
 
 Not in the cache: a count there stays wrong when a process dies between its two halves, and a row ends with its call,
-whatever ends that. A call that waits for its user is not counted, and one that was answered goes on; nor is what tools
-start. Refuses to keep its lock for longer than it takes to store a row.
+whatever ends that. A call that waits for its user is not counted, and one that was answered goes on. What tools start
+counts for a limit that the tool itself has. Refuses to keep its lock for longer than it takes to store a row.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mcp_app import databases
 from mcp_app.lifecycle.locks import transactional
@@ -18,17 +18,22 @@ R = TypeVar("R")
 
 
 @transactional
-def submit(submission: Submission, at_most: int, store: Callable[[Submission], R]) -> R | None:
-    """What `store` makes of a call; None where its caller has as many of its tool as may be.
+def submit(
+    submission: Submission, at_most: int, store: Callable[[Submission], R], *, with_started: bool = False
+) -> R | None:
+    """What `store` makes of a call; None where its caller has as many of its tool as may be, of those that clients
+    called or, `with_started`, of all.
 
     An anonymous caller is one for each address.
     """
     principal = submission.principal
-    who = {**principal.columns, "tool": submission.tool}
+    who: dict[str, Any] = {**principal.columns, "tool": submission.tool}
     if not principal.subject:
         who["remote_address"] = submission.remote_address
     _take_turn("/".join(map(str, who.values())))
-    being_done = Request.objects.filter(**who, parent=None, status__in=(Status.QUEUED, Status.RUNNING))
+    if not with_started:
+        who["parent"] = None
+    being_done = Request.objects.filter(**who, status__in=(Status.QUEUED, Status.RUNNING))
     return None if being_done.exclude(pk=submission.id).count() >= at_most else store(submission)
 
 

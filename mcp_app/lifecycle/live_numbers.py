@@ -1,6 +1,5 @@
 """What the site does at this moment, in a few numbers. Reading only, by an index each: it may be asked every second."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +33,7 @@ def read() -> LiveNumbers:
         {status: rows[status]["total"] if status in rows else 0 for status in Status if status in OPEN},
         sum(row["asked"] for row in rows.values()),
         queue_ages(),
-        Counter(processes.alive()),
+        processes.count_alive(),
         lag(),
     )
 

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import psutil
 from django.db import Error
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
@@ -37,6 +37,15 @@ class Identity:
     boot_id: UUID = field(default_factory=uuid.uuid4)
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
+
+
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """A process as its row speaks for it: heard of so many seconds ago, by the database's clock."""
+
+    identity: Identity
+    silent_for: float
+    lives: bool
 
 
 class _Voice:
@@ -121,22 +130,43 @@ def stop(identity: Identity) -> None:
 
 
 def any_alive(role: ProcessRole) -> bool:
-    """Whether a process of this kind lives. Raises django.db.Error."""
-    return role in alive(role)
+    """Whether a process of this kind lives; one of this host whose process id is gone does not, however fresh its word.
+
+    Raises django.db.Error.
+    """
+    around_now = (from_now(-settings.LOST_AFTER), from_now(settings.LOST_AFTER))
+    heard_of = Process.objects.filter(role=role, stopped_at__isnull=True, heartbeat_at__range=around_now)
+    return any(_may_live(host, pid) for host, pid in heard_of.values_list("hostname", "pid"))
 
 
-def alive(*roles: ProcessRole) -> list[ProcessRole]:
-    """The kind of each process that lives, of all kinds where none is named.
+def vouched_for(*roles: ProcessRole) -> list[Vouched]:
+    """The processes of these kinds that did not say that they stopped, those heard of last first.
 
-    One of this host whose process id is gone does not, however fresh its word. Raises django.db.Error.
+    Raises django.db.Error.
+    """
+    rows = Process.objects.filter(role__in=roles, stopped_at__isnull=True).annotate(now=Now()).order_by("-heartbeat_at")
+    found = []
+    for row in rows:
+        identity = Identity(ProcessRole(row.role), row.boot_id, row.hostname, row.pid)
+        silent_for = (row.now - row.heartbeat_at).total_seconds()
+        lives = abs(silent_for) <= settings.LOST_AFTER and _may_live(row.hostname, row.pid)
+        found.append(Vouched(identity, silent_for, lives))
+    return found
+
+
+def _may_live(hostname: str, pid: int) -> bool:
+    return hostname != socket.gethostname() or psutil.pid_exists(pid)
+
+
+def count_alive() -> dict[ProcessRole, int]:
+    """How many processes of each kind were heard of within `LOST_AFTER` and have not stopped.
+
+    Raises django.db.Error.
     """
     around_now = (from_now(-settings.LOST_AFTER), from_now(settings.LOST_AFTER))
     heard_of = Process.objects.filter(stopped_at__isnull=True, heartbeat_at__range=around_now).order_by()
-    if roles:
-        heard_of = heard_of.filter(role__in=roles)
-    here = socket.gethostname()
-    found = heard_of.values_list("role", "hostname", "pid")
-    return [ProcessRole(role) for role, host, pid in found if host != here or psutil.pid_exists(pid)]
+    found = dict(heard_of.values_list("role").annotate(Count("pk")))
+    return {role: found.get(role.value, 0) for role in ProcessRole}
 
 
 def heard(column: str, role: ProcessRole, *, within: float) -> QuerySet[Process]:

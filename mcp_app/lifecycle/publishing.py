@@ -22,6 +22,7 @@ CANCEL_COMMAND = "mcp_cancel"
 REVOKE_COMMAND = "mcp_revoke"
 OVERDUE_COMMAND = "mcp_overdue"
 SHUTDOWN_COMMAND = "mcp_shutdown"
+PRESENCE_COMMAND = "mcp_presence"
 
 _speechless_until = 0.0
 _words = threading.Lock()

@@ -25,7 +25,7 @@ FAILURES: Final = (Status.FAILED, Status.LOST)
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class Quantiles:
     """The length, in seconds, that half and 95 % of what was measured did not exceed; None where nothing was."""
 
     p50: float | None
@@ -38,9 +38,9 @@ class Figures:
     once somebody asked for it."""
 
     ends: Mapping[Status, int]
-    run: Lengths
-    wait: Lengths
-    stop: Lengths
+    run: Quantiles
+    wait: Quantiles
+    stop: Quantiles
 
     @property
     def calls(self) -> int:
@@ -67,7 +67,7 @@ class Stops:
     cause: Cause
     stage: Stage
     count: int
-    lengths: Lengths
+    latency: Quantiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def read(period: Period, tool: str | None = None) -> Statistics:
         [(begin, _figures(by_interval[number])) for number, begin in enumerate(begins)],
         _figures(row for rows in by_interval.values() for row in rows),
         [
-            Stops(cause, stage, counted.total(), _lengths(counted))
+            Stops(cause, stage, counted.total(), _quantiles(counted))
             for cause in Cause
             for stage in Stage
             if (counted := by_stop.get((cause, stage)))
@@ -157,14 +157,14 @@ def _grouped(rows: QuerySet[Tally], *by: str) -> QuerySet[Tally, Any]:
 
 def _figures(rows: Iterable[_Row]) -> Figures:
     ends: Counter[str] = Counter()
-    lengths: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    buckets_of: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for measure, status, bucket, total in rows:
-        lengths[measure][bucket] += total
+        buckets_of[measure][bucket] += total
         if measure == Measure.RUN:
             ends[status] += total
-    run, wait, stop = (_lengths(lengths[measure]) for measure in (Measure.RUN, Measure.WAIT, Measure.STOP))
+    run, wait, stop = (_quantiles(buckets_of[measure]) for measure in (Measure.RUN, Measure.WAIT, Measure.STOP))
     return Figures({end: ends[end] for end in ENDS}, run, wait, stop)
 
 
-def _lengths(counted: Mapping[int, int]) -> Lengths:
-    return Lengths(buckets.quantile(counted, 0.5), buckets.quantile(counted, 0.95))
+def _quantiles(counted: Mapping[int, int]) -> Quantiles:
+    return Quantiles(buckets.quantile(counted, 0.5), buckets.quantile(counted, 0.95))

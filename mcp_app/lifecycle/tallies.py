@@ -1,19 +1,23 @@
 """Counts of ended calls, by hour, tool, and how they ended: what statistics are made of, however many calls there were.
 
-A step of supervision, in batches: each ended request is counted once, in the transaction that marks it as counted.
+A step of supervision, in batches: each ended request is counted once, in the transaction that marks it as counted, and
+told to the log when that is stored.
 Refuses to count in the step that ends a call: everybody's calls would wait for the same row.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.db.models import F, QuerySet
-from django.db.models.functions import Now
+from django.db.models.functions import Now, TruncDay
 
-from mcp_app.lifecycle import buckets
+from mcp_app import databases
+from mcp_app.lifecycle import buckets, call_log, lengths
+from mcp_app.lifecycle.clock import from_now
+from mcp_app.lifecycle.lengths import Lengths
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Request, Tally
 from mcp_app.states import Measure, Status
@@ -21,10 +25,11 @@ from mcp_app.states import Measure, Status
 BATCH: Final = 500
 BATCHES: Final = 10
 """What one round counts at most."""
-_COUNTED_BY: Final = (
-    "tool", "status", "cancel_cause", "stage", "questions",
-    "queued_at", "claimed_at", "cancel_requested_at", "finished_at",
-)  # fmt: skip
+DAY: Final = 86_400.0
+HOURLY_DAYS: Final = 35
+DAILY_DAYS: Final = 400
+BEFORE: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_READ: Final = frozenset({*lengths.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -59,6 +64,22 @@ def count_ended() -> None:
             return
 
 
+def fold_old() -> int:
+    """Keep days of what is older than `HOURLY_DAYS`, one sum of what is older than `DAILY_DAYS`; how many rows less.
+
+    The sum is of the hour `BEFORE`. Nothing is ever counted less: who reads all of it has counters.
+    """
+    saved = 0
+    hours = Tally.objects.exclude(hour=TruncDay("hour", tzinfo=UTC)).filter(hour__lt=from_now(-HOURLY_DAYS * DAY))
+    while oldest := hours.order_by("hour").first():
+        day = oldest.hour.replace(hour=0)
+        saved += _fold(day, into=day)
+    days = Tally.objects.filter(hour__gt=BEFORE, hour__lt=from_now(-DAILY_DAYS * DAY))
+    while oldest := days.order_by("hour").first():
+        saved += _fold(oldest.hour, into=BEFORE)
+    return saved
+
+
 def uncounted() -> QuerySet[Request]:
     """The requests that have ended and are in no tally yet."""
     return Request.objects.filter(finished_at__isnull=False, tallied_at__isnull=True).order_by()
@@ -66,10 +87,25 @@ def uncounted() -> QuerySet[Request]:
 
 @transactional
 def _count_batch() -> int:
-    batch = list(uncounted().select_for_update(skip_locked=True).only(*_COUNTED_BY)[:BATCH])
+    batch = list(uncounted().select_for_update(skip_locked=True).only(*_READ)[:BATCH])
     Request.objects.filter(pk__in=[row.pk for row in batch]).update(tallied_at=Now())
     _add(_sums(batch))
+    databases.on_commit(lambda: call_log.tell(batch))
     return len(batch)
+
+
+@transactional
+def _fold(day: datetime, *, into: datetime) -> int:
+    hours = Tally.objects.filter(hour__gte=day, hour__lt=day + timedelta(days=1))
+    old = list(hours.select_for_update().order_by("pk"))
+    Tally.objects.filter(pk__in=[row.pk for row in old]).delete()
+    sums: defaultdict[Key, Sum] = defaultdict(Sum)
+    for row in old:
+        added = sums[Key(into, row.tool, row.measure, row.status, row.cause, row.stage, row.bucket)]
+        added.count += row.count
+        added.seconds += row.seconds
+    _add(sums)
+    return len(old) - len(sums)
 
 
 def _sums(batch: Sequence[Request]) -> Mapping[Key, Sum]:
@@ -83,24 +119,21 @@ def _sums(batch: Sequence[Request]) -> Mapping[Key, Sum]:
 
 
 def _add(sums: Mapping[Key, Sum]) -> None:
-    keys = sorted(sums)  # in one order, so that two processes never wait for each other
-    Tally.objects.bulk_create([Tally(**key.columns) for key in keys], ignore_conflicts=True)
-    for key in keys:
+    for key in sorted(sums):  # in one order, so that two processes never wait for each other
         added = sums[key]
         same = Tally.objects.filter(**key.columns)
-        same.update(count=F("count") + added.count, seconds=F("seconds") + added.seconds)
+        while not same.update(count=F("count") + added.count, seconds=F("seconds") + added.seconds):
+            Tally.objects.bulk_create([Tally(**key.columns)], ignore_conflicts=True)
 
 
 def _measured(row: Request) -> Iterator[tuple[Measure, float | None]]:
     """What is measured of an ended request, in seconds; its run always, None where it did not run."""
-    assert row.finished_at is not None
-    asked = bool(row.questions)  # it was closed while it asked: a person's time is no run
-    ran = row.claimed_at is not None and not asked
-    yield Measure.RUN, _between(row.claimed_at, row.finished_at) if ran else None
-    if row.claimed_at is not None:
-        yield Measure.WAIT, _between(row.queued_at, row.claimed_at)
-    if row.status == Status.CANCELLED:
-        yield Measure.STOP, _between(row.cancel_requested_at, row.finished_at)
+    took = Lengths.of(row)
+    yield Measure.RUN, took.run
+    if took.wait is not None:
+        yield Measure.WAIT, took.wait
+    if took.stop is not None:
+        yield Measure.STOP, took.stop
 
 
 def _key(row: Request, measure: Measure, seconds: float | None) -> Key:
@@ -109,7 +142,3 @@ def _key(row: Request, measure: Measure, seconds: float | None) -> Key:
     bucket = buckets.NONE if seconds is None else buckets.bucket_of(seconds)
     cause, stage = (row.cancel_cause, row.stage) if row.status == Status.CANCELLED else ("", 0)
     return Key(hour, row.tool, measure.value, row.status, cause, stage, bucket)
-
-
-def _between(begin: datetime | None, end: datetime | None) -> float | None:
-    return None if begin is None or end is None else max(0.0, (end - begin).total_seconds())

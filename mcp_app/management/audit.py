@@ -1,13 +1,13 @@
 """`mcp audit`: whether the audit is as it was written, and the audit as a file."""
 
 import argparse
-import os
 import re
-import sys
 from collections.abc import Callable
 from datetime import date
 
 from mcp_app.lifecycle import audit_export, verification
+from mcp_app.lifecycle.inert import inert_json
+from mcp_app.management.unread import leave_unread
 from mcp_app.models import AuditDay, Cancellation
 
 _HEAD = re.compile(r"(\d{4}-\d\d-\d\d):\d+:[0-9a-f]{64}")
@@ -24,6 +24,18 @@ def verify(noted: str, say: Callable[[str], None]) -> int:
     return count
 
 
+def write(noted: str, say: Callable[[str], object]) -> int:
+    """As `verify`, for programs: a JSON object."""
+    found = list(verification.verify(noted))
+    told = {
+        "findings": [{"kind": finding.kind, "what": finding.what} for finding in found],
+        **_counted(),
+        "head": verification.head(),
+    }
+    say(inert_json(told, indent=2))
+    return len(found)
+
+
 def export(form: str, say: Callable[[str], None]) -> None:
     """Write the whole audit, newest first; `form` names one of `audit_export.FORMATS`.
 
@@ -33,8 +45,7 @@ def export(form: str, say: Callable[[str], None]) -> None:
         for part in audit_export.FORMATS[form](Cancellation.objects.all()):
             say(part)
     except BrokenPipeError:
-        # Else the interpreter tries to write the rest when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_unread()
         raise SystemExit(1) from None
 
 
@@ -50,9 +61,18 @@ def head(text: str) -> str:
     return text
 
 
-def _all_is_well() -> str:
+def _counted() -> dict[str, int]:
     sealed = Cancellation.objects.filter(sealed_on__isnull=False).count()
     waiting = Cancellation.objects.count() - sealed
-    purged = AuditDay.objects.filter(purged_at__isnull=False).count()
-    said = f"The audit is as it was written: {sealed} attempts sealed, {waiting} not yet, {purged} days purged."
+    return {
+        "sealed": sealed,
+        "waiting": waiting,
+        "purged_days": AuditDay.objects.filter(purged_at__isnull=False).count(),
+    }
+
+
+def _all_is_well() -> str:
+    counted = _counted()
+    said = f"The audit is as it was written: {counted['sealed']} attempts sealed, {counted['waiting']} not yet, "
+    said += f"{counted['purged_days']} days purged."
     return f"{said}\nIts head, to be kept elsewhere: {verification.head() or 'none yet'}"

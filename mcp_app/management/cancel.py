@@ -4,6 +4,7 @@ import getpass
 import os
 import time
 from collections import Counter
+from typing import Any
 from uuid import UUID
 
 from mcp_app.auth.principal import Principal
@@ -89,9 +90,29 @@ def await_end(request_id: UUID, seconds: float) -> Request | None:
 def describe_end(row: Request) -> str:
     """Status, stage and latency of a request that has ended."""
     words = f"{Status(row.status).label}, stage {Stage(row.stage).label}"
-    if row.cancel_requested_at is not None and row.finished_at is not None:
-        words += f", {(row.finished_at - row.cancel_requested_at).total_seconds() * 1000:.0f} ms after the cancel"
+    if (latency := _latency_ms(row)) is not None:
+        words += f", {latency:.0f} ms after the cancel"
     return words
+
+
+def as_json(request_id: str, outcome: Outcome, row: Request | None) -> dict[str, Any]:
+    """What became of the asking, for programs; `row`: the request, if it was waited for until it had ended."""
+    told: dict[str, Any] = {"id": request_id, "outcome": outcome.value}
+    if row is not None:
+        told |= {"status": row.status, "stage": Stage(row.stage).name.lower(), "latency_ms": _latency_ms(row)}
+    return told
+
+
+def group_as_json(group: Group, outcomes: Counter[Outcome], left: int) -> dict[str, Any]:
+    """The same of a group; `left`: how many of it have not stopped, of those that were waited for."""
+    counted = {outcome.value: count for outcome, count in outcomes.items()}
+    return {"group": group.name, "outcomes": counted, "not_stopped": left}
+
+
+def _latency_ms(row: Request) -> float | None:
+    if row.cancel_requested_at is None or row.finished_at is None:
+        return None
+    return round((row.finished_at - row.cancel_requested_at).total_seconds() * 1000, 3)
 
 
 def _actor() -> Actor:

@@ -1,12 +1,15 @@
 """The sub-commands of `manage.py mcp`, and what may be said to each. Reads words, and does nothing."""
 
 import argparse
+import re
 from uuid import UUID
 
 from django.core.management.base import CommandParser
 
+from mcp_app.diagnosis.examination import LOOK_SECONDS
 from mcp_app.lifecycle import audit_export
 from mcp_app.management import audit, worker
+from mcp_app.states import Status
 
 
 def add_commands(parser: CommandParser) -> None:
@@ -23,10 +26,14 @@ def add_commands(parser: CommandParser) -> None:
     _add_worker(add("worker", "run a Celery worker for the tools"))
     rounds = add("supervise", "find what was lost and finish what nobody else will, until stopped")
     rounds.add_argument("--once", action="store_true", help="one round")
+    _add_call(add("call", "call a tool, and wait for what comes of it"))
     _add_cancel(add("cancel", "cancel a request, or all of a kind"))
-    add("tools", "list the tools")
+    _add_requests(add("requests", "list requests, or show one"))
+    _add_json(add("watch", "show what is in flight, as it changes"), "an object a line for each change")
+    _add_json(add("tools", "list the tools"))
+    _add_doctor(add("doctor", "say what is wrong with the site, and what to do"))
     _add_token(commands.add_parser("token", help="bearer tokens, for `mcp_app.auth.tokens.bearer`"), common)
-    add("purge", "delete what was kept for as long as the settings say")
+    _add_json(add("purge", "delete what was kept for as long as the settings say"))
     _add_audit(commands.add_parser("audit", help="the audit of cancellations"), common)
 
 
@@ -49,6 +56,43 @@ def _add_stdio(stdio: CommandParser) -> None:
     own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
 
 
+def _add_call(call: CommandParser) -> None:
+    call.add_argument("tool", help="its name")
+    call.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        dest="given",
+        metavar="NAME=VALUE",
+        help="may be repeated; a text as it is, anything else as JSON; =@FILE, and =- for standard input",
+    )
+    call.add_argument("--args", dest="whole", metavar="JSON", help="the whole object; @FILE, and - for standard input")
+    call.add_argument("--user", metavar="USERNAME", help="the user of the site that the tool sees as its caller")
+    call.add_argument("--endpoint", metavar="NAME", help='which of MCP["ENDPOINTS"] it is at; default: "default"')
+    call.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="until it is to have ended")
+    _add_json(call, "the whole CallToolResult")
+    own = call.add_mutually_exclusive_group()
+    _add_concurrency(own)
+    own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
+
+
+def _add_requests(listed: CommandParser) -> None:
+    listed.add_argument("id", nargs="?", help="show this one, by its id or the beginning of it")
+    listed.add_argument("--all", action="store_true", help="those that have ended as well")
+    listed.add_argument("--status", action="append", choices=Status.values, default=[], help="may be repeated")
+    listed.add_argument("--tool", metavar="NAME")
+    listed.add_argument(
+        "--principal", metavar="CALLER", help="its name as the admin shows it, or ISSUER,SUBJECT,CLIENT"
+    )
+    listed.add_argument("--since", type=_age, metavar="AGE", help="submitted since then: 90s, 15m, 2h, 7d")
+    listed.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most; default 50")
+    _add_json(listed)
+
+
+def _add_json(parser: argparse.ArgumentParser, told: str = "for programs") -> None:
+    parser.add_argument("--json", action="store_true", dest="as_json", help=told)
+
+
 def _add_worker(work: CommandParser) -> None:
     _add_concurrency(work)
     _add_pool(work)
@@ -61,6 +105,15 @@ def _add_cancel(stop: CommandParser) -> None:
     stop.add_argument("--reason", default="", help="kept in the audit")
     stop.add_argument(
         "--wait", type=float, nargs="?", const=60.0, metavar="SECONDS", help="until it has stopped; default 60"
+    )
+    _add_json(stop)
+
+
+def _add_doctor(doctor: CommandParser) -> None:
+    doctor.set_defaults(skip_checks=True)  # what they find is among what it tells
+    _add_json(doctor)
+    doctor.add_argument(
+        "--timeout", type=_seconds, default=LOOK_SECONDS, metavar="SECONDS", help="for each look; default %(default)g"
     )
 
 
@@ -79,12 +132,13 @@ def _add_audit(parser: CommandParser, common: CommandParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     verify = actions.add_parser("verify", parents=[common], help="find what was changed, deleted or inserted")
     verify.add_argument("--head", type=audit.head, help="an earlier one, kept elsewhere, that must still be there")
+    _add_json(verify)
     export = actions.add_parser("export", parents=[common], help="write all of it to standard output")
     export.add_argument("--format", choices=sorted(audit_export.FORMATS), default="csv")
 
 
 def _add_selection(selection: argparse._MutuallyExclusiveGroup) -> None:
-    selection.add_argument("id", nargs="?", help="the request's id, as the admin shows it")
+    selection.add_argument("id", nargs="?", help="the request's id, or the beginning of it")
     selection.add_argument("--tool", metavar="NAME", help="all open calls of a tool")
     selection.add_argument(
         "--principal",
@@ -103,7 +157,7 @@ def _add_token(parser: argparse.ArgumentParser, common: CommandParser) -> None:
     create.add_argument("--name", required=True, help="what it is for, such as the client's name")
     create.add_argument("--scope", action="append", dest="scopes", help="may be repeated; none: not limited by scopes")
     create.add_argument("--days", type=_positive, help="until it expires; default: never")
-    actions.add_parser("list", parents=[common], help="list them, without their secrets")
+    _add_json(actions.add_parser("list", parents=[common], help="list them, without their secrets"))
     revoke = actions.add_parser("revoke", parents=[common], help="make it nobody's, at once")
     revoke.add_argument("prefix", help="as the list shows it, or the whole token")
 
@@ -130,6 +184,20 @@ def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return number
+
+
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
+    return seconds
+
+
+def _age(text: str) -> float:
+    """Seconds, of a number and its unit."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text} is no length of time: write 90s, 15m, 2h or 7d")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
 
 
 def _names(text: str) -> list[str]:

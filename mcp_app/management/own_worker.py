@@ -1,4 +1,4 @@
-"""The worker that `mcp stdio` starts for itself, unless one is alive on the site already.
+"""The worker that `mcp stdio` or `mcp call` starts for itself, unless one is alive on the site already.
 
 Looks on: another's worker may end while clients still wait. Refuses to leave a process behind, and to end a worker that
 is not its own.
@@ -6,6 +6,7 @@ is not its own.
 
 import logging
 import threading
+from collections.abc import Callable
 
 from django.db import Error, connections
 
@@ -19,10 +20,16 @@ LOOK_SECONDS = 1.0
 
 
 class OwnWorker:
-    """`start`, then `stop` or `kill`. The database is looked at in a thread."""
+    """`start`, then `stop` or `kill`. The database is looked at in a thread.
 
-    def __init__(self, concurrency: int) -> None:
-        self._worker = WorkerProcess(concurrency, on_ready=_say_ready)
+    `on_needed` is called there when one is to be started; `log` is a file descriptor for its log, not standard error.
+    """
+
+    def __init__(
+        self, concurrency: int, *, on_needed: Callable[[], object] = lambda: None, log: int | None = None
+    ) -> None:
+        self._worker = WorkerProcess(concurrency, on_ready=_say_ready, log=log)
+        self._on_needed = on_needed
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mcp-own-worker", daemon=True)
 
@@ -47,6 +54,7 @@ class OwnWorker:
         finally:
             connections.close_all()
         logger.info("no worker is alive: one is started for this client")
+        self._on_needed()
         self._worker.start()
 
 

@@ -10,7 +10,8 @@ from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import Error, IntegrityError, connections, router, transaction
-from django.db.migrations.executor import MigrationExecutor
+
+from mcp_app.diagnosis import migrations
 
 ADMIN_NAME = "admin"
 
@@ -22,10 +23,9 @@ class NotPreparedError(Exception):
 def pending_migrations(alias: str) -> int:
     """How many migrations the database behind `alias` has not seen. Raises NotPreparedError if it is not reachable."""
     try:
-        executor = MigrationExecutor(connections[alias])
+        return migrations.pending(alias)
     except Error as error:
         raise NotPreparedError(f"The database {alias!r} cannot be used: {error}".strip()) from error
-    return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
 def require_tables() -> None:

@@ -8,19 +8,14 @@ import asyncio
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
-from django.db import Error, connections
-
-from mcp_app.auth import local
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import rows
 from mcp_app.conf import settings
-from mcp_app.management import preparation
+from mcp_app.management import local_caller
 from mcp_app.management.own_worker import OwnWorker
 from mcp_app.transport import server as servers
 from mcp_app.transport.stdio.connection import Connection
@@ -32,8 +27,6 @@ from mcp_app.transport.stdio.writer import Writer
 logger = logging.getLogger(__name__)
 
 PARENT_POLL_SECONDS = 0.5
-PREPARING_ATTEMPTS = 10
-PREPARING_PAUSE = 1.0
 QUIT_STATUS = 130
 """The exit status of a server that was not given the time to end: the usual one after Ctrl-C."""
 NOT_READY = "This server cannot serve yet; what is to be done was said on its standard error."
@@ -95,8 +88,9 @@ class _Session:
     async def _prepare(self, caller: "asyncio.Future[Principal]") -> None:
         """Find out who asks, once the site can tell; then see to a worker."""
         try:
-            caller.set_result(await asyncio.to_thread(self._prepared))
-        except (preparation.NotPreparedError, local.UnknownUserError, Error) as error:
+            asked = self._options.username, self._options.endpoint
+            caller.set_result(await asyncio.to_thread(local_caller.prepared, *asked, self._say))
+        except local_caller.NotReady as error:
             self._ready = False
             self._say(str(error))
             caller.set_exception(NotReadyError(NOT_READY))
@@ -104,18 +98,6 @@ class _Session:
             return
         if self._worker is not None:
             self._worker.start()
-
-    def _prepared(self) -> Principal:
-        """Tables, the tools' rows, the caller. Raises NotPreparedError, UnknownUserError or django.db.Error."""
-        try:
-            if applied := _prepare_databases():
-                self._say(f"Applied {applied} migrations to the embedded databases.")
-            rows.sync()
-            if self._options.username is None:
-                return local.local_principal(self._options.endpoint)
-            return local.acting_for(self._options.username, self._options.endpoint)
-        finally:
-            connections.close_all()
 
     async def _follow_parent(self, parent_pid: int) -> None:
         """End with the client that started this process, even if others hold its end of the streams open."""
@@ -139,15 +121,3 @@ class _Session:
         with suppress(RuntimeError):  # the signal came while something was being written
             self._say("Stopped at once.")
         os._exit(QUIT_STATUS)  # not waiting for threads, which may be what hangs
-
-
-def _prepare_databases() -> int:
-    """As `preparation.prepare_databases`, tried again: of several clients that start at once, one makes each table."""
-    for _ in range(PREPARING_ATTEMPTS - 1):
-        try:
-            return preparation.prepare_databases()
-        except Error as error:
-            logger.info("the tables could not be made, trying again: %s", error)
-            connections.close_all()
-            time.sleep(PREPARING_PAUSE)
-    return preparation.prepare_databases()

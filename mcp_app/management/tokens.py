@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from mcp_app.auth import local, tokens
-from mcp_app.lifecycle.inert import inert
+from mcp_app.lifecycle.inert import inert, inert_json
 from mcp_app.models import Token
 
 Say = Callable[[str], None]
@@ -32,6 +32,9 @@ def create(options: Mapping[str, Any], say: Say) -> None:
 
 def show(options: Mapping[str, Any], say: Say) -> None:
     """All of them, newest first, by their prefixes."""
+    if options["as_json"]:
+        say(inert_json([_as_json(row) for row in Token.objects.all()], indent=2))
+        return
     for row in Token.objects.all():
         say(f"{row.prefix}  {_state(row):<22}  {inert(row.user_label)}  {inert(row.name)}  {_scopes(row)}".rstrip())
 
@@ -42,6 +45,12 @@ def revoke(options: Mapping[str, Any], say: Say) -> None:
     if not tokens.revoke([prefix], by=local.local_principal().label):
         raise TokenError(f"No token in force begins with {prefix}; `mcp token list` shows them.")
     say(f"{prefix}: revoked")
+
+
+def _as_json(row: Token) -> dict[str, Any]:
+    times = {name: getattr(row, name) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")}
+    told = {"prefix": row.prefix, "user": row.user_label, "name": row.name, "scopes": row.scopes}
+    return {**told, **{name: None if time is None else time.isoformat() for name, time in times.items()}}
 
 
 def _state(row: Token) -> str:

@@ -50,12 +50,18 @@ def command(concurrency: int, pool: str) -> list[str]:
 
 
 class WorkerProcess:
-    """`start`, then `stop`. `on_ready` is called, in another thread, whenever a worker has begun to consume."""
+    """`start`, then `stop`. `on_ready` is called, in another thread, whenever a worker has begun to consume.
 
-    def __init__(self, concurrency: int, on_ready: Callable[[], None], pool: str = PREFORK) -> None:
+    `log` is the file descriptor that its log is written to, this process's standard error where it is None.
+    """
+
+    def __init__(
+        self, concurrency: int, on_ready: Callable[[], None], pool: str = PREFORK, *, log: int | None = None
+    ) -> None:
         self._command = command(concurrency, pool)
         self._stop_seconds = stop_seconds(pool)
         self._on_ready = on_ready
+        self._log = log
         self._token = secrets.token_hex(16)
         self._stopping = threading.Event()
         self._lock = threading.RLock()  # `kill` may be called by a signal in the middle of `stop`
@@ -113,6 +119,7 @@ class WorkerProcess:
                 env={**os.environ, MARKER: self._token},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # Celery's own remarks; its log is on standard error
+                stderr=self._log,
                 start_new_session=True,  # a terminal's Ctrl-C is for the server, which stops the worker in its turn
             )
             return self._process

@@ -9,13 +9,15 @@ commit what the site is to see.
 """
 
 import json
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -27,6 +29,8 @@ from mcp_app.models import Request
 from mcp_app.states import TERMINAL, Status
 from mcp_app.testing.caller import CLIENT_NAME, Call, Caller
 from mcp_app.testing.live_site import LiveSite
+
+T = TypeVar("T")
 
 PATIENCE: Final = 60.0
 """Seconds in which something must come: an answer, a keep-alive, the end of a call that was left."""
@@ -60,7 +64,7 @@ class LiveClient(Caller):
             connection.close()
         row = _row(message["id"]) if message["method"] == "tools/call" else None
         if answered is None:
-            row = _eventually(message["id"], lambda row: row.status in TERMINAL)
+            row = _eventually(partial(_ended, message["id"]))
             answered = {"result": final_result(row)}
         call.request_id = call.request_id if row is None else row.pk
         return answered
@@ -80,7 +84,9 @@ def _answer(connection: HTTPConnection, message_id: str, call: Call) -> Mapping[
             assert connection.sock is not None
             connection.sock.shutdown(socket.SHUT_RDWR)
 
-    timer = _timer(message_id, call, leave)
+    timer = threading.Timer(call.cancel_after or 0.0, leave)
+    if call.cancel_after is not None and _begins(connection, message_id):
+        timer.start()
     try:
         response = connection.getresponse()
         if response.headers.get_content_type() == "application/json":
@@ -112,23 +118,32 @@ def _messages(response: HTTPResponse) -> Iterator[Mapping[str, Any]]:
             yield json.loads(line.removeprefix(_EVENT))
 
 
-def _timer(message_id: str, call: Call, leave: Callable[[], None]) -> threading.Timer:
-    """Leaves so long after the call's run began; where it is not to, a timer that was never started."""
-    timer = threading.Timer(call.cancel_after or 0.0, leave)
-    if call.cancel_after is not None:
-        _eventually(message_id, lambda row: row.status != Status.QUEUED)
-        timer.start()
-    return timer
+def _begins(connection: HTTPConnection, message_id: str) -> bool:
+    """Whether the call's run begins, once it is known: one that is answered without a row was refused."""
+
+    def look() -> bool | None:
+        is_answered = bool(select.select([connection.sock], [], [], 0)[0])
+        if (row := _row(message_id)) is None:  # which a call has before the first byte of its answer
+            return False if is_answered else None
+        return None if row.status == Status.QUEUED else True
+
+    return _eventually(look)
 
 
 def _row(message_id: str) -> Request | None:
     return Request.objects.filter(jsonrpc_id=message_id).first()
 
 
-def _eventually(message_id: str, condition: Callable[[Request], bool]) -> Request:
+def _ended(message_id: str) -> Request | None:
+    row = _row(message_id)
+    return None if row is None or row.status not in TERMINAL else row
+
+
+def _eventually(look: Callable[[], T | None]) -> T:
+    """The first that is seen."""
     give_up_at = time.monotonic() + PATIENCE
-    while (row := _row(message_id)) is None or not condition(row):
+    while (seen := look()) is None:
         if time.monotonic() > give_up_at:
-            raise TimeoutError(f"the call has not got that far within {PATIENCE:g} s: {row}")
+            raise TimeoutError(f"the call has not got that far within {PATIENCE:g} s")
         time.sleep(LOOK_SECONDS)
-    return row
+    return seen

@@ -30,15 +30,15 @@ def store(submission: Submission, tool: OfferedTool, as_ever: Callable[[Submissi
         return refusal
     if tool.concurrency is None:
         return as_ever(submission)
-    stored = concurrency.submit(submission, tool.concurrency, as_ever)
+    own = tool.registered.concurrency is not None
+    stored = concurrency.submit(submission, tool.concurrency, as_ever, with_started=own)
     return too_many(TOO_MANY_AT_ONCE, submission.jsonrpc_id) if stored is None else stored
 
 
 def _refuse_rate(submission: Submission, tool: OfferedTool) -> Rejection | None:
     if tool.rate is None:
         return None
-    principal = submission.principal
-    who = (*principal.columns.values(), "" if principal.subject else submission.remote_address, tool.name)
+    who = call_rates.of_caller(submission.principal, submission.remote_address, tool.name)
     try:
         wait = call_rates.take(tool.rate, who, time.time())
     except UncountableError as error:

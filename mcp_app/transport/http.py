@@ -41,9 +41,9 @@ class Response:
         """A JSON-RPC message, or another object, as the whole response."""
         await self._json(encode(message), status, fields)
 
-    async def head(self, message: Mapping[str, Any], fields: HTTPFields = ()) -> None:
+    async def head(self, message: Mapping[str, Any], fields: HTTPFields = (), status: int = 200) -> None:
         """The same without its body: the answer to HEAD."""
-        await self._json(encode(message), 200, fields, bodiless=True)
+        await self._json(encode(message), status, fields, bodiless=True)
 
     async def json_array(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """JSON-RPC messages as the whole response: the answer to a batch."""

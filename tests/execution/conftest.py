@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.acceptance.services import ServicesMissingError, missing
-from tests.execution.site import Site, engines_of
+from tests.execution.site import SETTINGS, Site, engines_of
 from tests.execution.threads import SLOTS
 
-Opened = Callable[[str, Path], AbstractContextManager[Site]]
+Opened = Callable[..., AbstractContextManager[Site]]
 AtWork = Callable[..., AbstractContextManager[Site]]
 ENGINES = ["embedded", pytest.param("engines", marks=pytest.mark.engines)]
 
@@ -22,11 +22,11 @@ def opened(migrated: Path) -> Opened:
     """Open a site on these engines in an empty folder, its workers to be started."""
 
     @contextmanager
-    def opened(engines: str, folder: Path) -> Iterator[Site]:
+    def opened(engines: str, folder: Path, settings: str = SETTINGS) -> Iterator[Site]:
         try:
             with engines_of(engines) as environment:
                 data = folder if environment else Path(copytree(migrated, folder / "data"))
-                with Site.opened(data, environment) as site:
+                with Site.opened(data, environment, settings) as site:
                     yield site
         except ServicesMissingError as error:
             missing(f"NO PostgreSQL AND Redis: {error}")

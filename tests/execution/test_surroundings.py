@@ -1,32 +1,56 @@
-"""What stands around a tool's body as around a view: middleware, ATOMIC_REQUESTS, the language and the time zone."""
+"""What stands around a tool's body as around a view: middleware, ATOMIC_REQUESTS, the language and the time zone.
+
+On PostgreSQL and Redis in both pools: there the site's rows share a database with the requests, and a transaction that
+is left open is the next call's in the same thread.
+"""
 
 import textwrap
-from shutil import copytree
 
 import pytest
 
 from tests.execution import driver
-from tests.execution.site import Site, begin_code
+from tests.execution.site import begin_code
 
 ACCEPTED = {"action": "accept", "content": {"n": 3}}
 FORM = {"elicitation": {"form": {}}}
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}}
 TOOLS = {"python": "Group.objects.create", "python_async": "await Group.objects.acreate"}
+NAP = {"python": "time.sleep(0.01)", "python_async": "await asyncio.sleep(0.01)"}
+QUERY = {"python": "slow_query()", "python_async": "await sync_to_async(slow_query)()"}
+LAYOUTS = [
+    pytest.param(("embedded", "prefork"), id="embedded"),
+    pytest.param(("engines", "prefork"), id="engines", marks=pytest.mark.engines),
+    pytest.param(("engines", "threads"), id="engines-threads", marks=pytest.mark.engines),
+]
 
 
-@pytest.fixture(scope="module")
-def surrounded(migrated, tmp_path_factory):
-    data = copytree(migrated, tmp_path_factory.mktemp("surrounded") / "data")
-    with Site.opened(data, {}, "tests.execution.surrounded_settings") as site:
-        site.start_worker(concurrency=1)
+@pytest.fixture(scope="module", params=LAYOUTS)
+def surrounded(request, opened, tmp_path_factory):
+    """A site whose worker has one slot: each call lands where the one before was."""
+    engines, pool = request.param
+    folder = tmp_path_factory.mktemp("surrounded")
+    with opened(engines, folder, "tests.execution.surrounded_settings") as site:
+        site.start_worker(concurrency=1, pool=pool)
+        yield site
+
+
+@pytest.fixture(scope="module", params=[pytest.param("threads", marks=pytest.mark.engines)])
+def side_by_side(opened, tmp_path_factory):
+    """A site on engines whose worker runs two calls at once in one process."""
+    with opened("engines", tmp_path_factory.mktemp("side"), "tests.execution.surrounded_settings") as site:
+        site.start_worker(concurrency=2, pool="threads")
         yield site
 
 
 def source(tool, rest):
     """Code of a tool that leaves a row of the site's, named by the request, and goes on."""
-    imports = (
-        "import asyncio, time\nfrom django.contrib.auth.models import Group\nfrom mcp_app.tools import ToolError\n"
-    )
+    imports = """
+import asyncio, time
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group
+from mcp_app.tools import ToolError
+from tests.execution.tools import slow_query
+"""
     body = f"{TOOLS[tool]}(name=f'{{ctx.request.id}} {{time.monotonic_ns()}}')\n{rest}"
     if tool == "python":
         return imports + body
@@ -62,15 +86,16 @@ def test_middleware_answers_for_a_tool_whose_transaction_is_over(surrounded, too
     assert left(surrounded, request_id) == 0
 
 
-@pytest.mark.parametrize(
-    ("tool", "rest"), [("python", "time.sleep(60)"), ("python_async", "await asyncio.sleep(60)\nanswer = ''")]
-)
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("rest", [NAP, QUERY], ids=["working", "in a query"])
 def test_an_interrupt_rolls_back(surrounded, tool, rest):
-    code = source(tool, "open(READY, 'w').close()\n" + rest)
+    code = source(tool, f"open(READY, 'w').close()\nwhile True: {rest[tool]}")
     request_id = begin_code(surrounded, code, tool)
     assert surrounded.cancel(request_id) == "accepted"
     assert surrounded.ended(request_id)["status"] == "cancelled"
     assert left(surrounded, request_id) == 0
+    request_id, _ = run(surrounded, tool, "answer = 'kept'")  # the call after it has a transaction of its own
+    assert left(surrounded, request_id) == 1
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -94,6 +119,19 @@ def test_a_call_has_its_clients_language_and_the_sites_time_zone_whatever_the_on
     assert german == {"language": "de", "time_zone": "Europe/Vienna", "yes": "Ja"}
     own = surrounded.call("surroundings", {})["result"]["structuredContent"]
     assert own == {"language": "en", "time_zone": "Europe/Vienna", "yes": "Yes"}
+
+
+def test_calls_at_once_in_one_process_have_each_their_own_language_and_time_zone(side_by_side, tmp_path):
+    folder = str(tmp_path)
+    german = side_by_side.submit(
+        "surroundings_together", {"folder": folder, "name": "german", "zone": "Asia/Tokyo"}, language="de"
+    )
+    own = side_by_side.submit("surroundings_together", {"folder": folder, "name": "own", "zone": ""})
+    found = [side_by_side.ended(each)["result"]["structuredContent"] for each in (german, own)]
+    assert found == [
+        {"language": "de", "time_zone": "Asia/Tokyo", "yes": "Ja"},
+        {"language": "en", "time_zone": "Europe/Vienna", "yes": "Yes"},
+    ]
 
 
 def test_what_a_tool_raises_lazily_is_said_in_the_clients_language(surrounded):

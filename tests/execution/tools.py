@@ -150,6 +150,15 @@ def surroundings() -> dict[str, str]:
 
 
 @tool
+def surroundings_together(folder: str, name: str, zone: str) -> dict[str, str]:
+    """Say them while another call has its own."""
+    if zone:
+        timezone.activate(zone)
+    meet(folder, name, 2)
+    return {"language": str(get_language()), "time_zone": get_current_timezone_name(), "yes": gettext("Yes")}
+
+
+@tool
 def refuses() -> str:
     """Fail in words that are translated once they are said."""
     raise ToolError(gettext_lazy("This field is required."))

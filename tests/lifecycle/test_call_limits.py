@@ -67,3 +67,5 @@ def test_only_a_caller_s_own_calls_of_the_tool_that_are_being_done_count(worker)
     assert is_let_in()
     rows.queued(parent=row.pk, depth=1)
     assert is_let_in()
+    # What a tool started counts for a limit that the tool itself has.
+    assert concurrency.submit(rows.submission(), 1, lambda submission: submission, with_started=True) is None

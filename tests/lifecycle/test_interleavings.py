@@ -14,6 +14,7 @@ from mcp_app.lifecycle import cancellation, followers, input_rounds, supervision
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.events import Event
+from mcp_app.models import Cancellation, Request, RequestEvent
 from mcp_app.states import Cause, EventKind, Stage, Status
 from tests.lifecycle import rows
 from tests.lifecycle.interleaving import interleave
@@ -135,6 +136,14 @@ def test_any_two_steps_at_any_statement_are_as_one_after_the_other(worker, place
     for first in STEPS:
         for second in STEPS:
             try_every_switch(place, first, second, worker)
+            forget()
+
+
+def forget():
+    """Of so many requests of one caller the last would be refused, and all of them take long to be read."""
+    RequestEvent.objects.all().delete()
+    Request.objects.all().delete()
+    Cancellation.objects.all().purge()
 
 
 def race(place, first, second, worker, times, seed=7):

@@ -11,7 +11,7 @@ from django.utils import timezone
 from mcp_app import databases
 from mcp_app.lifecycle import buckets, clock, live_numbers, statistics, tallies, transitions
 from mcp_app.lifecycle.periods import Period
-from mcp_app.lifecycle.statistics import Lengths
+from mcp_app.lifecycle.statistics import Quantiles
 from mcp_app.models import Request
 from mcp_app.states import Cause, ProcessRole, Stage, Status
 from tests.lifecycle import rows
@@ -19,7 +19,7 @@ from tests.lifecycle.tallied import ended, stopped, waited
 
 NOW = datetime(2026, 3, 10, 15, 40, tzinfo=UTC)
 HOUR = NOW.replace(minute=0)
-NOTHING = Lengths(None, None)
+NOTHING = Quantiles(None, None)
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_cancellations_are_told_by_cause_and_stage_with_the_time_to_their_stop()
         (Cause.ADMIN, Stage.INTERRUPT, 5),
         (Cause.ADMIN, Stage.KILL, 1),
     ]
-    assert all(within(each.lengths, seconds) for each, seconds in zip(found, (0.002, 2.0, 9.0), strict=True))
+    assert all(within(each.latency, seconds) for each, seconds in zip(found, (0.002, 2.0, 9.0), strict=True))
 
 
 def test_tools_are_told_apart_the_most_used_first():
@@ -154,7 +154,7 @@ def test_live_numbers_are_what_is_in_flight_waits_and_lives(worker, server):
     assert found.in_flight == {Status.QUEUED: 2, Status.RUNNING: 2, Status.INPUT_REQUIRED: 1}
     assert found.to_stop == 1
     assert [(each.queue, each.waiting) for each in found.queues] == [("slow", len(waiting))]
-    assert found.alive == {ProcessRole.WORKER: 1, ProcessRole.SERVER: 1}
+    assert found.alive == {ProcessRole.WORKER: 1, ProcessRole.SERVER: 1, ProcessRole.SUPERVISOR: 0}
 
 
 def test_how_far_counting_is_behind_is_the_age_of_what_ended_first(worker):

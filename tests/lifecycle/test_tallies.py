@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import UTC, timedelta
 
 import pytest
+from django.core.management import call_command
 from django.db.models import F, Sum
 from django.db.utils import OperationalError
 from hypothesis import given
@@ -120,6 +121,36 @@ def test_counts_outlive_the_calls(worker, configure):
     Request.objects.filter(pk=row.pk).update(**old)
     assert purging.purge_requests() == 1
     assert sum(counted().values()) == 1
+
+
+def test_old_hours_become_days_and_old_days_one_sum_and_nothing_is_counted_less(worker):
+    ages = [0, 1, *[40 * 24 + hour for hour in range(0, 48, 6)], *[500 * 24 + hour for hour in (0, 30)]]
+    for age in ages:
+        row = end(rows.running(worker), worker)
+        past = {name: F(name) - timedelta(hours=age) for name in ("queued_at", "claimed_at", "finished_at")}
+        Request.objects.filter(pk=row.pk).update(**past)
+    tallies.count_ended()
+    before = total()
+    assert tallies.fold_old() > 0
+    assert total() == before
+    hours = sorted(Tally.objects.filter(measure=Measure.RUN).values_list("hour", flat=True).distinct())
+    assert hours[0] == tallies.BEFORE
+    assert len(hours) in {1 + 2 + 2, 1 + 3 + 2}
+    assert {hour.hour for hour in hours[:-2]} == {0}
+    assert tallies.fold_old() == 0
+
+
+def total():
+    found = Tally.objects.values_list("measure").annotate(Sum("count"), Sum("seconds")).order_by("measure")
+    return [(measure, count, pytest.approx(seconds)) for measure, count, seconds in found]
+
+
+def test_a_purge_folds(worker, capsys):
+    row = end(rows.running(worker), worker)
+    Request.objects.filter(pk=row.pk).update(finished_at=F("finished_at") - timedelta(days=500))
+    tallies.count_ended()
+    call_command("mcp", "purge")
+    assert set(Tally.objects.values_list("hour", flat=True)) == {tallies.BEFORE}
 
 
 def test_an_hour_begins_with_its_first_second(worker):

@@ -110,7 +110,8 @@ class World(RuleBasedStateMachine):
     def end_session(self):
         if self.session is None:
             return
-        calls = [life for life in self.lives if life.session == self.session and life.open]
+        of_session = [life for life in self.lives if life.session == self.session and life.open]
+        calls = [life for life in of_session if life.cancelled_by is None]
         sessions.end(self.session, actor=rows.ADA)
         for life in calls:
             life.cancel("client", "Ada", "the session was ended", None, self.now)

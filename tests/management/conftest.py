@@ -86,14 +86,14 @@ def manage(data: Path, *arguments: str, **changes: str) -> "subprocess.Completed
 class Served:
     """One `mcp serve` on a free port, and what it said."""
 
-    def __init__(self, data: Path, log: Path, *arguments: str) -> None:
+    def __init__(self, data: Path, log: Path, *arguments: str, **changes: str) -> None:
         self.data = data
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "mcp", "serve", "--port=0", "--concurrency=2", *arguments],
                 cwd=ROOT,
-                env=environment(data),
+                env=environment(data, **changes),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -176,8 +176,8 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Start `mcp serve` on a folder and wait until it is ready; nothing of it is left after the test."""
     started: list[Served] = []
 
-    def start(data: Path, *arguments: str) -> Served:
-        started.append(Served(data, tmp_path / f"serve{len(started)}.log", *arguments))
+    def start(data: Path, *arguments: str, **changes: str) -> Served:
+        started.append(Served(data, tmp_path / f"serve{len(started)}.log", *arguments, **changes))
         started[-1].wait_said("READY")
         return started[-1]
 

@@ -237,7 +237,7 @@ def test_resources_prompts_and_completions(mcp_client):
 class ByDjangoTest(TestCase):
     """Without pytest's fixtures."""
 
-    databases = {"default", "mcp"}
+    databases = "__all__"
 
     def test_the_client_is_a_context_manager(self):
         with Client() as client:

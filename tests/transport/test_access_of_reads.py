@@ -4,16 +4,22 @@ Hidden and unknown are compared word by word: what differs would tell that somet
 """
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import mcp_types
 import pytest
 from django.contrib.auth.models import User
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import rows
+from mcp_app.catalogue import audiences, rows
 from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.registry import registered_tools
+from mcp_app.catalogue.visit import Visit
+from mcp_app.lifecycle import session_streams
+from mcp_app.models import Session
 from mcp_app.prompts import notify_prompts_list_changed, prompt
 from mcp_app.resources import notify_resource_updated, resource
 from mcp_app.tools import tool
@@ -21,9 +27,9 @@ from mcp_app.transport import shutdown
 from tests.transport import legacy_client, stdio_client
 from tests.transport.asker import AUTHENTICATOR, asks, scope_of, user
 from tests.transport.changes import change
-from tests.transport.client import Connection, ask, message, post, run
+from tests.transport.client import PATIENCE, Connection, ask, message, post, run
 from tests.transport.legacy_client import Client
-from tests.transport.worker import in_thread
+from tests.transport.worker import eventually, in_thread
 
 NEEDED = ["auth.view_user"]
 COMPLETIONS = {"name": lambda value, context: ["a"]}
@@ -200,6 +206,52 @@ def test_a_session_is_told_of_no_change_of_what_it_may_no_longer_have() -> None:
         assert (await client.ask("resources/subscribe", uri="secret://one"))["error"]["code"] == -32002
 
     run(scenario())
+
+
+def test_what_a_session_is_to_be_told_again_is_asked_about_first() -> None:
+    """Another connection resumes the stream and leaves it, while it is asked whom a change concerns."""
+    rows.sync()
+    asks(user())
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slowly(visit: Visit) -> bool:
+        if listening:
+            asked.set()
+            assert go_on.wait(PATIENCE)
+        return True
+
+    listening = False
+    resource("slow://one", available=slowly)(lambda: "one")
+
+    def resume_and_leave() -> None:
+        session, other = Session.objects.get(), uuid4()
+        session_streams.claim(session.pk, other, session.stream_server or other, seen=0)
+        session_streams.release(session.pk, other)
+
+    async def scenario() -> None:
+        nonlocal listening
+        client = await Client.opened()
+        assert (await client.ask("resources/subscribe", uri="slow://one"))["result"] == {}
+        stream = await client.get()
+        await stream.next_event()
+        await in_thread(rows.touch, "secret")
+        await eventually(lambda: secret() in Session.objects.get().told)  # passed over
+        listening = True
+        await in_thread(notify_resource_updated, "slow://one")
+        assert await in_thread(asked.wait, PATIENCE)
+        await in_thread(resume_and_leave)
+        go_on.set()
+        assert (await stream.next_event()).message["params"] == {"uri": "slow://one"}
+        await eventually(lambda: secret() in Session.objects.get().told)
+        await client.delete()
+        assert [event.message for event in await stream.events() if event.message] == []
+
+    run(scenario())
+
+
+def secret() -> str:
+    """The subject of what in the list of tools takes the permission."""
+    return audiences.subject(audiences.TOOLS, registered_tools()["secret"].access)
 
 
 def test_a_client_on_the_standard_streams_is_told_of_no_change_of_what_is_hidden_from_it() -> None:

@@ -2,14 +2,17 @@
 
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.cache import cache
 
+from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.models import Request
 from mcp_app.tools import tool
 from mcp_app.transport import call_limits
 from mcp_app.transport.call_limits import NOT_COUNTED
+from tests.lifecycle import rows
 from tests.transport import legacy_client
 from tests.transport.client import Connection, call, post, run
 from tests.transport.legacy_client import Client
@@ -17,7 +20,11 @@ from tests.transport.stdio_client import connected
 from tests.transport.test_load import refused
 from tests.transport.worker import Worker, in_thread
 
-DUMMY = "django.core.cache.backends.dummy.DummyCache"
+DUMMY = {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}
+NO_REDIS = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1"}
+"""Nobody listens there."""
+PEER = "192.0.2.1"
+"""Where the tests' clients are."""
 REST = range(3590, 3591)
 """Seconds until the hour is over."""
 
@@ -75,6 +82,16 @@ def test_a_call_too_many_at_once_is_refused_until_one_has_ended(worker: Worker) 
     run(scenario())
 
 
+def test_what_tools_started_of_it_counts_as_well(worker: Worker) -> None:
+    async def scenario() -> None:
+        for name in ("alone", "work"):
+            started = {"tool": name, "arguments": {}, "parent": uuid4(), "depth": 1}
+            await in_thread(rows.queued, principal=ANONYMOUS, remote_address=PEER, **started)
+        await refused(await post(call("alone")), 429)
+
+    run(scenario())
+
+
 def test_older_clients_are_limited_as_well(worker: Worker) -> None:
     async def scenario() -> None:
         client = await Client.opened()
@@ -114,8 +131,13 @@ def test_the_site_s_own_limits_are_for_tools_that_say_nothing(worker: Worker, co
     run(scenario())
 
 
-def test_what_cannot_be_counted_is_refused_and_the_rest_is_served(worker: Worker, settings: Any) -> None:
-    settings.CACHES = {"default": {"BACKEND": DUMMY}}
+@pytest.mark.parametrize(
+    "caches", [pytest.param(DUMMY, id="dummy"), pytest.param(NO_REDIS, id="no Redis", marks=pytest.mark.engines)]
+)
+def test_what_cannot_be_counted_is_refused_and_the_rest_is_served(
+    worker: Worker, settings: Any, caches: dict[str, str]
+) -> None:
+    settings.CACHES = {"default": caches}
 
     async def scenario() -> None:
         answer = await refused(await post(call("rare")), 503)

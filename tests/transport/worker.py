@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from celery import current_app
+from django.db import connections
 
 from mcp_app.catalogue.questions import Form
 from mcp_app.lifecycle import input_rounds, processes, transitions
@@ -76,7 +77,15 @@ class Worker:
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    return await asyncio.to_thread(function, *args, **kwargs)
+    """Call it in a thread. Its database connections end with it: psycopg warns of those that end open."""
+
+    def call() -> Any:
+        try:
+            return function(*args, **kwargs)
+        finally:
+            connections.close_all()
+
+    return await asyncio.to_thread(call)
 
 
 async def row(request_id: UUID) -> Request:

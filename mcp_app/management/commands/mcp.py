@@ -1,5 +1,6 @@
 """`manage.py mcp …`: the site's command line for MCP. Calls and prints; the work is in `mcp_app.management`."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -7,18 +8,31 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
 
-from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
-from mcp_app.lifecycle import groups, purging
+from mcp_app.lifecycle import groups, purging, tallies
 from mcp_app.lifecycle.groups import Group
-from mcp_app.management import audit, cancel, command_line, preparation, supervise, tokens, worker
-from mcp_app.models import Tool
+from mcp_app.management import (
+    audit,
+    cancel,
+    command_line,
+    doctor,
+    preparation,
+    request_ids,
+    requests,
+    supervise,
+    terminal,
+    tokens,
+    tools,
+    watch,
+    worker,
+)
+from mcp_app.management.unread import leave_unread
 
 
 class Command(BaseCommand):
     help = (
-        "Serve MCP, run its worker, supervise, cancel requests, list tools, make tokens, verify and export the audit, "
-        "purge."
+        "Serve MCP, run its worker, supervise, call tools, list, watch and cancel requests, list tools, make tokens, "
+        "verify and export the audit, purge, say what is wrong."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -30,8 +44,12 @@ class Command(BaseCommand):
             "stdio": self._stdio,
             "worker": self._worker,
             "supervise": self._supervise,
+            "call": self._call,
             "cancel": self._cancel,
+            "requests": self._requests,
+            "watch": self._watch,
             "tools": self._tools,
+            "doctor": self._doctor,
             "audit": self._audit,
             "purge": self._purge,
             "token": self._token,
@@ -82,45 +100,99 @@ class Command(BaseCommand):
         supervise.run()
         self._say("Stopped.")
 
+    def _call(self, **options: Any) -> None:
+        endpoint = _endpoint(options["endpoint"])
+        from mcp_app.management import calling, local_caller
+
+        concurrency = None if options["no_worker"] else options["concurrency"]
+        wishes = calling.Wishes(concurrency, options["timeout"], options["verbosity"], options["as_json"])
+        named = options["tool"], options["given"], options["whole"], options["user"], endpoint
+        try:
+            status = calling.call(calling.Options(*named, wishes), self._say_aside)
+        except calling.UsageError as error:
+            raise CommandError(str(error), returncode=2) from error
+        except local_caller.NotReady as error:
+            raise CommandError(str(error)) from error
+        raise SystemExit(status)
+
     def _cancel(self, **options: Any) -> None:
         _require_tables()
         if (group := _group(options)) is not None:
             self._cancel_group(group, **options)
             return
         try:
-            outcome = cancel.cancel(options["id"], options["reason"])
+            request_id = str(request_ids.find(options["id"]) or options["id"])
+            outcome = cancel.cancel(request_id, options["reason"])
+        except request_ids.UnclearIdError as error:
+            raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(f"{options['id']}: not cancelled, try again: {error}") from error
-        if outcome not in cancel.IN_FORCE:
-            raise CommandError(f"{options['id']}: {cancel.describe(outcome)}")
-        self._say(f"{options['id']}: {cancel.describe(outcome)}")
-        if options["wait"] is not None:
-            row = cancel.await_end(UUID(options["id"]), options["wait"])
-            if row is None:
-                raise CommandError(f"{options['id']}: not stopped within {options['wait']:g} s")
-            self._say(f"{options['id']}: {cancel.describe_end(row)}")
+        in_force = outcome in cancel.IN_FORCE
+        if in_force and not options["as_json"]:
+            self._say(f"{request_id}: {cancel.describe(outcome)}")
+        waits = in_force and options["wait"] is not None
+        row = cancel.await_end(UUID(request_id), options["wait"]) if waits else None
+        if options["as_json"]:
+            self._say(json.dumps(cancel.as_json(request_id, outcome, row)))
+        elif row is not None:
+            self._say(f"{request_id}: {cancel.describe_end(row)}")
+        if not in_force:
+            raise CommandError(f"{request_id}: {cancel.describe(outcome)}")
+        if waits and row is None:
+            raise CommandError(f"{request_id}: not stopped within {options['wait']:g} s")
 
     def _cancel_group(self, group: Group, **options: Any) -> None:
         try:
             outcomes = cancel.cancel_group(group, options["reason"])
         except DatabaseError as error:
             raise CommandError(f"{group.name}: not all were cancelled, try again: {error}") from error
-        self._say(cancel.describe_group(group, outcomes))
-        if options["wait"] is not None:
-            if left := cancel.await_stops(group, options["wait"]):
-                raise CommandError(f"{group.name}: {left} not stopped within {options['wait']:g} s")
+        if not options["as_json"]:
+            self._say(cancel.describe_group(group, outcomes))
+        left = 0 if options["wait"] is None else cancel.await_stops(group, options["wait"])
+        if options["as_json"]:
+            self._say(json.dumps(cancel.group_as_json(group, outcomes, left)))
+        if left:
+            raise CommandError(f"{group.name}: {left} not stopped within {options['wait']:g} s")
+        if options["wait"] is not None and not options["as_json"]:
             self._say(f"{group.name}: stopped")
+
+    def _requests(self, **options: Any) -> None:
+        _require_tables()
+        try:
+            self._show_requests(**options)
+        except requests.UnknownRequestError as error:
+            raise CommandError(str(error)) from error
+        except BrokenPipeError:
+            leave_unread()
+
+    def _show_requests(self, **options: Any) -> None:
+        if options["id"] is not None:
+            (requests.write_one if options["as_json"] else requests.show_one)(options["id"], self._say)
+            return
+        named = (options[name] for name in ("all", "status", "tool", "principal", "since", "limit"))
+        selection = requests.Selection(*named)
+        if options["as_json"]:
+            requests.write_list(selection, self._say)
+        elif requests.show_list(selection, self._say, columns=_columns(self.stdout)):
+            self._say_aside(f"There are more than these {options['limit']}; --limit shows more.")
+
+    def _watch(self, **options: Any) -> None:
+        _require_tables()
+        watch.watch(as_json=options["as_json"])
 
     def _tools(self, **options: Any) -> None:
         _require_tables()
-        rows = Tool.objects.in_bulk()
-        names = sorted(rows.keys() | registered_tools().keys())
-        width = max((len(name) for name in names), default=0)
-        for name in names:
-            tool = registered_tools().get(name)
-            self._say(f"{name:<{width}}  {_state(rows.get(name), registered=tool is not None)}{_offered_at(tool)}")
-        if not names:
-            self._say("No tools. Decorate functions with @tool in an installed app's mcp_tools.py.")
+        (tools.write if options["as_json"] else tools.show)(self._say)
+
+    def _doctor(self, **options: Any) -> None:
+        findings = doctor.examination(options["timeout"])
+        count = (
+            doctor.tell_machines(findings, self._say)
+            if options["as_json"]
+            else doctor.tell(findings, self._say, self.style)
+        )
+        if count:
+            raise CommandError(f"{count} failed; what to do is said above.")
 
     def _audit(self, **options: Any) -> None:
         _require_tables()
@@ -128,13 +200,17 @@ class Command(BaseCommand):
             if reconfigure := getattr(self.stdout, "reconfigure", None):
                 reconfigure(encoding="utf-8", newline="")
             audit.export(options["format"], self._say)
-        elif found := audit.verify(options["head"] or "", self._say):
+        elif found := (audit.write if options["as_json"] else audit.verify)(options["head"] or "", self._say):
             raise CommandError(f"The audit is not as it was written: findings: {found}")
 
     def _purge(self, **options: Any) -> None:
         _require_tables()
-        requests, attempts = purging.purge_requests(), purging.purge_audit()
-        self._say(f"{requests} requests and {attempts} attempts to cancel deleted.")
+        deleted, attempts = purging.purge_requests(), purging.purge_audit()
+        tallies.fold_old()
+        if options["as_json"]:
+            self._say(json.dumps({"requests": deleted, "attempts": attempts}))
+        else:
+            self._say(f"{deleted} requests and {attempts} attempts to cancel deleted.")
 
     def _token(self, **options: Any) -> None:
         _require_tables()
@@ -154,19 +230,6 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _offered_at(tool: RegisteredTool | None) -> str:
-    """Where a tool is offered, on a site with several endpoints."""
-    return f"  at {', '.join(tool.access.endpoints)}" if tool is not None and settings.ENDPOINTS else ""
-
-
-def _state(row: Tool | None, *, registered: bool) -> str:
-    if not registered:
-        return "code went away"
-    if row is None:
-        return "new: enabled at the next start"
-    return "enabled" if row.enabled else "disabled"
-
-
 def _endpoint(named: str | None) -> str:
     """The endpoint of that name."""
     endpoint = named or DEFAULT_ENDPOINT
@@ -175,6 +238,11 @@ def _endpoint(named: str | None) -> str:
             f"There is no endpoint {endpoint!r}: name one with --endpoint: {', '.join(settings.endpoints)}"
         )
     return endpoint
+
+
+def _columns(stream: Any) -> int | None:
+    """How wide it is, of a terminal: what goes elsewhere is not cut."""
+    return terminal.size(stream)[0] if stream.isatty() else None
 
 
 def _require_tables() -> None:

@@ -102,11 +102,14 @@ class GetStream:
     async def _tell(self, listener: Listener, told: dict[str, dict[str, Any]]) -> None:
         """Tell what this session has not been told and may be, if this connection has its stream."""
         server, session_id = self._peer.server, self._session.pk
-        current = {subject: listener.known[subject] for subject in told}
-        untold = await server.rows.run(session_streams.untold, session_id, current)
+        known = {subject: listener.known[subject] for subject in told}
+        untold = await server.rows.run(session_streams.untold, session_id, known)
         concerns = await concerned(server, self._peer.principal, untold, self._watched)
+        # What becomes untold meanwhile, as a connection comes back for what it missed, waits for the next turn: nobody
+        # has asked whether it concerns the caller.
+        asked = {subject: known[subject] for subject in untold}
         tell = partial(
-            session_streams.tell, session_id, self._id, server.identity.boot_id, current, passed_over=untold - concerns
+            session_streams.tell, session_id, self._id, server.identity.boot_id, asked, passed_over=untold - concerns
         )
         events = await server.rows.run(tell)
         for number, (subject, seq) in enumerate(events):

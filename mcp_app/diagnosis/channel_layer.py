@@ -1,0 +1,62 @@
+"""The channel layer: whether there is one that crosses processes, and whether what is sent through it arrives."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from channels.layers import channel_layers, get_channel_layer
+
+from mcp_app.diagnosis.examination import Seen, first_line
+from mcp_app.diagnosis.findings import Finding, failed, ok, warning
+from mcp_app.lifecycle import wakeups
+
+NAME: Final = "channel layer"
+ARRIVAL_SECONDS: Final = 3.0
+"""What one message through the layer may take."""
+CONFIGURE: Final = "Set CHANNEL_LAYERS to channels_redis.core.RedisChannelLayer, as docs/deployment.md has it."
+
+
+def look(seen: Seen) -> Iterator[Finding]:
+    """One message is sent to a group and received, as a wake-up is."""
+    if not wakeups.layer_crosses_processes():
+        yield _none(seen)
+        return
+    kind = type(get_channel_layer()).__name__
+    try:
+        took = asyncio.run(_round_trip())
+    except Exception as error:
+        why = f"within {ARRIVAL_SECONDS:g} s" if isinstance(error, TimeoutError) else f"({first_line(error)})"
+        remedy = "Start what it stands on, or correct CHANNEL_LAYERS; until then waiting clients hear of changes later."
+        yield failed(NAME, f"{kind}: a message sent through it does not arrive {why}.", remedy)
+        return
+    yield ok(NAME, f"{kind}: a message arrives in {took * 1000:.1f} ms.")
+
+
+async def _round_trip() -> float:
+    """Seconds. A layer of this loop's own: connections belong to the loop that opened them."""
+    layer: Any = channel_layers.make_backend("default")
+    try:
+        async with asyncio.timeout(ARRIVAL_SECONDS):
+            channel = await layer.new_channel()
+            group = f"mcp.look.{channel.rpartition('!')[2][-40:]}"
+            await layer.group_add(group, channel)
+            began_at = time.perf_counter()
+            await layer.group_send(group, wakeups.LAYER_MESSAGE)
+            await layer.receive(channel)
+            took = time.perf_counter() - began_at
+            await layer.group_discard(group, channel)
+            return took
+    finally:
+        if close := getattr(layer, "close_pools", None):
+            async with asyncio.timeout(ARRIVAL_SECONDS):
+                await close()
+
+
+def _none(seen: Seen) -> Finding:
+    hosts = {presence.hostname for presence in seen.presences or []} | {socket.gethostname()}
+    if len(hosts) == 1:
+        return ok(NAME, "None that crosses processes, which one host does not need.")
+    found = f"None crosses processes, and {len(hosts)} hosts are at work ({', '.join(sorted(hosts))})."
+    return warning(NAME, f"{found} What workers elsewhere do is seen only at the next look.", CONFIGURE)

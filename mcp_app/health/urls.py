@@ -1,0 +1,8 @@
+"""`live/` and `ready/`, below where the site includes them."""
+
+from django.urls import path
+
+from mcp_app.health import views
+
+app_name = "mcp_health"
+urlpatterns = [path("live/", views.live, name="live"), path("ready/", views.ready, name="ready")]

@@ -1,0 +1,97 @@
+"""Probes at real servers whose database is taken away: they live, and are not ready, within their bound."""
+
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance import layouts, own_engines
+from tests.acceptance.own_engines import Engine
+from tests.acceptance.services import ServicesMissingError, missing
+from tests.acceptance.stack import Server, Stack
+from tests.acceptance.waiting import eventually
+
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]
+
+BACK_IN = 30.0
+ANSWERED_IN = 10.0
+"""Seconds on a machine that has other work; what is owed, READY_TIMEOUT, 2 s, is measured."""
+WELL = {"serving": "ok", "database": "ok", "migrations": "ok", "broker": "ok"}
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Engine]:
+    try:
+        with own_engines.postgresql() as engine:
+            yield engine
+    except ServicesMissingError as error:
+        missing(f"NO POSTGRESQL OF ITS OWN, no probe was made without a database: {error}")
+
+
+@pytest.fixture(scope="module")
+def running(database: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """`mcp serve` and uvicorn, on the embedded broker."""
+    data = tmp_path_factory.mktemp("health")
+    with layouts.apart(data, {"MCPSITE_DATABASE": database.url}, workers=0) as stack:
+        stack.serve_from(*stack.servers, stack.start_uvicorn())
+        yield stack
+
+
+@pytest.fixture
+def stack(running: Stack, database: Engine) -> Iterator[Stack]:
+    """The same, its servers ready; afterwards with its database."""
+    for server in running.servers:
+        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready", BACK_IN)  # type: ignore[misc]
+    yield running
+    if database.ended:
+        database.start()
+    database.thaw()
+
+
+def probe(server: Server, name: str, method: str = "GET") -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=ANSWERED_IN)
+    try:
+        connection.request(method, f"/health/{name}/")
+        response = connection.getresponse()
+        body = response.read()
+        assert "no-store" in (response.getheader("Cache-Control") or "")
+        return response.status, json.loads(body) if body else None
+    finally:
+        connection.close()
+
+
+def test_while_the_database_answers_nothing_servers_live_and_are_not_ready(
+    stack: Stack, database: Engine, measured: dict[str, list[float]]
+) -> None:
+    for server in stack.servers:
+        assert probe(server, "live") == (200, {"live": True})
+        assert probe(server, "live", "HEAD") == (200, None)
+        assert probe(server, "ready") == (200, {"ready": True, "checks": WELL})
+        assert probe(server, "ready", "HEAD") == (200, None)
+    database.freeze()
+    for server in stack.servers:
+        # What was found a moment ago is told for a second.
+        eventually(lambda server=server: probe(server, "ready")[0] == 503, "it is not ready")  # type: ignore[misc]
+        began_at = time.monotonic()
+        answer = probe(server, "ready")
+        measured.setdefault("ready without a database, which is waited for 2 s", []).append(time.monotonic() - began_at)
+        assert answer == (503, {"ready": False, "checks": {"serving": "ok", "database": "failed", "broker": "ok"}})
+        assert probe(server, "live") == (200, {"live": True})
+    database.thaw()
+    for server in stack.servers:
+        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready again", BACK_IN)  # type: ignore[misc]
+
+
+def test_a_database_that_is_gone_is_told_at_once_and_its_return_as_well(stack: Stack, database: Engine) -> None:
+    database.stop()
+    for server in stack.servers:
+        eventually(lambda server=server: probe(server, "ready")[0] == 503, "it is not ready")  # type: ignore[misc]
+        assert probe(server, "live")[0] == 200
+    database.start()
+    for server in stack.servers:
+        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready again", BACK_IN)  # type: ignore[misc]
+        told = server.program.output()
+        assert told.count("not ready: database: ") == told.count("ready again: database") > 0

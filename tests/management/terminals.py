@@ -1,0 +1,101 @@
+"""A command at a terminal, as a person has it: what it shows, and the keys that are pressed."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.management.conftest import ROOT, WAIT_SECONDS, environment, wait_until
+
+COLUMNS: Final = 100
+LINES: Final = 30
+CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\n"
+
+
+class Terminal:
+    """One `manage.py mcp …` whose standard streams are a terminal, its controlling one; `out` a file of its own."""
+
+    def __init__(self, data: Path, *arguments: str, out: Path | None = None, **changes: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        self._shown = bytearray()
+        env = environment(data, TERM="xterm", **changes)
+        stdout = slave if out is None else os.open(out, os.O_WRONLY | os.O_CREAT, 0o600)
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "mcp", *arguments],
+            cwd=ROOT,
+            env=env,
+            stdin=slave,
+            stdout=stdout,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(slave)
+        if out is not None:
+            os.close(stdout)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        try:
+            while some := os.read(self._master, 65536):
+                self._shown += some
+        except OSError:  # everybody who had it open is gone
+            return
+
+    @property
+    def raw(self) -> str:
+        """Every character that came."""
+        return self._shown.decode(errors="replace")
+
+    @property
+    def lines(self) -> list[str]:
+        """What stays to be read: of a line that was overwritten the last, without escape sequences."""
+        kept = [line.rsplit("\r\x1b[K", 1)[-1] for line in self.raw.replace("\r\n", "\n").split("\n")]
+        return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip("\r") for line in kept]
+
+    def press(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def wait_shows(self, text: str, times: int = 1) -> None:
+        wait_until(lambda: self.raw.count(text) >= times or self.process.poll() is not None)
+        assert self.raw.count(text) >= times, self.raw
+
+    def wait(self) -> int:
+        """The exit status, once it has ended and everything that it showed was read."""
+        status = self.process.wait(WAIT_SECONDS)
+        self._reader.join(WAIT_SECONDS)
+        return status
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        os.close(self._master)
+
+
+@contextmanager
+def terminal(data: Path, *arguments: str, out: Path | None = None, **changes: str) -> Iterator[Terminal]:
+    opened = Terminal(data, *arguments, out=out, **changes)
+    try:
+        yield opened
+    finally:
+        if opened.process.poll() is None:
+            opened.process.send_signal(signal.SIGKILL)
+        opened.process.wait(WAIT_SECONDS)
+
+
+def moves(steps: Path, seconds: float = 0.6) -> bool:
+    """Whether whatever writes to the file still does."""
+    before = steps.read_bytes()
+    threading.Event().wait(seconds)
+    return steps.read_bytes() != before

@@ -1,0 +1,29 @@
+"""Basic tests in a process of their own, on a PostgreSQL database of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.acceptance.services import ServicesMissingError, missing, own_services
+
+ROOT = Path(__file__).parents[1]
+
+
+def assert_passes(*chosen: str) -> None:
+    """All the tests that pytest's arguments choose."""
+    try:
+        with own_services() as services:
+            environment = os.environ | {"MCPSITE_DATABASE": services["MCPSITE_DATABASE"]}
+            environment.pop("MCPSITE_DATA", None)
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+    except ServicesMissingError as error:
+        missing(f"NO PostgreSQL: {error}")
+    assert done.returncode == 0, done.stdout
