@@ -14,6 +14,7 @@ import secrets
 import shutil
 import tempfile
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -81,6 +82,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "django_celery_results",
+    *(["chartkick.django"] if find_spec("chartkick") else []),
     "mcp_app",
     "mcpsite",
 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 WITHOUT_EXTRAS = """
 import sys
-extras = "httpx jwt oauth2_provider oauthlib rest_framework opentelemetry prometheus_client psycopg redis"
+extras = "chartkick httpx jwt oauth2_provider oauthlib rest_framework opentelemetry prometheus_client psycopg redis"
 for name in extras.split():
     sys.modules[name] = None
 import django

@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
-from mcp_app.admin import tool_words
+from mcp_app.admin import tool_statistics, tool_words
 from mcp_app.admin.tool_form import ToolForm
 from mcp_app.catalogue import catalogue, rows
 from mcp_app.lifecycle.inert import inert
@@ -32,6 +32,7 @@ READ_ONLY = (
     "stopping",
     "shown_location",
     "parameters",
+    "use",
     "registered_at",
     "updated_at",
 )
@@ -56,10 +57,17 @@ class ToolAdmin(admin.ModelAdmin):
     )
 
     class Media:
-        css = {"all": ("mcp_app/admin.css", "mcp_app/audit.css")}
+        css = {"all": ("mcp_app/admin.css", "mcp_app/audit.css", "mcp_app/dashboard.css")}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"title": "Tools", **(extra_context or {})})
+
+    def get_fieldsets(self, request: HttpRequest, obj: Tool | None = None) -> Any:
+        """With how it is used, for whoever may see that."""
+        fieldsets = [*super().get_fieldsets(request, obj)]
+        if request.user.has_perm(tool_statistics.VIEW):
+            fieldsets.insert(1, ("How it is used", {"fields": ("use",)}))
+        return fieldsets
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -158,6 +166,10 @@ class ToolAdmin(admin.ModelAdmin):
             reverse("admin:mcp_app_cancellation_changelist", current_app=self.admin_site.name),
             query,
         )
+
+    @admin.display(description="ended calls")
+    def use(self, row: Tool) -> SafeString:
+        return tool_statistics.shown(self.admin_site, row.name)
 
     @admin.display(description="the code's description")
     def code_description(self, row: Tool) -> str | SafeString:

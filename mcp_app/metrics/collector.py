@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from django.db.models import Count, Min, Sum
-from django.db.models.functions import Now
+from django.db.models import Count, Sum
 
-from mcp_app.lifecycle import buckets, processes, tallies
+from mcp_app.lifecycle import buckets, live_numbers, processes
 from mcp_app.lifecycle.queue_ages import queue_ages
 from mcp_app.models import Request, Tally
 from mcp_app.states import OPEN, Measure, Stage
@@ -82,9 +81,8 @@ def _live() -> Iterator[Metric]:
         alive.add_metric([role.value], count)
     yield alive
 
-    behind = tallies.uncounted().aggregate(behind=Now() - Min("finished_at"))["behind"]
     what = "How long ago the oldest call ended that the counters below do not have yet."
-    yield GaugeMetricFamily("mcp_counting_behind_seconds", what, value=behind.total_seconds() if behind else 0.0)
+    yield GaugeMetricFamily("mcp_counting_behind_seconds", what, value=live_numbers.lag())
 
 
 def _ended() -> Iterator[Metric]:

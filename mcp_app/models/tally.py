@@ -26,7 +26,7 @@ class Tally(models.Model):
 
     class Meta:
         default_permissions = ("view",)
-        verbose_name_plural = _("tallies")
+        verbose_name_plural = _("activity")
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=("hour", "tool", "measure", "status", "cause", "stage", "bucket"), name="mcp_tally_key"

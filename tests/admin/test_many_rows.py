@@ -120,6 +120,19 @@ def test_the_list_shows_a_page_of_all_and_of_the_open_and_of_the_cancelled(brows
         assert len(shown.result_list) == 50
 
 
+@pytest.mark.parametrize("path", ["", "?period=30d", "live/"])
+def test_the_dashboard_reads_no_request_but_by_an_index(log_in, path):
+    browser = log_in("view_tally")
+    with statements() as executed:
+        assert browser.get(f"/admin/mcp_app/tally/{path}").status_code == 200
+    assert len(executed) <= (4 if path == "live/" else 7)
+    assert len([step for sql in executed for step in plan(sql)]) == (
+        3 if databases.connection().vendor == "sqlite" else 0
+    )
+    for sql in executed:
+        assert all("INDEX" in step for step in plan(sql))
+
+
 def test_a_text_is_looked_for_among_the_newest_only(browser):
     found = browser.get("/admin/mcp_app/request/?q=caller").context["cl"]
     assert found.result_count == SEARCHED

@@ -71,6 +71,7 @@ def visits(page: "Page", running: str, stopped: str) -> Iterator[str]:
         pages.IN_FLIGHT,
         pages.CANCELLED,
         pages.CANCELLATIONS,
+        pages.ACTIVITY,
         pages.TOOLS,
         pages.SESSIONS,
         pages.LISTEN_STREAMS,

@@ -22,7 +22,7 @@ def test_the_progress_of_a_running_request_moves_on_its_page(stack: Stack, steps
     progress = page.locator("#mcp-progress")
     expect(progress.locator("progress")).to_have_attribute("max", f"{DOCUMENTS:.1f}")
     for _ in range(LATER):
-        shown = progress.inner_text()
+        shown = progress.text_content() or ""
         expect(progress).not_to_have_text(shown)
     assert page.evaluate("window.loadedOnce")
 

@@ -9,6 +9,7 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
     "auditor": AUDITOR,
     "operator": (*AUDITOR, "cancel_request", "view_request_payload"),
     "manager": ("view_tool", "change_tool"),
+    "watcher": ("view_tally",),
     "keeper": ("add_token", "change_token", "view_token"),
     "janitor": ("view_session", "close_session", "view_listenstream", "close_listenstream"),
     "chief": (
@@ -19,5 +20,6 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
         "change_tool",
         "view_session",
         "view_listenstream",
+        "view_tally",
     ),
 }

@@ -2,7 +2,7 @@
    address is asked every `data-every` milliseconds (1000), and what differs is taken from the element of the same id in
    the answer. It ends when that has no `data-open`, or is not there: logged out, or gone.
    Elsewhere in the answer, `data-along`: an element with an id that is renewed with it; `data-drop`: the id of one that
-   the page is to drop. Inside of it, `data-rows`: see `renewRows`. */
+   the page is to drop. Inside of it, `data-rows`: see `renewRows`; `data-kept`: left alone. What was folded stays so. */
 "use strict";
 {
     const EVERY = 1000;
@@ -30,10 +30,16 @@
             renewRows(old, fresh);
             return;
         }
+        if (old instanceof HTMLElement && "kept" in old.dataset) {
+            return;
+        }
         const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
         if (!(old instanceof Element) || old.nodeName !== fresh.nodeName || before.length !== after.length) {
             old.replaceWith(fresh);
             return;
+        }
+        if (old instanceof HTMLDetailsElement) {
+            fresh.open = old.open;
         }
         old.getAttributeNames().filter((name) => !fresh.hasAttribute(name)).forEach((name) => old.removeAttribute(name));
         fresh.getAttributeNames().forEach((name) => old.setAttribute(name, fresh.getAttribute(name)));

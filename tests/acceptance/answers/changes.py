@@ -1,13 +1,15 @@
-"""What an administrator changes in a stack that runs."""
+"""What a test changes in a stack that runs, as an administrator, or time, would."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib.auth.models import Permission, User
+from django.utils import timezone
 
-from mcp_app.lifecycle import cancellation, listen_streams
+from mcp_app.lifecycle import buckets, cancellation, listen_streams
 from mcp_app.lifecycle.audit import Actor
-from mcp_app.models import ListenStream, Tool
+from mcp_app.models import ListenStream, Tally, Tool
 from mcp_app.states import Cause
 
 
@@ -37,9 +39,20 @@ def _close_listen_streams(number: int) -> int | None:
     return listen_streams.close(found, by="root") if len(found) == number else None
 
 
+def _tally(tool: str, ended: Sequence[Sequence[Any]]) -> None:
+    """Count calls of a tool that nobody made: for each hours ago, measure, status, cause, stage, seconds, how many."""
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    names = ("measure", "status", "cause", "stage")
+    for hours_ago, *kind, seconds, count in ended:
+        bucket = buckets.NONE if seconds is None else buckets.bucket_of(seconds)
+        columns = {**dict(zip(names, kind, strict=True)), "bucket": bucket, "count": count}
+        Tally.objects.create(tool=tool, hour=hour - timedelta(hours=hours_ago), **columns)
+
+
 ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "cancel": _cancel,
     "close listen streams": _close_listen_streams,
     "limit": _limit,
     "make user": _make_user,
+    "tally": _tally,
 }

@@ -1,0 +1,182 @@
+"""What statistics say is what the tallies hold: by hour and by the site's days, by cause and stage, by tool."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_app import databases
+from mcp_app.lifecycle import buckets, clock, live_numbers, statistics, tallies, transitions
+from mcp_app.lifecycle.periods import Period
+from mcp_app.lifecycle.statistics import Quantiles
+from mcp_app.models import Request
+from mcp_app.states import Cause, ProcessRole, Stage, Status
+from tests.lifecycle import rows
+from tests.lifecycle.tallied import ended, stopped, waited
+
+NOW = datetime(2026, 3, 10, 15, 40, tzinfo=UTC)
+HOUR = NOW.replace(minute=0)
+NOTHING = Quantiles(None, None)
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch):
+    monkeypatch.setattr(clock, "now", lambda: NOW)
+
+
+def within(lengths, seconds):
+    """Whether both are lengths of the bucket that has so many seconds."""
+    bucket = buckets.bucket_of(seconds)
+    return {buckets.bucket_of(length) for length in (lengths.p50, lengths.p95)} == {bucket}
+
+
+def calls(found):
+    """How many calls ended in each interval in which any did."""
+    return {begin: figures.calls for begin, figures in found.intervals if figures.calls}
+
+
+def test_the_last_24_hours_are_the_one_that_runs_and_23_before():
+    ended(HOUR, count=2)
+    ended(HOUR - timedelta(hours=23), Status.FAILED)
+    ended(HOUR - timedelta(hours=24), count=50)
+    found = statistics.read(Period.DAY)
+    assert len(found.intervals) == 24
+    assert calls(found) == {HOUR: 2, HOUR - timedelta(hours=23): 1}
+    assert found.whole.ends == {Status.COMPLETED: 2, Status.FAILED: 1, Status.CANCELLED: 0, Status.LOST: 0}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata", "Pacific/Auckland"])
+@pytest.mark.parametrize("period", [Period.WEEK, Period.MONTH], ids=lambda period: period.value)
+def test_a_day_begins_where_the_time_zone_says(zone, period):
+    number = {Period.WEEK: 7, Period.MONTH: 30}[period]
+    with timezone.override(ZoneInfo(zone)):
+        today = NOW.astimezone(ZoneInfo(zone)).replace(hour=0, minute=0)
+        first = (today.replace(tzinfo=None) - timedelta(days=number - 1)).replace(tzinfo=ZoneInfo(zone))
+        begins = (first.astimezone(UTC) + timedelta(minutes=59)).replace(minute=0)
+        ended(begins, count=3)
+        ended(begins - timedelta(hours=1), count=50)
+        ended(HOUR)
+        found = statistics.read(period)
+    assert [begin for begin, _ in found.intervals][:: number - 1] == [first, today]
+    assert calls(found) == {first: 3, today: 1}
+
+
+def test_a_day_of_23_hours_is_a_day():
+    zone = ZoneInfo("America/New_York")  # 2026-03-08 has 23 hours
+    with timezone.override(zone):
+        for hour in range(-2, 26):
+            ended(datetime(2026, 3, 8, 5, tzinfo=UTC) + timedelta(hours=hour))
+        found = calls(statistics.read(Period.WEEK))
+    assert {begin.day: number for begin, number in found.items()} == {7: 2, 8: 23, 9: 3}
+
+
+def test_lengths_are_of_what_ran_waited_and_was_stopped():
+    ended(HOUR, count=99, seconds=0.1)
+    ended(HOUR, Status.FAILED, count=1, seconds=300.0)
+    ended(HOUR, Status.LOST, count=7, seconds=None)
+    waited(HOUR, 5.0, count=3)
+    stopped(HOUR, Cause.CLIENT, Stage.KILL, seconds=20.0)
+    whole = statistics.read(Period.DAY).whole
+    assert within(whole.run, 0.1)
+    assert within(whole.wait, 5.0)
+    assert within(whole.stop, 20.0)
+    assert whole.failed_share == pytest.approx(8 / 108)
+    assert whole.cancelled_share == pytest.approx(1 / 108)
+
+
+def test_cancellations_are_told_by_cause_and_stage_with_the_time_to_their_stop():
+    stopped(HOUR, Cause.ADMIN, Stage.INTERRUPT, seconds=2.0, count=4)
+    stopped(HOUR - timedelta(hours=2), Cause.ADMIN, Stage.INTERRUPT, seconds=2.0)
+    stopped(HOUR, Cause.ADMIN, Stage.KILL, seconds=9.0)
+    stopped(HOUR, Cause.DISCONNECT, seconds=0.002)
+    found = statistics.read(Period.DAY).stops
+    assert [(each.cause, each.stage, each.count) for each in found] == [
+        (Cause.DISCONNECT, Stage.NONE, 1),
+        (Cause.ADMIN, Stage.INTERRUPT, 5),
+        (Cause.ADMIN, Stage.KILL, 1),
+    ]
+    assert all(within(each.latency, seconds) for each, seconds in zip(found, (0.002, 2.0, 9.0), strict=True))
+
+
+def test_tools_are_told_apart_the_most_used_first():
+    ended(HOUR, count=2, tool="sow")
+    ended(HOUR, Status.FAILED, count=2, tool="sow")
+    ended(HOUR, count=9, tool="dig", seconds=0.01)
+    stopped(HOUR, Cause.CLIENT, seconds=1.0, tool="dig")
+    ended(HOUR - timedelta(hours=30), tool="mow")
+    found = statistics.by_tool(Period.DAY)
+    assert [(tool, figures.calls, figures.failed_share) for tool, figures in found] == [("dig", 10, 0), ("sow", 4, 0.5)]
+    assert within(found[0][1].run, 0.01)
+    assert statistics.read(Period.DAY, "sow").whole.calls == 4
+    assert statistics.read(Period.DAY, "nothing").whole.calls == 0
+
+
+def test_a_tool_is_told_over_each_period():
+    for back, count in ((0, 1), (22, 2), (100, 4), (600, 8), (1000, 16)):
+        ended(HOUR - timedelta(hours=back), count=count)
+        ended(HOUR - timedelta(hours=back), count=100, tool="sow")
+    found = statistics.of_tool("dig")
+    assert {period: figures.calls for period, figures in found.items()} == {
+        Period.DAY: 3,
+        Period.WEEK: 7,
+        Period.MONTH: 15,
+    }
+
+
+def test_where_nothing_ended_nothing_is_said():
+    found = statistics.read(Period.MONTH)
+    assert (found.whole.calls, found.whole.run, found.whole.failed_share) == (0, NOTHING, None)
+    assert (found.stops, statistics.by_tool(Period.MONTH)) == ([], [])
+
+
+def test_what_was_counted_is_what_statistics_say(worker, monkeypatch):
+    monkeypatch.undo()
+    transitions.finish(rows.running(worker).pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    rows.cancel(rows.queued(), Cause.ADMIN)
+    tallies.count_ended()
+    found = statistics.read(Period.DAY)
+    assert {status: count for status, count in found.whole.ends.items() if count} == {
+        Status.COMPLETED: 1,
+        Status.CANCELLED: 1,
+    }
+    assert [(each.cause, each.count) for each in found.stops] == [(Cause.ADMIN, 1)]
+
+
+def test_live_numbers_are_what_is_in_flight_waits_and_lives(worker, server):
+    rows.running(worker)
+    rows.stopping(worker)
+    rows.asking(worker)
+    waiting = [rows.queued(queue="slow"), rows.queued(queue="slow")]
+    found = live_numbers.read()
+    assert found.in_flight == {Status.QUEUED: 2, Status.RUNNING: 2, Status.INPUT_REQUIRED: 1}
+    assert found.to_stop == 1
+    assert [(each.queue, each.waiting) for each in found.queues] == [("slow", len(waiting))]
+    assert found.alive == {ProcessRole.WORKER: 1, ProcessRole.SERVER: 1, ProcessRole.SUPERVISOR: 0}
+
+
+def test_how_far_counting_is_behind_is_the_age_of_what_ended_first(worker):
+    assert live_numbers.lag() == 0
+    for minutes in (1, 2, 9, 5, 3, 4):
+        row = rows.running(worker)
+        transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+        earlier = F("finished_at") - timedelta(minutes=minutes)
+        Request.objects.filter(pk=row.pk).update(finished_at=earlier)
+    assert 9 * 60 <= live_numbers.lag() < 11 * 60
+    tallies.count_ended()
+    assert live_numbers.lag() == 0
+
+
+def test_a_period_costs_one_statement_and_the_live_numbers_four():
+    ended(HOUR)
+    for read, most in (
+        (lambda: statistics.read(Period.MONTH), 1),
+        (lambda: statistics.by_tool(Period.MONTH), 1),
+        (lambda: statistics.of_tool("dig"), 1),
+        (live_numbers.read, 4),
+    ):
+        with CaptureQueriesContext(databases.connection()) as asked:
+            read()
+        assert len(asked) == most
