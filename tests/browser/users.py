@@ -10,5 +10,6 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
     "operator": (*AUDITOR, "cancel_request", "view_request_payload"),
     "manager": ("view_tool", "change_tool"),
     "keeper": ("add_token", "change_token", "view_token"),
+    "tester": ("view_tool", "call_tool", "view_request", "view_request_payload", "cancel_request"),
     "chief": (*AUDITOR, "cancel_request", "view_request_payload", "view_tool", "change_tool"),
 }
