@@ -4,6 +4,7 @@ Owns who may, and how the page is filled in; `tool_calls` makes the call, and th
 progress, cancelling, the result. Refuses to call anything but on a POST.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,10 +16,12 @@ from django.contrib.admin.helpers import AdminForm
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import PermissionDenied
+from django.db import Error as DatabaseError
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.views.decorators.debug import sensitive_post_parameters
 
 from mcp_app import languages
 from mcp_app.admin import tool_calls, tool_words
@@ -35,6 +38,8 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Request, Tool
 from mcp_app.telling.formatting import duration
+
+logger = logging.getLogger(__name__)
 
 CALL: Final = "mcp_app.call_tool"
 SHOW: Final = "_show"
@@ -78,11 +83,16 @@ class TryingAdmin(admin.ModelAdmin):
     def get_urls(self) -> list[URLPattern]:
         # Its row is to be committed before its message goes out, whatever the site does with its views.
         outside = transaction.non_atomic_requests(using=settings.DATABASE)
-        view = outside(self.admin_site.admin_view(self.try_view))
+        # What a tool is given is payload, also for who reads Django's reports of errors.
+        view = outside(sensitive_post_parameters()(self.admin_site.admin_view(self.try_view)))
         return [path("<path:object_id>/try/", view, name="mcp_app_tool_try"), *super().get_urls()]
 
     def has_call_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request) and request.user.has_perm(CALL)
+
+    def has_watch_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may see the request that comes of a call, on this site of the admin."""
+        return request.user.has_perm(VIEW) and self.admin_site.is_registered(Request)
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         """With the way to the page that calls the tool, where this user may."""
@@ -122,8 +132,11 @@ class TryingAdmin(admin.ModelAdmin):
         return Trial(row, tool, callers)
 
     def _called(self, request: HttpRequest, trial: Trial, row: Request) -> HttpResponse:
-        self.log_change(request, trial.row, f"Tried: request {row.pk}.")
-        if request.user.has_perm(VIEW):
+        try:
+            self.log_change(request, trial.row, f"Tried: request {row.pk}.")
+        except DatabaseError:  # the call is made all the same: to fail now would have it made again
+            logger.exception("the history of %s lacks request %s", trial.row.pk, row.pk)
+        if self.has_watch_permission(request):
             return HttpResponseRedirect(page_url(self.admin_site, row.pk))
         messages.success(request, _begun(row.pk))
         return HttpResponseRedirect(self._try_url(trial.row))
@@ -142,8 +155,8 @@ class TryingAdmin(admin.ModelAdmin):
             "stopping": tool_words.stopping(trial.tool),
             "time_limit": duration(trial.tool.time_limit),
             "user": request.user,
-            "may_watch": request.user.has_perm(VIEW),
-            "may_cancel": request.user.has_perm(VIEW) and request.user.has_perm(CANCEL),
+            "may_watch": self.has_watch_permission(request),
+            "may_cancel": self.has_watch_permission(request) and request.user.has_perm(CANCEL),
             "form": form,
             "errors": form.errors or (endpoint.is_needed and endpoint.errors),
             "where": _fieldsets(endpoint, where),

@@ -58,9 +58,12 @@ def test_the_walk_through_an_audit(stack: Stack, importing: "Connection", browse
 
 
 def test_every_picture_of_the_pages_is_kept() -> None:
-    docs = PAGE.parent
-    shown = [path for page in docs.glob("*.md") for path in re.findall(r"\]\((images/[\w-]+\.png)\)", page.read_text())]
-    assert {docs / path for path in shown} == set((docs / "images").glob("*.png"))
+    shown = {
+        path
+        for page in PAGE.parent.glob("*.md")
+        for path in re.findall(r"\]\((images/[\w-]+\.png)\)", page.read_text())
+    }
+    assert {PAGE.parent / path for path in shown} == set((PAGE.parent / "images").glob("*.png"))
 
 
 def cancel_what_runs(page: "Page", picture: "Picture") -> None:
