@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 
 from mcp_app.admin import tool_statistics, tool_words
 from mcp_app.admin.tool_form import ToolForm
+from mcp_app.admin.trying import TryingAdmin
 from mcp_app.catalogue import catalogue, rows
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Tool
@@ -39,7 +40,7 @@ READ_ONLY = (
 
 
 @admin.register(Tool)
-class ToolAdmin(admin.ModelAdmin):
+class ToolAdmin(TryingAdmin):
     form = ToolForm
     list_display = ("name", "enabled", "code", "shown_title", "policy", "queue_now", "time_limit_now", "shown_location")
     list_filter = ("enabled", "registered")

@@ -87,7 +87,7 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
     endpoint, authenticator = connection.endpoint, settings.at(connection.endpoint).AUTHENTICATOR
     try:
         principal = _principal(import_string(authenticator)(connection))
-        if principal is not None and not _is_let_in(principal, endpoint):
+        if principal is not None and not is_let_in(principal, endpoint):
             return not_let_in()
     except InvalidCredentialsError:
         return invalid_credentials(endpoint)
@@ -112,7 +112,7 @@ def _principal(answer: Any) -> Principal | None:
     if answer is None or isinstance(answer, AnonymousUser):
         return None
     if isinstance(answer, AbstractBaseUser):
-        return _of_user(answer) if answer.is_active else None
+        return principal_of(answer) if answer.is_active else None
     if not isinstance(answer, Principal):
         if hasattr(answer, "close"):
             answer.close()  # a coroutine that nobody awaits would complain of it
@@ -124,7 +124,8 @@ def _principal(answer: Any) -> Principal | None:
     return answer
 
 
-def _is_let_in(principal: Principal, endpoint: str) -> bool:
+def is_let_in(principal: Principal, endpoint: str) -> bool:
+    """Whether the endpoint lets in the user whom a principal is of; everybody where it asks nothing of its callers."""
     access = access_to(endpoint)
     if not access.is_limited:
         return True
@@ -132,6 +133,7 @@ def _is_let_in(principal: Principal, endpoint: str) -> bool:
     return access.admits(user)
 
 
-def _of_user(user: AbstractBaseUser) -> Principal:
+def principal_of(user: AbstractBaseUser) -> Principal:
+    """Who asks where a user of the site does, and no token is in between."""
     key = str(user.pk)
     return Principal(ISSUER, subject=key, client_id="", label=user.get_username()[:MAX_CHARS], user_id=key)

@@ -16,6 +16,7 @@ from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.rows import SUBJECT
 from mcp_app.conf import settings
 from mcp_app.lifecycle.call_rates import CallRate
+from mcp_app.lifecycle.submission import Terms
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
 
@@ -40,6 +41,18 @@ class OfferedTool:
     """How often one caller may call it."""
     concurrency: int | None
     """How many calls of it one caller may have open."""
+
+    @property
+    def terms(self) -> Terms:
+        """What a call of it takes from it."""
+        return Terms(
+            tool=self.name,
+            cancel_policy=self.cancel_policy,
+            cooperative_grace=self.cooperative_grace,
+            hard_grace=self.hard_grace,
+            time_limit=self.time_limit,
+            queue=self.queue,
+        )
 
     def wire(self) -> dict[str, Any]:
         """Its MCP Tool object (server/tools "Tool"). The schemas inside are shared: do not change them."""

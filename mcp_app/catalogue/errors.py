@@ -26,7 +26,7 @@ The words of `ToolError`, `ProtocolError`, `ResourceError`, `PromptError`, `Inva
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -118,8 +118,23 @@ class InsufficientScope(CatalogueError):  # noqa: N818 - named for what is wrong
         self.needed = needed
 
 
+class Problem(NamedTuple):
+    """What is wrong with a value among the arguments."""
+
+    path: tuple[str | int, ...]
+    """The steps to it; none: it is all of them."""
+    words: str
+
+
 class InvalidArguments(CatalogueError):  # noqa: N818 - named for what is wrong
-    """The arguments do not fit the parameters; for a tool, the text has one line for a problem."""
+    """The arguments do not fit the parameters; for a tool, the text has one line for a problem.
+
+    `problems`: the same, told apart, where they were found by a schema.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
 
 
 class InvalidResult(CatalogueError):  # noqa: N818 - named for what is wrong

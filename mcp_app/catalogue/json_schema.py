@@ -52,6 +52,11 @@ class Subschemas:
     root: Mapping[str, Any]
     by_path: dict[Path, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, root: Mapping[str, Any]) -> "Subschemas":
+        """Those of a document."""
+        return cls(root, dict(_walk(root, ())))
+
     @cached_property
     def anchors(self) -> dict[str, Path]:
         """Paths by the `$anchor` (or draft-07's `$id: "#name"`) that names them."""
@@ -85,7 +90,7 @@ class Subschemas:
 def check(schema: Any) -> None:
     """Raise `UnusableSchemaError` unless `schema` (an object, JSON-ready) may describe a tool's input or output."""
     _check_document(schema)
-    subschemas = Subschemas(schema, dict(_walk(schema, ())))
+    subschemas = Subschemas.of(schema)
     if len(subschemas.by_path) > MAX_SUBSCHEMAS:
         raise UnusableSchemaError(f"it has more than {MAX_SUBSCHEMAS} subschemas")
     for path, subschema in subschemas.by_path.items():

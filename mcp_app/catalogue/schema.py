@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from jsonschema.exceptions import ValidationError as SchemaViolation
 from pydantic import BaseModel, ValidationError
 
 from mcp_app.catalogue import dialects
-from mcp_app.catalogue.errors import InvalidArguments
+from mcp_app.catalogue.errors import InvalidArguments, Problem
 from mcp_app.catalogue.registry import RegisteredTool
 from mcp_app.catalogue.violations import sentence
 
@@ -23,6 +22,10 @@ MAX_LINE_CHARS: Final = 300
 MAX_VALUE_CHARS: Final = 40
 MAX_EVALUATIONS: Final = 200_000
 """Schema keywords evaluated for one call: about a second, on the way to which no honest call comes."""
+
+
+_NO_JSON: Final = "they hold text that is not valid Unicode, or a number or depth out of range"
+_TOO_LARGE: Final = "they are too large or too deep to be checked; send less"
 
 
 def bind(tool: RegisteredTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,15 +51,15 @@ def _parse(model: type[BaseModel], arguments: Mapping[str, Any]) -> BaseModel:
             return model.model_validate_json(_encode(_whole_numbers(arguments)), strict=True)
         except ValidationError as error:
             problems = error
-    lines = (_pydantic_line(each, arguments) for each in problems.errors(include_url=False, include_context=False))
-    raise _invalid(lines, problems.error_count()) from None
+    found = (_pydantic_problem(each, arguments) for each in problems.errors(include_url=False, include_context=False))
+    raise _invalid(found, problems.error_count()) from None
 
 
 def _encode(arguments: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
-        raise _invalid(["they hold text that is not valid Unicode, or a number or depth out of range"], 1) from None
+        raise InvalidArguments(_list([_NO_JSON]), [Problem((), _NO_JSON)]) from None
 
 
 def _wants_integer(error: ValidationError) -> bool:
@@ -79,23 +82,23 @@ def _bind_mapping(tool: RegisteredTool, arguments: Mapping[str, Any]) -> dict[st
         with dialects.bounded(MAX_EVALUATIONS):
             found = list(islice(tool.signature.input_validator.iter_errors(arguments), MAX_PROBLEMS + 1))
     except (dialects.TooCostlyError, RecursionError):
-        raise _invalid(["they are too large or too deep to be checked; send less"], 1) from None
+        raise InvalidArguments(_list([_TOO_LARGE]), [Problem((), _TOO_LARGE)]) from None
     if found:
-        raise _invalid(map(_schema_line, found), len(found))
+        raise _invalid((Problem(tuple(each.absolute_path), sentence(each)) for each in found), len(found))
     return {str(tool.signature.mapping_parameter): dict(arguments)}
 
 
-def _pydantic_line(error: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+def _pydantic_problem(error: Mapping[str, Any], arguments: Mapping[str, Any]) -> Problem:
     path, known = _path(error["loc"], arguments, missing=error["type"] == "missing")
     if error["type"] == "missing":
-        return f"{path}: this argument is required"
+        return Problem(path, "this argument is required")
     if error["type"] == "extra_forbidden":
-        return f"{path}: there is no such argument"
+        return Problem(path, "there is no such argument")
     got = f", not {_shown(error['input'])}" if known else ""
-    return f"{path}: {error['msg']}{got}"
+    return Problem(path, f"{error['msg']}{got}")
 
 
-def _path(location: Sequence[str | int], arguments: Any, *, missing: bool) -> tuple[str, bool]:
+def _path(location: Sequence[str | int], arguments: Any, *, missing: bool) -> tuple[tuple[str | int, ...], bool]:
     """The path of a problem in the arguments, and whether it is a value in them.
 
     Pydantic puts names of its own (the branch of a union, a validator) between ours: only steps that the arguments
@@ -108,7 +111,7 @@ def _path(location: Sequence[str | int], arguments: Any, *, missing: bool) -> tu
             steps.append(step)
     if missing:
         steps.append(location[-1])
-    return _dotted(steps), not missing
+    return tuple(steps), not missing
 
 
 def _leads_on(value: Any, step: str | int) -> bool:
@@ -117,11 +120,8 @@ def _leads_on(value: Any, step: str | int) -> bool:
     return isinstance(value, dict) and step in value
 
 
-def _schema_line(error: SchemaViolation) -> str:
-    return f"{_dotted(error.absolute_path)}: {sentence(error)}"
-
-
-def _dotted(steps: Iterable[str | int]) -> str:
+def dotted(steps: Iterable[str | int]) -> str:
+    """A path as it is told: `address.lines[1]`."""
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return path.removeprefix(".") or "arguments"
 
@@ -134,8 +134,18 @@ def _shown(value: Any) -> str:
     return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"
 
 
-def _invalid(lines: Iterable[str], count: int) -> InvalidArguments:
-    unique = list(dict.fromkeys(line.replace("\n", " ")[:MAX_LINE_CHARS] for line in islice(lines, MAX_PROBLEMS)))
+def _invalid(problems: Iterable[Problem], count: int) -> InvalidArguments:
+    first = list(islice(problems, MAX_PROBLEMS))
+    unique = list(dict.fromkeys(_line(f"{dotted(path)}: {words}") for path, words in first))
     if count > MAX_PROBLEMS:
         unique.append("and further problems")
-    return InvalidArguments("\n".join(["The arguments do not fit this tool:", *(f"- {line}" for line in unique)]))
+    told = dict.fromkeys(Problem(path, _line(words)) for path, words in first)
+    return InvalidArguments(_list(unique), list(told))
+
+
+def _line(text: str) -> str:
+    return text.replace("\n", " ")[:MAX_LINE_CHARS]
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(["The arguments do not fit this tool:", *(f"- {line}" for line in lines)])

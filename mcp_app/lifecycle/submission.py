@@ -2,13 +2,24 @@
 
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle.events import storable
 from mcp_app.lifecycle.redaction import Kind, redact, redact_each
 from mcp_app.states import CancelPolicy
+
+
+class Terms(TypedDict):
+    """What a call takes from its tool; durations in seconds."""
+
+    tool: str
+    cancel_policy: CancelPolicy
+    cooperative_grace: float
+    hard_grace: float
+    time_limit: float
+    queue: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class Tool(models.Model):
     class Meta:
         ordering = ("name",)
         default_permissions = ("view", "change")
+        permissions = (("call_tool", _("Can try tools from the admin")),)
 
     def __str__(self) -> str:
         return self.name

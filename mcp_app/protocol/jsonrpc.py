@@ -121,7 +121,7 @@ def _read_message(message: dict[str, Any], text: str, limits: Limits) -> Request
 
 
 def _message_fault(message: dict[str, Any], text: str, limits: Limits) -> str | None:
-    if _SUSPECT_ESCAPE.search(text) and any(_FORBIDDEN.search(part) for part in _strings(message)):
+    if holds_forbidden_text(message, text):
         return "Strings may hold neither U+0000 nor lone surrogates."
     if message.get("jsonrpc") != "2.0":
         return 'The member jsonrpc must be "2.0".'
@@ -134,6 +134,11 @@ def _message_fault(message: dict[str, Any], text: str, limits: Limits) -> str | 
     if not isinstance(message.get("params", {}), dict):
         return "The member params must be an object."
     return None
+
+
+def holds_forbidden_text(value: Any, text: str) -> bool:
+    """Whether a string in a value decoded from `text` holds U+0000 or a lone surrogate."""
+    return bool(_SUSPECT_ESCAPE.search(text)) and any(_FORBIDDEN.search(part) for part in _strings(value))
 
 
 def is_identifier(value: object, limits: Limits) -> TypeGuard[RequestId]:

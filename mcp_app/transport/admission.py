@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.call_limits import Excess
 from mcp_app.conf import settings
 from mcp_app.protocol.errors import (
     TOO_MANY_REQUESTS,
@@ -163,6 +164,13 @@ def too_many(message: str, request_id: RequestId | None, *, retry_after: float |
 def unavailable(message: str, request_id: RequestId | None) -> Rejection:
     """503: the server cannot, whoever asks."""
     return refuse_for_load(UNAVAILABLE, message, request_id, retry_after=settings.RETRY_AFTER)
+
+
+def excessive(excess: Excess, request_id: RequestId) -> Rejection:
+    """Of a call that is one too many."""
+    if excess.is_callers:
+        return too_many(excess.words, request_id, retry_after=excess.retry_after)
+    return unavailable(excess.words, request_id)
 
 
 def shutting_down(request_id: RequestId | None = None) -> Rejection:

@@ -6,12 +6,12 @@ Runs in a thread. Everything that is refused here leaves no row.
 from typing import Any
 
 from mcp_app.auth.challenges import insufficient_scope
-from mcp_app.catalogue import catalogue, schema
+from mcp_app.catalogue import call_limits, catalogue, schema
+from mcp_app.catalogue.call_limits import Excess
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.conf import settings
-from mcp_app.lifecycle import room, sessions, task_handles, transitions
-from mcp_app.lifecycle.room import Lack
+from mcp_app.lifecycle import sessions, task_handles, transitions
 from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Request
 from mcp_app.protocol import results
@@ -29,13 +29,11 @@ from mcp_app.protocol.errors import (
 from mcp_app.protocol.headers import check_param_headers
 from mcp_app.protocol.requests import CallTool
 from mcp_app.states import TaskMode
-from mcp_app.transport import call_limits, call_rounds
-from mcp_app.transport.admission import too_many, unavailable
+from mcp_app.transport import call_rounds
+from mcp_app.transport.admission import excessive, too_many
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.handover import required_capabilities
 
-TOO_MANY_CALLS = "Too many calls of yours are open; wait for one to end."
-QUEUE_FULL = "As many calls as may wait for a worker already; try again in a moment."
 TOO_MANY_TASKS = "Too many tasks of yours are open; wait for one to end, or cancel one."
 
 
@@ -63,10 +61,11 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
         return results.call_tool(results.tool_error(str(error)), exchange.server_info())
-    if (lack := room.lack(exchange.principal)) is not None:
-        return too_many(TOO_MANY_CALLS, request_id) if lack is Lack.CALLER else unavailable(QUEUE_FULL, request_id)
+    if (excess := call_limits.crowd(exchange.principal)) is not None:
+        return excessive(excess, request_id)
     is_task = exchange.makes_tasks and tool.registered.task == TaskMode.ALWAYS
-    return call_limits.store(_submission(call, tool, exchange), tool, _submit_task if is_task else _submit)
+    stored = call_limits.store(_submission(call, tool, exchange), tool, _submit_task if is_task else _submit)
+    return excessive(stored, request_id) if isinstance(stored, Excess) else stored
 
 
 def _submit_task(submission: Submission) -> Request | Rejection:
@@ -90,17 +89,12 @@ def _submit(submission: Submission) -> Request | Rejection:
 def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission:
     metadata = exchange.route.metadata
     return Submission(
+        **tool.terms,
         jsonrpc_id=exchange.route.request_id,
-        tool=tool.name,
         arguments=call.arguments,
         protocol_version=metadata.protocol_version,
         principal=exchange.principal,
-        cancel_policy=tool.cancel_policy,
-        cooperative_grace=tool.cooperative_grace,
-        hard_grace=tool.hard_grace,
-        time_limit=tool.time_limit,
         caller_limit=metadata.time_limit_ms / 1000 if metadata.time_limit_ms is not None else None,
-        queue=tool.queue,
         progress_token=metadata.progress_token,
         log_level=metadata.log_level or "",
         client_info=metadata.client_info or {},

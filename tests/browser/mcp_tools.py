@@ -1,9 +1,14 @@
 """Tools to be watched and stopped from the admin; what they do is seen from outside, as lines in a file."""
 
+import datetime as dt
+from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, Field
 
 from mcp_app.tools import CancelPolicy, ToolContext, tool
+from tests.browser.hostile import TEXT
 from tests.everything.steps import Steps
 
 STEP: Final = 0.05
@@ -39,3 +44,51 @@ def hostile_texts(text: str, ctx: ToolContext) -> str:
     ctx.partial_result = text
     ctx.sleep(600)
     return text
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Address(BaseModel):
+    """Where it is to go."""
+
+    street: str
+    city: str = "Paris"
+
+
+@tool(title="Order parts")
+def order_parts(
+    name: Annotated[str, Field(description="What the supplier calls them.")],
+    count: Annotated[int, Field(description="How many.", ge=1)],
+    address: Address,
+    colours: list[Colour],
+    price: Annotated[float, Field(description="At most, for each, in euros.")] = 9.5,
+    colour_of_box: Colour = Colour.RED,
+    day: dt.date | None = None,
+    at: dt.datetime | None = None,
+    contact: Annotated[str | None, Field(json_schema_extra={"format": "email"})] = None,
+    notes: Annotated[list[str], Field(description="Each is printed on a label.")] = [],  # noqa: B006 - never changed
+    extra: dict[str, int] = {},  # noqa: B006 - never changed
+    urgent: bool = False,
+    invoice_to: Address | None = None,
+) -> dict[str, Any]:
+    """Order parts from a supplier, and say what was ordered."""
+    return {name: str(value) for name, value in locals().items()}
+
+
+@tool(
+    title="Hostile schema",
+    input_schema={
+        "type": "object",
+        "properties": {
+            TEXT: {"type": "string", "title": TEXT, "description": TEXT, "default": TEXT},
+            "choice": {"oneOf": [{"const": TEXT, "title": TEXT}], "description": TEXT},
+            "group": {"type": "object", "description": TEXT, "properties": {TEXT: {"type": "integer"}}},
+        },
+    },
+)
+def hostile_schema(arguments: dict[str, Any]) -> str:
+    """Be offered with hostile names and texts."""
+    return str(len(arguments))

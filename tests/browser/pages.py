@@ -27,6 +27,11 @@ def tool(name: str) -> str:
     return f"{TOOLS}{name}/change/"
 
 
+def trying(name: str) -> str:
+    """The page that calls a tool."""
+    return f"{TOOLS}{name}/try/"
+
+
 def row(page: "Page", *texts: str) -> "Locator":
     """The rows of a list that hold all these texts."""
     rows = page.locator("#result_list tbody tr")

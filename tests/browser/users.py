@@ -12,6 +12,7 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
     "watcher": ("view_tally",),
     "keeper": ("add_token", "change_token", "view_token"),
     "janitor": ("view_session", "close_session", "view_listenstream", "close_listenstream"),
+    "tester": ("view_tool", "call_tool", "view_request", "view_request_payload", "cancel_request"),
     "chief": (
         *AUDITOR,
         "cancel_request",

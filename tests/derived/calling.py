@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import Permission, User
 
-from mcp_app.auth.authentication import _of_user
+from mcp_app.auth.authentication import principal_of
 from mcp_app.auth.principal import ANONYMOUS, Principal
 from mcp_app.catalogue import catalogue, offers, results
 from mcp_app.catalogue.errors import InvalidArguments
@@ -20,7 +20,7 @@ def user(name: str, *codenames: str, **fields: Any) -> User:
 
 
 def principal(caller: User | None) -> Principal:
-    return ANONYMOUS if caller is None else _of_user(caller)
+    return ANONYMOUS if caller is None else principal_of(caller)
 
 
 def offered(caller: User | None) -> set[str]:

@@ -2,7 +2,7 @@
 
 from django.contrib.auth.models import Group, Permission, User
 
-from mcp_app.auth.authentication import _of_user
+from mcp_app.auth.authentication import principal_of
 from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.principal import Principal
 
@@ -24,7 +24,7 @@ def user(*permissions: str, group: str = "", **fields: object) -> Principal:
     made.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     if group:
         made.groups.add(Group.objects.create(name=group))
-    return _of_user(made)
+    return principal_of(made)
 
 
 def scope_of(*scopes: str) -> Principal:

@@ -8,10 +8,10 @@ import pytest
 from django.core.cache import cache
 
 from mcp_app.auth.principal import ANONYMOUS
+from mcp_app.catalogue import call_limits
+from mcp_app.catalogue.call_limits import NOT_COUNTED
 from mcp_app.models import Request
 from mcp_app.tools import tool
-from mcp_app.transport import call_limits
-from mcp_app.transport.call_limits import NOT_COUNTED
 from tests.lifecycle import rows
 from tests.transport import legacy_client
 from tests.transport.client import Connection, call, post, run
@@ -141,7 +141,7 @@ def test_what_cannot_be_counted_is_refused_and_the_rest_is_served(
 
     async def scenario() -> None:
         answer = await refused(await post(call("rare")), 503)
-        assert answer["error"]["message"] == NOT_COUNTED
+        assert answer["error"]["message"] == NOT_COUNTED.words
         await served(worker, [await post(call(name)) for name in ("work", "alone")])
 
     run(scenario())

@@ -1,0 +1,390 @@
+"""A form made of a tool's schema: which fields it has, what they show, and the arguments that come of them."""
+
+import enum
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+import pytest
+from django.forms import CheckboxInput, Select, SelectMultiple, Textarea, TextInput
+from django.http import QueryDict
+from pydantic import BaseModel, Field
+
+from mcp_app.admin.argument_fields import Lines, Text
+from mcp_app.admin.argument_form import ArgumentsForm, JSONForm
+from mcp_app.admin.argument_tree import NoFieldsError
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.errors import InvalidArguments
+from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
+from mcp_app.catalogue.schema import bind
+from tests.admin.hostile import REVERSED, SCRIPT
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Part(BaseModel):
+    """A part."""
+
+    name: str
+    size: int = 3
+
+
+class Node(BaseModel):
+    name: str
+    below: "list[Node]" = []
+    next: "Node | None" = None
+
+
+def form_of(schema: dict[str, Any], filled: dict[str, Any] | None = None, **options: Any) -> ArgumentsForm:
+    """The form of one property `x`, or of an object; bound, as a browser sends it, where something is `filled` in."""
+    root = schema if "properties" in schema else {"type": "object", "properties": {"x": schema}}
+    return ArgumentsForm(root, None if filled is None else posted(filled), **options)
+
+
+def posted(fields: dict[str, Any]) -> QueryDict:
+    return QueryDict(urlencode(fields, doseq=True))
+
+
+def untouched(form: ArgumentsForm) -> dict[str, Any]:
+    """What a browser sends of a form as it is shown."""
+    sent: dict[str, Any] = {}
+    for name, field in form.fields.items():
+        value = form[name].value()
+        if isinstance(field.widget, CheckboxInput):
+            sent |= {name: "on"} if value else {}
+        elif isinstance(field.widget, SelectMultiple):
+            sent[name] = value or []
+        elif isinstance(field.widget, Select) and value is None:
+            sent[name] = next(iter(field.widget.choices))[0]
+        else:
+            sent[name] = "" if value is None else str(value).replace("\n", "\r\n")
+    return sent
+
+
+def arguments(schema: dict[str, Any], filled: dict[str, Any]) -> dict[str, Any]:
+    form = form_of(schema, filled)
+    assert form.is_valid(), form.errors
+    return form.arguments
+
+
+TEXT = {"type": "string"}
+TITLED = [{"const": "a", "title": "Ant"}, {"const": "b", "title": "Bee"}]
+X = "argument/x"
+
+FIELDS = {
+    "text": (TEXT, Textarea, "text", "two\r\nlines ", "two\nlines "),
+    "integer": ({"type": "integer"}, TextInput, "text", " 12345678901234567890 ", 12345678901234567890),
+    "whole float": ({"type": "integer"}, TextInput, "text", "5.0", 5),
+    "number": ({"type": "number"}, TextInput, "text", "-1.5e3", -1500.0),
+    "whole number": ({"type": "number"}, TextInput, "text", "7", 7),
+    "boolean": ({"type": "boolean", "default": False}, CheckboxInput, "checkbox", "on", True),
+    "boolean of three": ({"type": "boolean"}, Select, "select", "false", False),
+    "enum": ({"enum": ["a", 1, None, 1.5, True]}, Select, "select", "1", 1),
+    "enum's null": ({"enum": ["a", None]}, Select, "select", "null", None),
+    "const": ({"const": "only"}, Select, "select", '"only"', "only"),
+    "oneOf with titles": ({"type": "string", "oneOf": TITLED}, Select, "select", '"b"', "b"),
+    "anyOf with titles": ({"anyOf": TITLED}, Select, "select", '"a"', "a"),
+    "enumNames": ({"type": "string", "enum": ["a"], "enumNames": ["Ant"]}, Select, "select", '"a"', "a"),
+    "date": ({**TEXT, "format": "date"}, TextInput, "date", "2026-11-22", "2026-11-22"),
+    "date-time": (
+        {**TEXT, "format": "date-time"}, TextInput, "datetime-local", "2026-11-22T15:30:07", "2026-11-22T15:30:07Z",
+    ),
+    "uri": ({**TEXT, "format": "uri"}, TextInput, "url", "https://example.org/a?b", "https://example.org/a?b"),
+    "email": ({**TEXT, "format": "email"}, TextInput, "email", "ada@example.org", "ada@example.org"),
+    "texts": ({"type": "array", "items": TEXT}, Textarea, None, "a b\r\n\r\nc\r\n", ["a b", "c"]),
+    "numbers": ({"type": "array", "items": {"type": "number"}}, Textarea, None, "1\r\n2.5", [1, 2.5]),
+    "some of an enum": (
+        {"type": "array", "items": {"enum": ["a", "b", "c"]}}, SelectMultiple, "select", ['"c"', '"a"'], ["a", "c"],
+    ),
+    "nullable": ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, TextInput, "text", "3", 3),
+    "type with null": ({"type": ["integer", "null"]}, TextInput, "text", "3", 3),
+    "union": ({"type": ["integer", "string"]}, Textarea, None, '"3"', "3"),
+    "anything": ({}, Textarea, None, '{"a": [1, null]}', {"a": [1, None]}),
+    "mapping": ({"type": "object", "additionalProperties": TEXT}, Textarea, None, '{"a": "b"}', {"a": "b"}),
+    "tuple": ({"type": "array", "prefixItems": [TEXT, TEXT]}, Textarea, None, '["a", "b"]', ["a", "b"]),
+    "array of objects": ({"type": "array", "items": {"type": "object"}}, Textarea, None, "[{}]", [{}]),
+    "array with nulls": ({"type": "array", "items": {"type": ["string", "null"]}}, Textarea, None, "[null]", [None]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_each_kind_of_schema_has_its_field_and_its_value_comes_back(kind: str) -> None:
+    schema, widget, input_type, filled, value = FIELDS[kind]
+    made = form_of(schema).fields[X].widget
+    assert isinstance(made, widget)
+    assert getattr(made, "input_type", None) == (input_type if widget is not Textarea else None)
+    assert arguments(schema, {X: filled}) == {"x": value}
+    assert type(arguments(schema, {X: filled})["x"]) is type(value)
+    again = form_of(schema, arguments={"x": value})
+    assert again.shows({"x": value})
+    assert arguments(schema, untouched(again)) == {"x": value}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_what_is_left_empty_is_left_out_and_a_default_is_shown_and_sent(kind: str) -> None:
+    schema, _, _, _, value = FIELDS[kind]
+    if kind != "boolean":
+        assert arguments(schema, untouched(form_of(schema))) == {}
+    with_default = {**schema, "default": value}
+    if value is not None:
+        assert arguments(with_default, untouched(form_of(with_default))) == {"x": value}
+
+
+EMPTIED = {
+    "text": ({"type": "string", "default": "a"}, False, {"x": ""}),
+    "number": ({"type": "integer", "default": 1}, False, {}),
+    "nullable": ({"type": ["integer", "null"], "default": 1}, False, {"x": None}),
+    "array": ({"type": "array", "items": TEXT, "default": ["a"]}, False, {"x": []}),
+    "required array": ({"type": "array", "items": TEXT}, True, {"x": []}),
+    "required nullable": ({"type": ["string", "null"]}, True, {"x": None}),
+    "required boolean": ({"type": "boolean"}, True, {"x": False}),
+}
+
+
+@pytest.mark.parametrize("kind", EMPTIED)
+def test_what_an_emptied_field_means(kind: str) -> None:
+    schema, required, expected = EMPTIED[kind]
+    root = {"type": "object", "properties": {"x": schema}, "required": ["x"] if required else []}
+    assert arguments(root, {X: ""}) == expected
+
+
+@pytest.mark.parametrize("type_", ["string", "integer", "number"])
+def test_what_is_required_and_empty_is_an_error_beside_its_field(type_: str) -> None:
+    root = {"type": "object", "properties": {"x": {"type": type_}}, "required": ["x"]}
+    assert form_of(root, {}).errors == {X: ["This field is required."]}
+    assert form_of(root).fields[X].required
+
+
+@pytest.mark.parametrize(
+    ("schema", "filled", "fault"),
+    [
+        ({"type": "integer"}, "1.5", "Enter a whole number."),
+        ({"type": "integer"}, "true", "Enter a whole number."),
+        ({"type": "number"}, "1e999", "Enter a number."),
+        ({"type": "number"}, "NaN", "Enter a number."),
+        ({"enum": ["a"]}, "a", "Select one of the choices."),
+        ({"type": "array", "items": {"type": "integer"}}, "1\r\nx", "Line 2: Enter a whole number."),
+        ({}, "{", "Enter one JSON value"),
+        ({}, '{"a": 1, "a": 2}', "Enter one JSON value"),
+        ({}, '"\\u0000"', "Enter one JSON value"),
+        ({}, "[" * 100_000, "Enter one JSON value"),
+        (TEXT, "nul\0", "Null characters are not allowed."),
+        ({**TEXT, "format": "date-time"}, "yesterday", "Enter a valid date/time."),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_beside_its_field(schema: dict[str, Any], filled: str, fault: str) -> None:
+    [told] = form_of(schema, {X: filled}).errors[X]
+    assert told.startswith(fault)
+
+
+def test_a_default_that_a_field_cannot_show_is_shown_as_text_or_json() -> None:
+    for schema, shown in (
+        ({**TEXT, "format": "date", "default": "today"}, "today"),
+        ({**TEXT, "format": "date-time", "default": "2026-11-22T15:30:00.5Z"}, "2026-11-22T15:30:00.5Z"),
+        ({"type": "array", "items": TEXT, "default": ["a\nb"]}, '[\n  "a\\nb"\n]'),
+        ({"type": "integer", "default": "many"}, '"many"'),
+        ({"enum": ["a"], "default": "b"}, '"b"'),
+    ):
+        form = form_of(schema)
+        assert form[X].value() == shown
+        assert arguments(schema, untouched(form)) == {"x": schema["default"]}
+
+
+def test_a_default_that_is_empty_is_an_empty_field_of_its_kind() -> None:
+    for schema, kind in (({**TEXT, "default": ""}, Text), ({"type": "array", "items": TEXT, "default": []}, Lines)):
+        form = form_of(schema)
+        assert type(form.fields[X]) is kind
+        assert arguments(schema, untouched(form)) == {}
+
+
+PARTS = {
+    "type": "object",
+    "properties": {"sure": {"$ref": "#/$defs/Part"}, "maybe": {"anyOf": [{"$ref": "#/$defs/Part"}, {"type": "null"}]}},
+    "required": ["sure"],
+    "$defs": {"Part": Part.model_json_schema()},
+}
+
+
+def test_an_object_has_fields_of_its_own_and_one_that_is_optional_is_sent_when_it_is_meant() -> None:
+    form = form_of(PARTS)
+    assert [(part.name, part.fields) for part in form.sections()] == [
+        ("sure", ["argument/sure/name", "argument/sure/size"]),
+        ("maybe", ["argument/maybe?", "argument/maybe/name", "argument/maybe/size"]),
+    ]
+    sure = {**untouched(form), "argument/sure/name": "axle"}
+    assert arguments(PARTS, sure) == {"sure": {"name": "axle", "size": 3}}
+    both = {"sure": {"name": "axle", "size": 3}, "maybe": {"name": "hub", "size": 3}}
+    assert arguments(PARTS, {**sure, "argument/maybe/name": "hub"}) == both
+    assert form_of(PARTS, {**sure, "argument/maybe?": "on"}).errors == {
+        "argument/maybe/name": ["This field is required."]
+    }
+    shown = form_of(PARTS, arguments=both)
+    assert shown.shows(both)
+    assert arguments(PARTS, untouched(shown)) == both
+
+
+def test_an_object_that_may_be_null_is_null_where_it_must_be_said() -> None:
+    maybe = PARTS["properties"]["maybe"]
+    for schema, sent in (
+        ({"properties": {"maybe": maybe}}, {}),
+        ({"properties": {"maybe": maybe}, "required": ["maybe"]}, {"maybe": None}),
+        ({"properties": {"maybe": {**maybe, "default": {"name": "hub", "size": 1}}}}, {"maybe": None}),
+    ):
+        root = {"type": "object", **schema, "$defs": PARTS["$defs"]}
+        untold = {name: value for name, value in untouched(form_of(root)).items() if not name.endswith("?")}
+        assert arguments(root, untold) == sent
+
+
+def test_what_is_required_in_an_optional_object_is_not_required_of_a_browser() -> None:
+    form = form_of(PARTS)
+    assert form.fields["argument/sure/name"].required
+    assert not form.fields["argument/maybe/name"].required
+
+
+def test_a_schema_that_goes_on_for_ever_ends_in_json() -> None:
+    schema = Node.model_json_schema()
+    root = {"type": "object", "properties": {"x": {"$ref": "#/$defs/Node"}}, "$defs": schema["$defs"]}
+    form = form_of(root)
+    assert max(name.count("/") for name in form.fields) == 4
+    deepest = {"name": "d", "below": [{"name": "e"}], "next": {"name": "f"}}
+    value = {"x": {"name": "b", "below": [], "next": {"name": "c", "below": [], "next": deepest}}}
+    shown = form_of(root, arguments=value)
+    assert shown.shows(value)
+    assert arguments(root, untouched(shown)) == value
+
+
+def test_a_schema_that_names_nothing_or_very_much_has_no_form() -> None:
+    for schema in ({}, {"additionalProperties": TEXT}, {"patternProperties": {"a": TEXT}}):
+        with pytest.raises(NoFieldsError):
+            ArgumentsForm({"type": "object", **schema})
+    assert not ArgumentsForm({"type": "object", "additionalProperties": False}).fields
+    with pytest.raises(NoFieldsError):
+        form_of({"type": "object", "properties": {f"p{number}": TEXT for number in range(201)}})
+    loop = {"type": "object", "properties": {f"p{number}": {"$ref": "#/$defs/Loop"} for number in range(99)}}
+    with pytest.raises(NoFieldsError):
+        form_of({**loop, "$defs": {"Loop": loop}})
+
+
+def test_names_and_texts_of_a_schema_are_words() -> None:
+    name = f'"{SCRIPT}\n/é {REVERSED}'
+    field = {"type": "string", "description": SCRIPT + REVERSED, "title": SCRIPT, "enum": [SCRIPT, "b"]}
+    group = {"type": "object", "description": SCRIPT, "properties": {name: field}, "required": [name]}
+    root = {"type": "object", "properties": {name: group, SCRIPT: TEXT}}
+    form = form_of(root)
+    markup = form.as_p() + "".join(part.description or "" for part in form.sections())
+    assert "<script" not in markup
+    assert "\u202e" not in markup
+    [leaf] = [each for each in form.fields if each.count("/") == 2]
+    assert leaf.isascii()
+    assert arguments(root, {leaf: json.dumps(SCRIPT)}) == {name: {name: SCRIPT}}
+
+
+def test_a_field_that_the_schema_does_not_have_any_more_is_not_dropped_in_silence() -> None:
+    form = form_of({"type": "integer"}, {"argument/only_inactive": "on"})
+    assert not form.is_valid()
+    assert "The tool has changed" in str(form.non_field_errors())
+
+
+def declared(function: Any, **options: Any) -> RegisteredTool:
+    with isolated_registries():
+        tool(**options)(function)
+        return next(reversed(registered_tools().values()))
+
+
+def order(
+    name: Annotated[str, Field(max_length=5)],
+    count: Annotated[int, Field(ge=1)],
+    colours: list[Colour],
+    part: Part,
+    price: Decimal,
+    size: Literal["s", "m"] = "m",
+    when: date | None = None,
+    at: datetime | None = None,
+    mail: str | None = None,
+    extra: dict[str, int] = {},  # noqa: B006 - never changed
+    urgent: bool = True,
+    maybe: Part | None = None,
+) -> None: ...
+
+
+FILLED = {
+    "argument/name": "axle",
+    "argument/count": "2",
+    "argument/colours": ['"blue"', '"red"'],
+    "argument/part/name": "hub",
+    "argument/price": '"9.99"',
+    "argument/at": "2026-11-22T15:30",
+}
+
+
+def test_a_function_s_arguments_are_what_the_form_of_its_signature_makes() -> None:
+    registered = declared(order)
+    form = form_of(registered.signature.input_schema)
+    filled = form_of(registered.signature.input_schema, {**untouched(form), **FILLED})
+    assert filled.is_valid(), filled.errors
+    bound = bind(registered, filled.arguments)
+    assert bound["colours"] == [Colour.RED, Colour.BLUE]
+    assert (bound["part"], bound["price"], bound["size"]) == (Part(name="hub"), Decimal("9.99"), "m")
+    assert (bound["when"], bound["maybe"], bound["urgent"], bound["extra"]) == (None, None, True, {})
+    assert bound["at"].isoformat() == "2026-11-22T15:30:00+00:00"
+    assert filled.arguments.keys().isdisjoint({"when", "mail", "maybe"})
+
+
+def test_what_the_catalogue_finds_wrong_stands_beside_the_field_that_it_is_about() -> None:
+    registered = declared(order)
+    form = form_of(registered.signature.input_schema)
+    changed = {"argument/name": "too long", "argument/count": "0", "argument/extra": '{"a": "b"}'}
+    filled = form_of(registered.signature.input_schema, {**untouched(form), **FILLED, **changed})
+    assert filled.is_valid(), filled.errors
+    with pytest.raises(InvalidArguments) as caught:
+        bind(registered, filled.arguments)
+    filled.add_problems(caught.value.problems)
+    assert filled.errors == {
+        "argument/name": ['String should have at most 5 characters, not "too long"'],
+        "argument/count": ["Input should be greater than or equal to 1, not 0"],
+        "argument/extra": ['a: Input should be a valid integer, not "b"'],
+    }
+
+
+def test_what_an_explicit_schema_finds_wrong_stands_there_as_well() -> None:
+    def take(arguments: dict[str, Any]) -> None: ...
+
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "pattern": "^x"}, "b": {"properties": {"c": {"minimum": 3}}}},
+        "minProperties": 3,
+    }
+    registered = declared(take, input_schema=schema)
+    form = form_of(schema, {"argument/a": "y", "argument/b": '{"c": 1}'})
+    assert form.is_valid()
+    with pytest.raises(InvalidArguments) as caught:
+        bind(registered, form.arguments)
+    form.add_problems(caught.value.problems)
+    assert form.errors == {
+        "argument/a": ['must match the pattern "^x"'],
+        "argument/b": ["c: must be at least 3"],
+        "__all__": ["violates minProperties 3"],
+    }
+
+
+def test_all_arguments_can_be_filled_in_as_one_object() -> None:
+    form = JSONForm(posted({"json": '{"a": {"b": [1]}}'}))
+    assert form.is_valid()
+    assert form.arguments == {"a": {"b": [1]}}
+    empty = JSONForm(posted({"json": ""}))
+    assert empty.is_valid()
+    assert empty.arguments == {}
+    assert not JSONForm(posted({"json": "[1]"})).is_valid()
+    assert JSONForm(arguments={"a": 1})["json"].value() == '{\n  "a": 1\n}'
+
+
+def test_arguments_that_the_fields_cannot_show_are_known() -> None:
+    root = {"type": "object", "properties": {"x": TEXT, "y": {"type": "integer"}}}
+    assert form_of(root).shows({})
+    for given in ({"z": 1}, {"y": "1"}, {"x": "a\rb"}, {"x": ""}, {"x": None}, {"y": 1.5}):
+        assert not form_of(root, arguments=given).shows(given)
