@@ -7,7 +7,7 @@ Source: 2026-07-28 basic/patterns/mrtr.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -21,26 +21,17 @@ from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import insistent, transactional
 from mcp_app.lifecycle.redaction import Kind, Redacted
+from mcp_app.lifecycle.submission import Asking
 from mcp_app.models import Request
 from mcp_app.states import EventKind, Stage, Status
 
 NOTHING = Redacted({}, {})
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry(Asking):
     """What the request that brings answers says of itself: it replaces what the one before said."""
 
-    jsonrpc_id: str | int
-    server: UUID | None = None
-    progress_token: str | int | None = None
-    log_level: str = ""
-    client_info: dict[str, Any] = field(default_factory=dict)
-    client_capabilities: dict[str, Any] = field(default_factory=dict)
-    trace_context: dict[str, str] = field(default_factory=dict)
-    language: str = ""
-    remote_address: str = ""
-    caller_limit: float | None = None
     scopes: frozenset[str] | None = None
     """What the token that brought it was given for; None: no token limits its bearer."""
 
@@ -168,19 +159,7 @@ def _waiting(row: Request) -> int:
 
 
 def _as_retried(retry: Retry) -> dict[str, Any]:
-    return {
-        "jsonrpc_id": retry.jsonrpc_id,
-        "server": retry.server,
-        "progress_token": retry.progress_token,
-        "log_level": retry.log_level,
-        "client_info": retry.client_info,
-        "client_capabilities": retry.client_capabilities,
-        "trace_context": retry.trace_context,
-        "language": retry.language,
-        "remote_address": retry.remote_address,
-        "caller_limit": retry.caller_limit,
-        "scopes": None if retry.scopes is None else sorted(retry.scopes),
-    }
+    return {**retry.of_itself, "scopes": None if retry.scopes is None else sorted(retry.scopes)}
 
 
 def _queued_again(caller_limit: float | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What is submitted: a call that passed every check, and what is kept of what it was given."""
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -22,11 +22,33 @@ class Terms(TypedDict):
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A `tools/call` that passed every protocol check; durations in seconds, JSON-ready values."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What the request that brings a call, or answers to what it asks, says of itself: JSON-ready values."""
 
     jsonrpc_id: str | int
+    server: UUID | None = None
+    progress_token: str | int | None = None
+    log_level: str = ""
+    client_info: dict[str, Any] = field(default_factory=dict)
+    client_capabilities: dict[str, Any] = field(default_factory=dict)
+    trace_context: dict[str, str] = field(default_factory=dict)
+    language: str = ""
+    """The site's language that its caller prefers; "": the site's own."""
+    remote_address: str = ""
+    caller_limit: float | None = None
+    """Seconds that its caller gives it, from queueing to its end; None: no limit of its own."""
+
+    @property
+    def of_itself(self) -> dict[str, Any]:
+        """The same as columns of the row."""
+        return {each.name: getattr(self, each.name) for each in fields(Asking)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission(Asking):
+    """A `tools/call` that passed every protocol check; durations in seconds, JSON-ready values."""
+
     tool: str
     arguments: dict[str, Any]
     protocol_version: str
@@ -36,21 +58,10 @@ class Submission:
     hard_grace: float
     time_limit: float
     queue: str
-    caller_limit: float | None = None
-    """What its caller gives it, from queueing to its end; None: no limit of its own."""
     method: str = "tools/call"
-    progress_token: str | int | None = None
-    log_level: str = ""
-    client_info: dict[str, Any] = field(default_factory=dict)
-    client_capabilities: dict[str, Any] = field(default_factory=dict)
-    trace_context: dict[str, str] = field(default_factory=dict)
-    language: str = ""
-    """The site's language that its caller prefers; "": the site's own."""
-    remote_address: str = ""
     answers: dict[str, Any] = field(default_factory=dict)
     """To what it may ask: an unchecked InputResponses object."""
     session: UUID | None = None
-    server: UUID | None = None
     parent: UUID | None = None
     """The request whose tool starts it (see `children`)."""
     depth: int = 0

@@ -87,22 +87,12 @@ def _submit(submission: Submission) -> Request | Rejection:
 
 
 def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission:
-    metadata = exchange.route.metadata
     return Submission(
         **tool.terms,
-        jsonrpc_id=exchange.route.request_id,
+        **exchange.of_itself,
         arguments=call.arguments,
-        protocol_version=metadata.protocol_version,
+        protocol_version=exchange.route.metadata.protocol_version,
         principal=exchange.principal,
-        caller_limit=metadata.time_limit_ms / 1000 if metadata.time_limit_ms is not None else None,
-        progress_token=metadata.progress_token,
-        log_level=metadata.log_level or "",
-        client_info=metadata.client_info or {},
-        client_capabilities=metadata.client_capabilities,
-        trace_context=exchange.span.carrier(metadata.trace_context),
-        language=exchange.language,
-        remote_address=exchange.remote_address,
         answers=call.answers.input_responses,
         session=exchange.session_id,
-        server=exchange.server.identity.boot_id,
     )

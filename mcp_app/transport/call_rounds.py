@@ -43,7 +43,8 @@ def resume(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str
     came = input_responses.sort(row.original("questions"), call.answers.input_responses, exchange)
     if isinstance(came, Rejection):
         return came
-    taken = input_rounds.answer(row.pk, asked.number, came.answers, came.again, _retry(exchange))
+    retry = Retry(**exchange.of_itself, scopes=exchange.principal.scopes)
+    taken = input_rounds.answer(row.pk, asked.number, came.answers, came.again, retry)
     if taken is None:
         return refused
     if taken.status == Status.QUEUED:
@@ -60,23 +61,6 @@ def required(call: CallTool, exchange: Exchange, asked: Round, questions: Mappin
 def _round(call: CallTool, exchange: Exchange) -> Round | None:
     state = unseal(call.answers.request_state or "", _origin(call, exchange))
     return None if state is None else Round(UUID(state[0]), state[1])
-
-
-def _retry(exchange: Exchange) -> Retry:
-    metadata = exchange.route.metadata
-    return Retry(
-        jsonrpc_id=exchange.route.request_id,
-        server=exchange.server.identity.boot_id,
-        progress_token=metadata.progress_token,
-        log_level=metadata.log_level or "",
-        client_info=metadata.client_info or {},
-        client_capabilities=metadata.client_capabilities,
-        trace_context=metadata.trace_context,
-        language=exchange.language,
-        caller_limit=metadata.time_limit_ms / 1000 if metadata.time_limit_ms is not None else None,
-        remote_address=exchange.remote_address,
-        scopes=exchange.principal.scopes,
-    )
 
 
 def _origin(call: CallTool, exchange: Exchange) -> Origin:

@@ -69,6 +69,23 @@ class Exchange:
         """The settings of the endpoint that it came to."""
         return settings.at(self.principal.endpoint)
 
+    @property
+    def of_itself(self) -> dict[str, Any]:
+        """What the request says of itself, for `lifecycle.submission.Asking`."""
+        metadata = self.route.metadata
+        return {
+            "jsonrpc_id": self.route.request_id,
+            "server": self.server.identity.boot_id,
+            "progress_token": metadata.progress_token,
+            "log_level": metadata.log_level or "",
+            "client_info": metadata.client_info or {},
+            "client_capabilities": metadata.client_capabilities,
+            "trace_context": self.span.carrier(metadata.trace_context),
+            "language": self.language,
+            "remote_address": self.remote_address,
+            "caller_limit": metadata.time_limit_ms / 1000 if metadata.time_limit_ms is not None else None,
+        }
+
     def server_info(self) -> dict[str, Any]:
         """The endpoint's MCP Implementation object."""
         own = self.endpoint
