@@ -95,7 +95,8 @@ def test_a_page_is_asked_for_until_it_is_completed(one_slot):
         signed = ctx.elicit_page('page', 'Sign there.', 'home')
         answer = f"{signed.action} {signed.content}"
     """
-    ada = Principal("site", "1", "editor", "Ada", "1")
+    user = one_slot.ask(driver.make_user, "ada")
+    ada = Principal("site", user, "editor", "Ada", user)
     request_id = submit(one_slot, code, principal=ada)
     params = one_slot.ask(driver.asking, request_id)["page"]["params"]
     assert params["url"].startswith("https://example.com/?visit=")
