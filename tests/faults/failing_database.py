@@ -35,13 +35,14 @@ def locked() -> Iterator[None]:
 
 @contextmanager
 def audit_refused(*, of: Request) -> Iterator[None]:
-    """No audit row of this request can be inserted."""
+    """No audit row of this request can be inserted. Begun and ended by whatever threads, each with its connection."""
     with databases.connection().cursor() as cursor:
         cursor.execute(
             f"CREATE TRIGGER refuse BEFORE INSERT ON {Cancellation._meta.db_table} "
             f"WHEN NEW.request_id = '{of.pk.hex}' BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
         )
-        try:
-            yield
-        finally:
+    try:
+        yield
+    finally:
+        with databases.connection().cursor() as cursor:
             cursor.execute("DROP TRIGGER IF EXISTS refuse")

@@ -7,6 +7,7 @@ from mcp_app.execution.context import ToolContext
 from mcp_app.tools import ToolError
 from mcpsite.access import require_staff
 from mcpsite.tools.projects import locate
+from tests.execution import driver
 from tests.lifecycle import rows
 
 EVERYWHERE = {"default", "mcp"}
@@ -49,8 +50,9 @@ def test_nobody_in_particular_may_on_a_developers_machine_alone(settings):
 
 
 def test_a_user_who_is_not_staff_can_neither_run_nor_change_a_project(example):
+    eve = example.site.ask(driver.make_user, "eve")
     for tool, arguments in (("run_tests", {}), ("rename_symbol", {"old": "Inventory", "new": "Stock"})):
-        assert "only staff" in example.refusal(tool, user_id="4711", project="sample", **arguments)
+        assert "only staff" in example.refusal(tool, user_id=eve, project="sample", **arguments)
 
 
 @pytest.fixture
