@@ -22,8 +22,11 @@ from tests.acceptance.waiting import eventually
 
 UNITS: Final = ROOT / "docs" / "deployment" / "systemd"
 SYSTEMD: Final = "/lib/systemd/systemd"
-MASKED: Final = ("systemd-sysctl", "systemd-modules-load", "systemd-binfmt", "systemd-udevd", "systemd-udev-trigger")
-"""Services that would change the kernel, which is not the machine's own."""
+MASKED: Final = (
+    *("systemd-sysctl", "systemd-modules-load", "systemd-binfmt", "systemd-udevd", "systemd-udev-trigger"),
+    "systemd-tmpfiles-setup",
+)
+"""Services that would change the kernel, which is not the machine's own, or empty /tmp, where the code may be."""
 NAMESPACES: Final = ("--pid", "--mount", "--ipc", "--uts", "--cgroup")
 PATIENCE: Final = 90.0
 BOOT: Final = """
