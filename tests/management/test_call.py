@@ -34,6 +34,14 @@ def site(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[P
         served.clean_up()
 
 
+@pytest.fixture(autouse=True)
+def _hangs_up() -> Iterator[None]:
+    """Whoever runs the tests under nohup would have the commands ignore what these tests send them."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def steps(tmp_path: Path) -> Path:
     return tmp_path / "steps"
