@@ -3,6 +3,7 @@
 Refuses to close on anything but a POST of somebody with the permission, after a page that says what is to be closed.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -70,9 +71,9 @@ class ClosingAdmin(ReadOnlyAdmin):
     class Media:
         css = {"all": ("mcp_app/admin.css",)}
 
+    @abstractmethod
     def close_rows(self, request: HttpRequest, ids: Sequence[UUID], reason: str) -> str:
         """Close these in the user's name; what came of it, for the user. Raises django.db.Error."""
-        raise NotImplementedError
 
     def audit_denial(self, request: HttpRequest, ids: Sequence[UUID]) -> None:
         """Leave what somebody without the permission has tried where it is looked for; the log has it anyway."""

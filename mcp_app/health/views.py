@@ -38,5 +38,5 @@ def _response(answer: readiness.Answer) -> HttpResponse:
     status, told = answer
     response = JsonResponse(told, status=status)
     # Else Django logs each 503 as an error of the site, and mails ADMINS every time that somebody probes.
-    response._has_been_logged = True  # type: ignore[attr-defined]
+    response._has_been_logged = True  # type: ignore[attr-defined]  # Django's own mark, which its stubs leave out
     return response

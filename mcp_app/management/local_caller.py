@@ -44,5 +44,5 @@ def _prepare_databases() -> int:
         except Error as error:
             logger.info("the tables could not be made, trying again: %s", error)
             connections.close_all()
-            time.sleep(PREPARING_PAUSE)
+            time.sleep(PREPARING_PAUSE)  # another process makes them, and tells nobody when it has
     return preparation.prepare_databases()

@@ -97,6 +97,7 @@ def _follow(view: View) -> None:
         except Error as error:
             connections.close_all()
             view.say(f"The database cannot be read, trying again: {error}".strip())
+        # Not woken: who watches is no server process, and a second is what people can follow.
         time.sleep(max(0.0, began_at + TICK_SECONDS - time.monotonic()))
 
 

@@ -44,7 +44,7 @@ def running(database: Engine, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def stack(running: Stack, database: Engine) -> Iterator[Stack]:
     """The same, its servers ready; afterwards with its database."""
     for server in running.servers:
-        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready", BACK_IN)  # type: ignore[misc]
+        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready", BACK_IN)
     yield running
     if database.ended:
         database.start()
@@ -74,7 +74,7 @@ def test_while_the_database_answers_nothing_servers_live_and_are_not_ready(
     database.freeze()
     for server in stack.servers:
         # What was found a moment ago is told for a second.
-        eventually(lambda server=server: probe(server, "ready")[0] == 503, "it is not ready")  # type: ignore[misc]
+        eventually(lambda server=server: probe(server, "ready")[0] == 503, "it is not ready")
         began_at = time.monotonic()
         answer = probe(server, "ready")
         measured.setdefault("ready without a database, which is waited for 2 s", []).append(time.monotonic() - began_at)
@@ -82,16 +82,16 @@ def test_while_the_database_answers_nothing_servers_live_and_are_not_ready(
         assert probe(server, "live") == (200, {"live": True})
     database.thaw()
     for server in stack.servers:
-        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready again", BACK_IN)  # type: ignore[misc]
+        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready again", BACK_IN)
 
 
 def test_a_database_that_is_gone_is_told_at_once_and_its_return_as_well(stack: Stack, database: Engine) -> None:
     database.stop()
     for server in stack.servers:
-        eventually(lambda server=server: probe(server, "ready")[0] == 503, "it is not ready")  # type: ignore[misc]
+        eventually(lambda server=server: probe(server, "ready")[0] == 503, "it is not ready")
         assert probe(server, "live")[0] == 200
     database.start()
     for server in stack.servers:
-        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready again", BACK_IN)  # type: ignore[misc]
+        eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready again", BACK_IN)
         told = server.program.output()
         assert told.count("not ready: database: ") == told.count("ready again: database") > 0

@@ -1,6 +1,6 @@
 """Rows in real database files, messages in the real embedded broker; what workers answered is given."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -38,15 +38,15 @@ def presence(boot_id: UUID | None = None, *queues: str, **said: object) -> Prese
         "ahead": 0.0,
         "doubt": 0.1,
     }
-    return Presence(**{**values, **said})  # type: ignore[arg-type]
+    return Presence(**{**values, **said})
 
 
-def only(findings: object, state: State) -> Finding:
+def only(findings: Iterable[Finding], state: State) -> Finding:
     """The one finding that there is, in that state."""
-    [finding] = findings  # type: ignore[misc]
+    [finding] = findings
     assert finding.state == state, finding
     assert bool(finding.remedy) == (state != State.OK)
-    return finding  # type: ignore[no-any-return]
+    return finding
 
 
 Look = Callable[[Seen], object]

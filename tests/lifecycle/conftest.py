@@ -5,29 +5,24 @@ from uuid import UUID
 
 import pytest
 
-from mcp_app.lifecycle import processes
-from mcp_app.lifecycle.processes import Identity
 from mcp_app.states import ProcessRole
+from tests.lifecycle import rows
 
 
 def pytest_collection_modifyitems(items):
-    rows = pytest.mark.django_db(transaction=True, databases="__all__")
+    stored = pytest.mark.django_db(transaction=True, databases="__all__")
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(rows)
+            item.add_marker(stored)
 
 
 @pytest.fixture
 def worker() -> UUID:
     """The boot id of a worker process that lives."""
-    identity = Identity(ProcessRole.WORKER)
-    processes.beat(identity)
-    return identity.boot_id
+    return rows.alive(ProcessRole.WORKER)
 
 
 @pytest.fixture
 def server() -> UUID:
     """The boot id of a server process that lives."""
-    identity = Identity(ProcessRole.SERVER)
-    processes.beat(identity)
-    return identity.boot_id
+    return rows.alive(ProcessRole.SERVER)

@@ -3,17 +3,25 @@
 from uuid import UUID, uuid4
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import cancellation, input_rounds, transitions
+from mcp_app.lifecycle import cancellation, input_rounds, processes, transitions
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.input_rounds import Retry
+from mcp_app.lifecycle.processes import Identity
 from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Cancellation, Request, RequestEvent
-from mcp_app.states import CancelPolicy, Cause, EventKind, Outcome, Status
+from mcp_app.states import CancelPolicy, Cause, EventKind, Outcome, ProcessRole, Status
 
 OWNER = Principal(issuer="site", subject="7", client_id="editor", label="Ada", user_id="7")
 STRANGER = Principal(issuer="site", subject="8", client_id="editor", label="Eve", user_id="8")
 ADA = Actor("Ada", "192.0.2.7")
 RESULT = {"content": [{"type": "text", "text": "done"}]}
+
+
+def alive(role: ProcessRole) -> UUID:
+    """The boot id of a process that was just heard of."""
+    identity = Identity(role)
+    processes.beat(identity)
+    return identity.boot_id
 
 
 def submission(**changes) -> Submission:

@@ -17,8 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_app import databases
 from mcp_app.auth import tokens
-from mcp_app.lifecycle import processes, supervision, transitions
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle import supervision, transitions
 from mcp_app.metrics.collector import MCPCollector
 from mcp_app.models import Request, Tally, Token
 from mcp_app.states import Cause, ProcessRole, Stage, Status
@@ -33,9 +32,7 @@ Sample = tuple[str, frozenset[tuple[str, str]]]
 
 @pytest.fixture
 def worker() -> UUID:
-    identity = Identity(ProcessRole.WORKER)
-    processes.beat(identity)
-    return identity.boot_id
+    return rows.alive(ProcessRole.WORKER)
 
 
 @pytest.fixture
