@@ -16,8 +16,10 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ATTEMPTS = 8
+ATTEMPTS = 14
 FIRST_DELAY = 0.02
+LONGEST_DELAY = 0.5
+"""Seconds: a heartbeat that is tried again must not be late by the silence that makes its process lost."""
 GIVE_UP_AFTER = 15.0
 """Seconds after which no attempt is begun: SQLite may itself wait for its lock in each."""
 
@@ -52,7 +54,7 @@ def insistent(function: Callable[P, R]) -> Callable[P, R]:
                     raise
                 logger.info("%s waits for a lock: %s", function.__name__, error)
             time.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-            delay *= 2
+            delay = min(2 * delay, LONGEST_DELAY)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     return attempt

@@ -26,6 +26,8 @@ pytestmark = [
 
 AWAY: Final = 4.0
 """Seconds without a database: longer than the silence that makes a process lost, which is 3 s here."""
+OUTLASTING: Final = AWAY + 6.0
+"""Seconds of a call that is still at work after the refusals of a busy machine."""
 UNAVAILABLE: Final = 503
 UNREACHABLE: Final = "The server's database is not reachable; try again in a moment."
 SETTLED_IN: Final = 30.0
@@ -60,8 +62,8 @@ def test_D2_while_the_database_is_away_calls_go_on_and_new_ones_are_told_so(
     site: Site, end: Callable[[Engine], None], begin_again: Callable[[Engine], None], tmp_path: Path
 ) -> None:
     stack, before, workers = site.stack, site.processes, site.stack.ask("workers")
-    outlasting = stack.call("sleep_sync", seconds=AWAY + 3.0, path=str(tmp_path / "outlasting"), step=STEP)
-    telling = stack.call("progress", steps=round((AWAY + 3.0) / STEP), delay=STEP)
+    outlasting = stack.call("sleep_sync", seconds=OUTLASTING, path=str(tmp_path / "outlasting"), step=STEP)
+    telling = stack.call("progress", steps=round(OUTLASTING / STEP), delay=STEP)
     leaving = stack.call("sleep_sync", seconds=LONG, path=str(tmp_path / "leaving"), step=STEP)
     for call in (outlasting, telling, leaving):
         stack.running(call, 0.2)
@@ -85,8 +87,8 @@ def test_D2_while_the_database_is_away_calls_go_on_and_new_ones_are_told_so(
     assert (row.status, row.cancel_cause, row.stage) == ("cancelled", "disconnect", INTERRUPT)
     assert [attempt.outcome for attempt in row.attempts].count("accepted") == 1
     assert_stopped(row, tmp_path / "leaving")
-    assert text(telling.result()) == f"{round((AWAY + 3.0) / STEP)} steps"
-    assert text(outlasting.result()) == f"{round((AWAY + 3.0) / STEP)} steps"
+    assert text(telling.result()) == f"{round(OUTLASTING / STEP)} steps"
+    assert text(outlasting.result()) == f"{round(OUTLASTING / STEP)} steps"
     for call in (outlasting, ending, telling):
         row = stack.row(call)
         assert row.status == "completed"

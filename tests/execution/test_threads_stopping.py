@@ -167,6 +167,7 @@ def test_short_calls_cancelled_at_random_harm_nobody_and_no_slot(threads: Site) 
 
 @pytest.mark.fault("A6")
 @pytest.mark.nightly
+@pytest.mark.timeout(900)
 def test_thousands_of_short_calls_cancelled_at_random_harm_nobody(threads: Site) -> None:
     assert_nobody_is_harmed(threads, 4000)
 

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent
 @pytest.mark.nightly
 @pytest.mark.fault("G9")
 @pytest.mark.engines
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_life_of_a_request_is_the_same_on_postgresql() -> None:
     assert_passes(str(FOLDER))
 
