@@ -165,8 +165,9 @@ def test_C8_workers_whose_connections_the_network_forgot_consume_again(kind: str
             with layouts.engines(tmp_path, environment) as stack:
                 assert text(stack.call("echo", text="before").result()) == "before"
                 line.lose()
-                call = stack.call("echo", text="after")
-                assert stack.ended(call, within=90.0).status == "completed"
+                for _ in range(stack.expected_workers):  # each forgotten connection may take one message with it
+                    call = stack.call("echo", text="after")
+                    assert stack.ended(call, within=90.0).status == "completed"
                 assert_cancels(stack, tmp_path / "steps")
         finally:
             line.hang_up()
