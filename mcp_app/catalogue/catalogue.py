@@ -85,6 +85,21 @@ def page(cursor: str | None, principal: Principal) -> Page:
     return paging.page(paging.list_at(principal.endpoint, SUBJECT), offered(principal), lambda tool: tool.name, cursor)
 
 
+def place(cursor: str | None, principal: Principal) -> str | None:
+    """The name that the page of this cursor comes after; None for the first. Reads no row. Raises `InvalidCursor`."""
+    return None if cursor is None else paging.read(paging.list_at(principal.endpoint, SUBJECT), cursor)
+
+
+def is_same_for_everybody(endpoint: str) -> bool:
+    """Whether who asks there makes no difference to what is offered. Reads no row."""
+    return not any(tool.access.is_limited and endpoint in tool.access.endpoints for tool in registered_tools().values())
+
+
+def names_granted(principal: Principal) -> frozenset[str]:
+    """What the site grants `principal`, whether it is offered or not."""
+    return frozenset(tool.name for tool in rights.granted(registered_tools().values(), principal))
+
+
 def _join(pairs: Iterable[tuple[RegisteredTool, Tool | None]]) -> Iterator[OfferedTool]:
     for tool, row in pairs:
         if row is None:

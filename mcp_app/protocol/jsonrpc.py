@@ -149,13 +149,32 @@ def is_identifier(value: object, limits: Limits) -> TypeGuard[RequestId]:
     return type(value) is int and len(str(value)) <= limits.max_id_chars
 
 
+class Encoded(dict[str, Any]):
+    """A result that is sent many times: it is encoded once. Never change it."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, result: Mapping[str, Any]) -> None:
+        super().__init__(result)
+        self.text: Final = encode(result)
+        """As `encode` has it."""
+
+
 def encode(message: Mapping[str, Any]) -> bytes:
     """Write strict JSON on one line. Lone surrogates, which tools can produce, become U+FFFD.
 
     Raises ValueError for NaN and infinities and TypeError for what is no JSON value: both are the caller's
     mistake.
     """
-    text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    result = message.get("result")
+    if isinstance(result, Encoded):
+        others = _encode({name: value for name, value in message.items() if name != "result"})
+        return b'%s,"result":%s}' % (others[:-1], result.text)
+    return _encode(message)
+
+
+def _encode(value: Mapping[str, Any]) -> bytes:
+    text = _ENCODER.encode(value)
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
@@ -238,6 +257,7 @@ def _refused_constant(literal: str) -> float:
     raise ValueError(f"{literal} is not JSON")
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_unique, parse_float=_finite, parse_int=_bounded, parse_constant=_refused_constant
 )

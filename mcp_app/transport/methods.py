@@ -4,7 +4,6 @@ from types import MappingProxyType
 from typing import Final
 
 from mcp_app.auth import anonymous
-from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.errors import InvalidCursor
 from mcp_app.conf import settings
 from mcp_app.protocol import results
@@ -31,24 +30,17 @@ async def discover(exchange: Exchange) -> None:
 
 
 async def list_tools(exchange: Exchange) -> None:
-    """`tools/list`. Private, whoever asks: `public` may be shared among callers, who may see different lists."""
+    """`tools/list`."""
     asked = read_list_page(exchange.route)
     if isinstance(asked, Rejection):
         await exchange.reject(asked)
         return
     try:
-        page = await exchange.server.rows.run(catalogue.page, asked.cursor, exchange.principal)
+        listed = await exchange.server.tool_lists.page(asked.cursor, exchange.principal, exchange.server_info())
     except InvalidCursor as error:
         await exchange.reject(fail(INVALID_PARAMS, str(error), exchange.route.request_id))
         return
-    listed = results.list_page(
-        "tools",
-        page.items,
-        next_cursor=page.next_cursor,
-        ttl_ms=settings.LIST_TTL_MS,
-        cache_scope="private",
-    )
-    await exchange.complete(results.complete(listed, exchange.server_info()))
+    await exchange.complete(listed)
 
 
 HANDLERS: Final[Handlers[Exchange]] = MappingProxyType(

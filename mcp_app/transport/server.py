@@ -23,6 +23,7 @@ from mcp_app.transport.hints import Hints
 from mcp_app.transport.open_streams import OpenStreams
 from mcp_app.transport.tail import Tail
 from mcp_app.transport.threads import Threads
+from mcp_app.transport.tool_lists import ToolLists
 from mcp_app.transport.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Server:
         self.tail = Tail(self.rows, self.hints, self.upkeep)
         self.open_streams = OpenStreams(self.identity.boot_id, self._background, self.tail)
         self.heartbeats = Heartbeats(self.rows)
+        self.tool_lists = ToolLists(self.rows)
         self.arriving: WeakSet[Arriving] = WeakSet()
         self.stopped = False
         self._stopping: asyncio.Task[None] | None = None

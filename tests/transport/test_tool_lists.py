@@ -1,0 +1,160 @@
+"""`tools/list` from what was encoded before: nobody gets what is no longer true, or what is another's."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import OperationalError
+
+from mcp_app.catalogue import catalogue, rows
+from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.registry import tool
+from mcp_app.models import Tool
+from mcp_app.protocol import jsonrpc
+from mcp_app.transport import tool_lists
+from tests.transport.asker import AUTHENTICATOR, asks, user
+from tests.transport.client import message, post, run
+from tests.transport.worker import in_thread
+
+EVERYBODYS = ["inquisitive", "regional", "work"]
+
+
+@pytest.fixture(autouse=True)
+def _rows() -> None:
+    rows.sync()
+
+
+async def result(**params: Any) -> dict[str, Any]:
+    made: dict[str, Any] = (await (await post(message("tools/list", **params))).json())["result"]
+    return made
+
+
+async def names(**params: Any) -> list[str]:
+    return [each["name"] for each in (await result(**params))["tools"]]
+
+
+@contextmanager
+def counted_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | None]]:
+    made: list[str | None] = []
+    make = catalogue.page
+    monkeypatch.setattr(catalogue, "page", lambda cursor, principal: made.append(cursor) or make(cursor, principal))
+    yield made
+
+
+def test_a_change_is_in_the_next_list(monkeypatch) -> None:
+    async def scenario() -> None:
+        with counted_pages(monkeypatch) as made:
+            assert await names() == EVERYBODYS
+            assert await names() == EVERYBODYS
+            assert len(made) == 1
+            await in_thread(rows.set_enabled, "work", enabled=False)
+            assert await names() == ["inquisitive", "regional"]
+            await in_thread(rows.change, ["regional"], title="Elsewhere")
+            assert [each.get("title") for each in (await result())["tools"]] == [None, "Elsewhere"]
+            assert len(made) == 3
+
+    run(scenario())
+
+
+def test_a_row_that_was_changed_past_this_app_is_told_of_a_little_later(monkeypatch) -> None:
+    async def scenario() -> None:
+        assert await names() == EVERYBODYS
+        await in_thread(Tool.objects.filter(pk="work").update, enabled=False)
+        monkeypatch.setattr(tool_lists, "LONGEST", 0.0)
+        assert await names() == ["inquisitive", "regional"]
+
+    run(scenario())
+
+
+def test_every_page_is_kept_by_where_it_begins(configure, monkeypatch) -> None:
+    configure(PAGE_SIZE=2)
+
+    async def scenario() -> None:
+        with counted_pages(monkeypatch) as made:
+            for _ in range(2):
+                first = await result()
+                assert await names(cursor=first["nextCursor"]) == ["work"]
+            assert len(made) == 2
+            client = await post(message("tools/list", cursor="forged"))
+            assert (await client.json())["error"]["code"] == -32602
+
+    run(scenario())
+
+
+def test_answers_differ_in_their_id_alone() -> None:
+    async def scenario() -> None:
+        answers = [await (await post(message("tools/list", request_id))).json() for request_id in (1, "a\u20ac", 3)]
+        assert [answer.pop("id") for answer in answers] == [1, "a\u20ac", 3]
+        assert answers[0] == answers[1] == answers[2]
+
+    run(scenario())
+
+
+def test_each_caller_is_listed_what_they_may_have_now(configure) -> None:
+    configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=AUTHENTICATOR)
+    clerk, guest = user("view_user"), user()
+    with isolated_registries():
+
+        @tool
+        def everybodys() -> str:
+            return ""
+
+        @tool(permissions=["auth.view_user"])
+        def clerks() -> str:
+            return ""
+
+        async def listed(principal: Any) -> list[str]:
+            asks(principal)
+            return await names()
+
+        async def scenario() -> None:
+            for _ in range(2):
+                assert await listed(clerk) == ["clerks", "everybodys"]
+                assert await listed(guest) == await listed(None) == ["everybodys"]
+            await in_thread(lambda: User.objects.get(pk=clerk.user_id).user_permissions.clear())
+            assert await listed(clerk) == ["everybodys"]
+
+        run(scenario())
+
+
+def test_a_list_that_could_not_be_read_is_not_kept(monkeypatch) -> None:
+    async def scenario() -> None:
+        with monkeypatch.context() as broken:
+
+            def away(cursor: object, principal: object) -> None:
+                raise OperationalError("the database went away")
+
+            broken.setattr(catalogue, "page", away)
+            client = await post(message("tools/list"))
+            assert (await client.json())["error"]["code"] == 503
+        assert await names() == EVERYBODYS
+
+    run(scenario())
+
+
+def test_those_who_ask_together_share_one_reading_that_began_after_they_asked(monkeypatch) -> None:
+    read: list[int] = []
+    version = rows.version
+
+    def counted() -> int:
+        read.append(version())
+        return read[-1]
+
+    monkeypatch.setattr(rows, "version", counted)
+
+    async def scenario() -> None:
+        assert await asyncio.gather(*(names() for _ in range(20))) == [EVERYBODYS] * 20
+        assert len(read) < 20
+
+    run(scenario())
+
+
+def test_an_encoded_result_is_on_the_wire_what_the_plain_one_is() -> None:
+    plain = {"tools": [{"name": "a\ud800", "title": "€"}], "nested": {"result": None}}
+    for message_of in (lambda result: jsonrpc.response("i", result), lambda result: {"result": result, "id": 1}):
+        encoded, written = jsonrpc.encode(message_of(jsonrpc.Encoded(plain))), jsonrpc.encode(message_of(plain))
+        assert json.loads(encoded) == json.loads(written)
