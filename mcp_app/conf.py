@@ -254,9 +254,13 @@ class Settings:
 
     def at(self, endpoint: str) -> EndpointSettings:
         """The same, as they are for one endpoint. Raises ImproperlyConfigured where there is no such endpoint."""
-        if endpoint not in self.endpoints:
-            raise ImproperlyConfigured(f'MCP["ENDPOINTS"] has no {endpoint!r}.')
-        return EndpointSettings(self, self.endpoints[endpoint], unshared=Defaults if self.ENDPOINTS else self)
+        made: dict[str, EndpointSettings] = self.__dict__.setdefault("_at", {})
+        if endpoint not in made:
+            if endpoint not in self.endpoints:
+                raise ImproperlyConfigured(f'MCP["ENDPOINTS"] has no {endpoint!r}.')
+            unshared = Defaults if self.ENDPOINTS else self
+            made[endpoint] = EndpointSettings(self, self.endpoints[endpoint], unshared=unshared)
+        return made[endpoint]
 
     @property
     def endpoints(self) -> Mapping[str, Mapping[str, Any]]:
