@@ -31,6 +31,16 @@ def server_commands() -> dict[str, list[str]]:
     }
 
 
+def enabled_units(*ports: int) -> list[str]:
+    """What the page has systemd enable, with these ports in place of its own."""
+    copy, enable = snippet("deployment.md#systemd").text.splitlines()
+    assert copy == "cp docs/deployment/systemd/* /etc/systemd/system/"
+    assert enable.startswith("systemctl enable --now ")
+    for number, port in enumerate(ports, 1):
+        enable = enable.replace(f"@800{number}", f"@{port}")
+    return enable.split()[3:]
+
+
 def _found(program: str) -> str:
     """Where the program is: beside this Python, as in an activated environment, or on the path."""
     if program == "python":

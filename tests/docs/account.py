@@ -22,46 +22,6 @@ NO_SNIPPETS: Final = {
     "architecture.md#backward-a-stop": DRAWING,
 }
 """What nobody could run, and why."""
-NOT_YET: Final = frozenset(
-    {
-        "README.md#run-it",
-        "README.md#run-it:2",
-        "README.md#a-first-call",
-        "access.md#the-sites-own-login",
-        "access.md#several-endpoints-on-one-site:2",
-        "access.md#as-an-oauth-21-resource-server",
-        "access.md#as-an-oauth-21-resource-server:2",
-        "access.md#users",
-        "access.md#more-than-one-kind",
-        "audit.md#what-nobody-can-change-unseen",
-        "benchmarks.md#benchmarks",
-        "benchmarks.md#a-run",
-        "benchmarks.md#a-run:2",
-        "command-line.md#calling-a-tool",
-        "command-line.md#calling-a-tool:2",
-        "command-line.md#calling-a-tool:3",
-        "command-line.md#calling-a-tool:4",
-        "command-line.md#calling-a-tool:5",
-        "command-line.md#requests",
-        "command-line.md#requests:2",
-        "command-line.md#watching",
-        "command-line.md#for-scripts",
-        "deployment.md#systemd",
-        "operations.md#what-is-wrong-managepy-mcp-doctor",
-        "operations.md#what-is-wrong-managepy-mcp-doctor:2",
-        "operations.md#is-it-there-probes",
-        "operations.md#is-it-there-probes:2",
-        "operations.md#which-name-a-probe-must-say",
-        "operations.md#which-name-a-probe-must-say:2",
-        "operations.md#which-name-a-probe-must-say:3",
-        "operations.md#how-much-how-often-how-long-prometheus",
-        "operations.md#how-much-how-often-how-long-prometheus:2",
-        "operations.md#how-much-how-often-how-long-prometheus:3",
-        "operations.md#what-became-of-each-call-the-log",
-        "operations.md#what-became-of-each-call-the-log:2",
-    }
-)
-"""What is still to be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +46,7 @@ class Entry:
 
     @property
     def is_settled(self) -> bool:
-        return bool(self.run_by) != bool(self.no_snippet) or self.block.name in NOT_YET
+        return bool(self.run_by) != bool(self.no_snippet)
 
     def __str__(self) -> str:
         told = ", ".join(self.run_by) or self.no_snippet or "NOBODY RUNS IT"

@@ -6,24 +6,16 @@ from typing import Any
 import pytest
 
 from mcp_app.catalogue.declaration import isolated_registries
-from tests.docs.pages import Snippet
+from tests.docs import pages
+from tests.management.conftest import data, serve
 
-Names = dict[str, Any]
-Execute = Callable[..., Names]
+__all__ = ["data", "serve"]  # fixtures: the site of a test's own, and `mcp serve` on it
+
+Execute = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
 def execute() -> Iterator[Execute]:
-    """Run blocks in their order as one module of an app's, and the only one; it has what a page takes for granted.
-
-    `under`: what decorators decorate that a page shows alone.
-    """
-
-    def run(*blocks: Snippet, under: str = "", **granted: Any) -> Names:
-        names: Names = {"__name__": "shop.mcp_tools", **granted}
-        for block in blocks:
-            exec(compile(block.text + under, block.place, "exec"), names)
-        return names
-
+    """`pages.executed`, on a site that has no other tools."""
     with isolated_registries():
-        yield run
+        yield pages.executed

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -61,6 +61,17 @@ def snippets(place: str) -> list[Snippet]:
     within = [each for each in of_page(place.partition("#")[0]) if each.is_in(place)]
     assert within, f"there is no block in {place}"
     return within
+
+
+def executed(*blocks: Snippet, under: str = "", **granted: Any) -> dict[str, Any]:
+    """What blocks of Python define as one module of an app's, in their order; it has what its page takes for granted.
+
+    `under`: what decorators decorate that a page shows alone.
+    """
+    names: dict[str, Any] = {"__name__": "shop.mcp_tools", **granted}
+    for block in blocks:
+        exec(compile(block.text + under, block.place, "exec"), names)
+    return names
 
 
 def pages() -> list[str]:
