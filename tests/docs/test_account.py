@@ -1,6 +1,6 @@
 """Every block of code of the pages is run by a test, or is none for a reason that `account` tells.
 
-Is this what failed after you wrote a block? `docs/contributing.md` says what to do.
+Is this what failed after you wrote a block? "Who writes a page" in docs/architecture.md says what to do.
 """
 
 import pytest
