@@ -63,7 +63,7 @@ def test_the_example_site_is_served_and_called(clone: Path, tmp_path: Path) -> N
         *told, answer = (json.loads(line.removeprefix("data: ")) for line in said.splitlines() if line[:6] == "data: ")
         assert [each["params"]["progressToken"] for each in told] == ["first"] * len(told)
         assert {each["params"]["total"] for each in told} == {10}
-        assert not answer["result"].get("isError")
+        assert answer["result"]["content"][0]["text"] == "Counted down 10 s."
         program.interrupt()
         assert program.wait(PATIENCE) == 0
         assert (clone / ".mcpsite-data").is_dir()

@@ -44,7 +44,7 @@ class Shell:
         return "".join(
             f"{PROMPT}{command}\n{as_on_a_page(self.said(command), self.data)}"
             for command in (
-                re.sub(r"(?<=requests |.cancel )[0-9a-f]{4,}", about, line.removeprefix(PROMPT))
+                re.sub(r"\b(requests|cancel) [0-9a-f]{4,}", rf"\1 {about}", line.removeprefix(PROMPT))
                 for line in block.text.splitlines()
                 if line.startswith(PROMPT)
             )
@@ -109,7 +109,7 @@ def test_at_a_site_on_its_embedded_parts(shell: Shell, served: Served) -> None:
 
 def healthcheck() -> str:
     """What the page has a container run."""
-    line = snippet("operations.md#which-name-a-probe-must-say:3").text
+    [_, line] = snippet("operations.md#which-name-a-probe-must-say:3").text.splitlines()
     assert line.startswith("HEALTHCHECK ")
     return line.partition(" CMD ")[2]
 

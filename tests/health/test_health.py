@@ -259,7 +259,7 @@ def test_the_pages_probes_are_answered_by_the_pages_urls(settings: Any) -> None:
         [host] = [each["value"] for each in probe["httpGet"]["httpHeaders"] if each["name"] == "Host"]
         assert ask(site, probe["httpGet"]["path"], host=host).status == 200
         assert probe["timeoutSeconds"] > Defaults.READY_TIMEOUT
-    option, check = snippet("operations.md#which-name-a-probe-must-say:2").text.splitlines()
+    _, option, check = snippet("operations.md#which-name-a-probe-must-say:2").text.splitlines()
     assert option == "option httpchk"
     haproxy = re.fullmatch(r"http-check send meth (\w+) uri (\S+) ver HTTP/1.1 hdr Host (\S+)", check)
     assert haproxy
