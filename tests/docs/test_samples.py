@@ -87,10 +87,10 @@ def test_at_a_site_on_its_embedded_parts(shell: Shell, served: Served) -> None:
     for block in (
         snippet("operations.md#what-is-wrong-managepy-mcp-doctor"),
         snippet("operations.md#is-it-there-probes:2"),
-        snippet("command-line.md#calling-a-tool"),
         snippet("command-line.md#calling-a-tool:5"),
     ):
         same(block, shell.typed(block))
+    call_that_completes(shell)
     assert '{"live": true}' in shell.said(healthcheck())
     countdown_that_is_watched_and_cancelled(shell)
     for block, shown in (
@@ -112,6 +112,15 @@ def healthcheck() -> str:
     [_, line] = snippet("operations.md#which-name-a-probe-must-say:3").text.splitlines()
     assert line.startswith("HEALTHCHECK ")
     return line.partition(" CMD ")[2]
+
+
+def call_that_completes(shell: Shell) -> None:
+    """At a terminal, where nothing stays of how long it waited for a worker."""
+    block = snippet("command-line.md#calling-a-tool")
+    typed = block.text.splitlines()[0]
+    with terminal(shell.data, *shlex.split(typed)[4:], **SITE) as calling:
+        assert calling.wait() == 0
+    same(block, as_on_a_page("\n".join([typed, *calling.lines]), shell.data))
 
 
 def countdown_that_is_watched_and_cancelled(shell: Shell) -> None:
