@@ -18,7 +18,7 @@ from bench.stack import Choice, Stack, StackError, running
 
 
 def main() -> int:
-    options = _options()
+    options = parser().parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     choice = Choice(options.stack, options.server, options.redis, options.postgresql)
     began_at = time.monotonic()
@@ -78,7 +78,8 @@ def _command_line() -> str:
     return " ".join(["python -m bench", *sys.argv[1:]])
 
 
-def _options() -> argparse.Namespace:
+def parser() -> argparse.ArgumentParser:
+    """Of the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the real site, started for it.")
     parser.add_argument("--stack", choices=("embedded", "redis"), default="embedded", help="the broker")
     parser.add_argument("--server", choices=("daphne", "uvicorn"), default="daphne")
@@ -88,7 +89,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--postgresql", metavar="URL", help="rows in a new database beside this one, instead of SQLite")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there as well")
     parser.add_argument("--quick", action="store_true", help="fewer samples: under a minute")
-    return parser.parse_args()
+    return parser
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """docs/deployment.md as it is run: its command lines and its nginx file, with free ports in place of its own."""
 
-import re
 import shlex
 import shutil
 import sys
@@ -8,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.acceptance.inspector import ROOT
+from tests.docs.pages import snippet
 
-PAGE: Final = ROOT / "docs" / "deployment.md"
 NGINX: Final = ROOT / "docs" / "deployment" / "nginx.conf"
 PORT: Final = "8001"
 SAYS: Final = {
@@ -23,13 +22,23 @@ SAYS: Final = {
 
 def server_commands() -> dict[str, list[str]]:
     """Program → its line of the page, on a port of its own choice."""
-    [block] = re.findall(r"## Servers\n.*?```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    commands = {words[0]: words for words in map(shlex.split, block.splitlines())}
+    lines = snippet("deployment.md#servers").text.splitlines()
+    commands = {words[0]: words for words in map(shlex.split, lines)}
     assert commands.keys() == SAYS.keys()
     return {
         program: [_found(program), *(word.replace(PORT, "0") for word in words[1:])]
         for program, words in commands.items()
     }
+
+
+def enabled_units(*ports: int) -> list[str]:
+    """What the page has systemd enable, with these ports in place of its own."""
+    copy, enable = snippet("deployment.md#systemd").text.splitlines()
+    assert copy == "cp docs/deployment/systemd/* /etc/systemd/system/"
+    assert enable.startswith("systemctl enable --now ")
+    for number, port in enumerate(ports, 1):
+        enable = enable.replace(f"@800{number}", f"@{port}")
+    return enable.split()[3:]
 
 
 def _found(program: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import programs, systemd
+from tests.acceptance import guide, programs, systemd
 from tests.acceptance.layouts import closing
 from tests.acceptance.programs import STARTING
 from tests.acceptance.services import ServicesMissingError, missing, own_services
@@ -69,7 +69,7 @@ def run(folder: Path, engines: dict[str, str]) -> Iterator[tuple[Stack, Machine]
         migrated = stack.start(*MANAGE, "migrate", "--settings", SETTINGS, "--verbosity=0")
         assert migrated.wait(STARTING) == 0, migrated.output()
         environment = {name: stack.environment[name] for name in ("MCPSITE_DATA", "DJANGO_SETTINGS_MODULE", *engines)}
-        with systemd.machine(folder, environment, *units, "mcp-purge.timer") as machine:
+        with systemd.machine(folder, environment, *guide.enabled_units(*ports)) as machine:
             stack.serve_from(*map(Listening, ports))
             eventually(lambda: all(map(programs.listens, ports)), "the servers listen", STARTING)
             eventually(lambda: len(stack.ask("workers")) == 1, "the worker consumes", STARTING)

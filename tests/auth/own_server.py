@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -14,23 +13,19 @@ import httpx2
 import uvicorn
 from mcp.client.auth import AuthorizationCodeResult
 
+from tests.docs.pages import snippet
+
 USER, PASSWORD = "ada", "correct horse battery staple"
 BACK = "http://127.0.0.1:49152/back"
 """Where the client waits for its user."""
-PAGE = Path(__file__).parents[2] / "docs" / "access.md"
 PATIENCE = 30.0
-
-
-def documented(beginning: str) -> str:
-    """The one block of code of docs/access.md that begins so."""
-    [block] = re.findall(rf"```python\n({re.escape(beginning)}.*?)```", PAGE.read_text(), re.DOTALL)
-    return str(block)
 
 
 def of_page(origin: str) -> dict[str, Any]:
     """The settings of docs/access.md, word for word but for its site's address."""
     values: dict[str, Any] = {"INSTALLED_APPS": [], "MCP": {}}
-    exec(documented("# pip install 'django-mcp-app[oauth-server]'").replace("https://example.com", origin), values)
+    settings = snippet("access.md#the-site-as-its-own-authorization-server").text
+    exec(settings.replace("https://example.com", origin), values)
     return values
 
 

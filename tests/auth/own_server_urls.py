@@ -3,7 +3,10 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from tests.auth.own_server import documented
+from tests.docs.pages import snippet
 
 urlpatterns = [path("admin/", admin.site.urls)]
-exec(documented("# urls.py"), {"urlpatterns": urlpatterns, "include": include, "path": path})
+exec(
+    snippet("access.md#the-site-as-its-own-authorization-server:2").text,
+    {"urlpatterns": urlpatterns, "include": include, "path": path},
+)

@@ -1,10 +1,15 @@
 """The benchmark reads what it measures correctly. Nothing here is timed."""
 
+import re
+
 import pytest
 
-from bench.figures import Figure, Measured, milliseconds, percentile, table
+from bench.__main__ import parser
+from bench.figures import HEADINGS, Figure, Measured, milliseconds, percentile, table
 from bench.http1 import EventReader, ResponseReader
+from bench.measures import Bench
 from bench.stopping import last_step
+from tests.docs.pages import Snippet, snippet
 
 JSON_RESPONSE = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{"id":1}'
 CHUNKED_EVENTS = (
@@ -46,6 +51,25 @@ def test_the_table_shows_why_a_measure_failed() -> None:
     assert "FAILED: the server went away" in table(
         [Measured("echo", 0, (), failure="long story\nthe server went away")]
     )
+
+
+def test_the_page_has_every_option() -> None:
+    usage = " ".join(parser().format_usage().split()).removeprefix("usage: ").replace("[-h] ", "")
+    with_choices = re.sub(r"\{([^}]*)\}", lambda choices: choices[1].replace(",", "|"), usage)
+    assert snippet("benchmarks.md#benchmarks").text == f"{with_choices}\n"
+
+
+@pytest.mark.parametrize("run", [snippet("benchmarks.md#a-run"), snippet("benchmarks.md#a-run:2")], ids=["1", "2"])
+def test_a_run_of_the_page_is_what_would_be_measured_now(run: Snippet) -> None:
+    said, rows, end = run.text.split("\n\n")
+    assert list(dict.fromkeys(line.split()[0] for line in said.splitlines())) == [
+        *("command", "started", "date", "machine", "versions"),
+    ]
+    heading, _, *measures = rows.splitlines()
+    assert tuple(re.split(" {2,}", heading)) == HEADINGS
+    width = heading.index(" n ")
+    assert [line[:width].rstrip() for line in measures] == [name for name, _ in object.__new__(Bench)._all()]
+    assert re.fullmatch(r"\d+ s; no process left.\n", end)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

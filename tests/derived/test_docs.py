@@ -1,8 +1,6 @@
 """The snippets of docs/models.md do what the page says."""
 
-import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,20 +9,23 @@ from tests.derived.calling import call, offered
 from tests.derived.conftest import Shop
 from tests.derived.shop import models
 from tests.derived.shop.models import Book
+from tests.docs.pages import snippet
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PYTHON = (
+    snippet("models.md#models-forms-and-viewsets-as-tools"),
+    snippet("models.md#models-forms-and-viewsets-as-tools:2"),
+    snippet("models.md#forms"),
+)
 
 
 @pytest.fixture(autouse=True)
 def _page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run all of the page's Python, in its order, as one module of an app named shop."""
+    """Run the page's Python, in its order, as one module of an app named shop; viewsets have tests of their own."""
     monkeypatch.setitem(sys.modules, "shop", sys.modules["tests.derived.shop"])
     monkeypatch.setitem(sys.modules, "shop.models", models)
     names: dict[str, Any] = {"__name__": "shop.mcp_tools"}
-    for snippet in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        if "drf_tools" in snippet:
-            continue  # with the other tests of viewsets
-        exec(compile(snippet, str(PAGE), "exec"), names)
+    for block in PYTHON:
+        exec(compile(block.text, block.name, "exec"), names)
 
 
 def test_the_page_publishes_books(shop: Shop) -> None:
@@ -33,7 +34,7 @@ def test_the_page_publishes_books(shop: Shop) -> None:
     assert (made["author_name"], made["status"]) == ("A. ann", "draft")
     assert [each["title"] for each in call("list_books", shop.ann, price__lt=8)["items"]] == ["Emma"]
     told = call("create_book", shop.ann, title="Emma", author=shop.anns.author_id, price="7.005")
-    assert told.splitlines()[1] == "- price: Ensure that there are no more than 2 decimal places."
+    assert f"{told}\n" == snippet("models.md#what-is-checked").text
 
 
 def test_what_the_page_makes_everybodys_is(shop: Shop) -> None:

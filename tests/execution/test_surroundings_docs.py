@@ -1,7 +1,5 @@
 """The snippets of docs/django.md do what the page says."""
 
-import re
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,15 +9,14 @@ from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.execution import surroundings
 from mcp_app.tools import ToolError
-
-PAGE = Path(__file__).parents[2] / "docs" / "django.md"
+from tests.docs.pages import snippets
 
 
 def test_the_page_s_middleware_runs_around_a_body_and_its_tool_is_excepted(monkeypatch: Any, configure: Any) -> None:
-    factory, setting, excepted = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    factory, setting, excepted = [block.text for block in snippets("django.md")]
     names: dict[str, Any] = {"MCP": {}}
     for snippet in (factory, setting):
-        exec(compile(snippet, str(PAGE), "exec"), names)
+        exec(compile(snippet, "django.md", "exec"), names)
     assert names["MCP"] == {"MIDDLEWARE": ["shop.middleware.one_at_a_time"]}
 
     monkeypatch.setitem(globals(), "one_at_a_time", names["one_at_a_time"])
@@ -32,11 +29,11 @@ def test_the_page_s_middleware_runs_around_a_body_and_its_tool_is_excepted(monke
 
     monkeypatch.setitem(surroundings.connections.settings["default"], "ATOMIC_REQUESTS", True)
     with isolated_registries():
-        exec(compile(excepted, str(PAGE), "exec"), names := {"__name__": "shop.mcp_tools"})
+        exec(compile(excepted, "django.md", "exec"), names := {"__name__": "shop.mcp_tools"})
         tool = registered_tools()["import_catalogue"]
         assert surroundings.atomic_aliases(tool) == ()
         exec(
-            compile(excepted.replace("@transaction.non_atomic_requests\ndef import", "def re"), str(PAGE), "exec"),
+            compile(excepted.replace("@transaction.non_atomic_requests\ndef import", "def re"), "django.md", "exec"),
             names,
         )
         assert surroundings.atomic_aliases(registered_tools()["re_catalogue"]) == ("default",)

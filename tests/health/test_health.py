@@ -3,22 +3,28 @@
 import asyncio
 import json
 import logging
+import re
 import shutil
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from celery import _state as celery_state
 from celery import current_app
 from channels.testing import ApplicationCommunicator
 from django.core.asgi import get_asgi_application
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
+from django.urls import include, path
 
+from mcp_app.conf import Defaults
 from mcp_app.routing import mcp_application
 from mcp_app.transport import readiness, shutdown
 from mcp_app.transport.server import current
+from tests.docs.pages import executed, snippet
 from tests.lifecycle.brokers import celery_on, silent_port
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
@@ -240,6 +246,32 @@ def test_djangos_urls_ask_for_a_name_that_is_served_and_the_other_door_for_none(
     caplog.set_level(logging.CRITICAL, "django.security")  # its mail to administrators takes longer than all of this
     assert ask(site, "/health/ready/", host="10.0.0.7:8000").status == 400
     assert ask(site, "/probes/ready", host="10.0.0.7:8000").status == 200
+
+
+def test_the_pages_probes_are_answered_by_the_pages_urls(settings: Any) -> None:
+    granted = {"urlpatterns": [], "include": include, "path": path}
+    settings.ROOT_URLCONF = urls = ModuleType("urls")
+    vars(urls).update(executed(snippet("operations.md#is-it-there-probes"), **granted))
+    settings.ALLOWED_HOSTS = ["example.com"]
+    site = mcp_application(get_asgi_application())
+    kubernetes = yaml.safe_load(snippet("operations.md#which-name-a-probe-must-say").text)
+    for probe in kubernetes.values():
+        [host] = [each["value"] for each in probe["httpGet"]["httpHeaders"] if each["name"] == "Host"]
+        assert ask(site, probe["httpGet"]["path"], host=host).status == 200
+        assert probe["timeoutSeconds"] > Defaults.READY_TIMEOUT
+    _, option, check = snippet("operations.md#which-name-a-probe-must-say:2").text.splitlines()
+    assert option == "option httpchk"
+    haproxy = re.fullmatch(r"http-check send meth (\w+) uri (\S+) ver HTTP/1.1 hdr Host (\S+)", check)
+    assert haproxy
+    method, uri, host = haproxy.groups()
+    assert ask(site, uri, method, host).status == 200
+
+
+def test_the_pages_other_door_is_before_django() -> None:
+    granted = {"application": get_asgi_application(), "mcp_application": mcp_application}
+    site = executed(snippet("operations.md#which-name-a-probe-must-say:4"), **granted)["application"]
+    for address in ("/health/live", "/health/ready", "/health/live/", "/health/ready/"):
+        assert ask(site, address, host="10.0.0.7:8000").status == 200
 
 
 @pytest.fixture

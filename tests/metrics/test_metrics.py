@@ -1,12 +1,18 @@
 """What Prometheus scrapes says what the database holds, to who may know it, whatever was restarted or purged."""
 
+import re
+import shlex
+import tomllib
 from collections.abc import Callable
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 from uuid import UUID
 
 import pytest
+import yaml
 from django.contrib.auth.models import Permission, User
+from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
 from django.test import Client
@@ -21,6 +27,7 @@ from mcp_app.lifecycle import supervision, transitions
 from mcp_app.metrics.collector import MCPCollector
 from mcp_app.models import Request, Tally, Token
 from mcp_app.states import Cause, ProcessRole, Stage, Status
+from tests.docs.pages import ROOT, snippet
 from tests.lifecycle import rows
 
 pytestmark = [
@@ -133,6 +140,23 @@ def test_who_may_not_see_statistics_scrapes_nothing(client: Client, token: str) 
     assert page.status_code == 200
     assert "no-store" in page.headers["Cache-Control"]
     assert client.post("/metrics").status_code == 405
+
+
+def test_prometheus_scrapes_with_what_the_page_has_it_given(worker: UUID) -> None:
+    user = User.objects.create_user("prometheus")
+    user.user_permissions.set(Permission.objects.filter(codename="view_tally"))
+    install, create = snippet("operations.md#how-much-how-often-how-long-prometheus").text.splitlines()
+    [extra] = re.findall(r"pip install 'django-mcp-app\[(\w+)\]'", install)
+    assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert create.startswith("python manage.py ")
+    call_command(*shlex.split(create)[2:], stdout=(said := StringIO()), stderr=StringIO())
+
+    [job] = yaml.safe_load(snippet("operations.md#how-much-how-often-how-long-prometheus:3").text)["scrape_configs"]
+    assert job.keys() == {"job_name", "authorization", "static_configs"}  # what is left out is Prometheus' default
+    assert job["authorization"].keys() == {"credentials_file"}
+    assert job["static_configs"] == [{"targets": ["example.com"]}]
+    [token] = [line for line in said.getvalue().split() if line.startswith("mcp_")]
+    assert scraped(token)[sample("mcp_processes", role="worker")] == 1
 
 
 def test_a_scrape_costs_the_same_whatever_there_is(worker: UUID, token: str) -> None:

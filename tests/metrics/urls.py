@@ -1,5 +1,15 @@
-"""A site that includes the metrics."""
+"""A site that includes the metrics, as docs/operations.md has it."""
+
+from typing import Any
 
 from django.urls import include, path
 
-urlpatterns = [path("metrics", include("mcp_app.metrics.urls"))]
+from tests.docs.pages import executed, snippet
+
+urlpatterns: list[Any] = []
+executed(
+    snippet("operations.md#how-much-how-often-how-long-prometheus:2"),
+    urlpatterns=urlpatterns,
+    include=include,
+    path=path,
+)

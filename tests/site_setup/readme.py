@@ -4,19 +4,16 @@ Refuses a README whose blocks do not say what they are.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.acceptance.inspector import ROOT
+from tests.docs.pages import Snippet, snippets
 
-HEADING: Final = "## Add it to your Django site\n"
 CHECKOUT: Final = "/path/to/checkout"
 PORT: Final = 8000
 
-_BLOCK: Final = re.compile(r"^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE: Final = re.compile(r"^In `(?P<path>[^`]+)`, (?P<where>at the end|a new file)[^\n]*\n\n\Z", re.MULTILINE)
+_FILE: Final = re.compile(r"^In `(?P<path>[^`]+)`, (?P<where>at the end|a new file)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +41,7 @@ Step = File | Shell
 
 def steps() -> list[Step]:
     """Every block of the section, in its order."""
-    text = (ROOT / "README.md").read_text()
-    section = text[text.index(HEADING) + len(HEADING) :]
-    return list(_steps(section[: section.index("\n## ")]))
+    return [_step(block) for block in snippets("README.md#add-it-to-your-django-site")]
 
 
 def files() -> list[File]:
@@ -55,12 +50,10 @@ def files() -> list[File]:
     return found[: next(number for number, file in enumerate(found) if "authentication" in file.path)]
 
 
-def _steps(section: str) -> Iterator[Step]:
-    for block in _BLOCK.finditer(section):
-        if block["kind"] == "sh":
-            yield Shell(block["body"])
-            continue
-        named = _FILE.search(section, 0, block.start())
-        assert block["kind"] == "python", f"a block that says nothing of what it is: {block[0]}"
-        assert named, f"a block that names no file: {block[0]}"
-        yield File(named["path"], named["where"] == "a new file", block["body"])
+def _step(block: Snippet) -> Step:
+    if block.kind == "sh":
+        return Shell(block.text)
+    named = _FILE.search(block.introduction)
+    assert block.kind == "python", f"a block that says nothing of what it is: {block.place}"
+    assert named, f"a block that names no file: {block.place}"
+    return File(named["path"], named["where"] == "a new file", block.text)

@@ -1,15 +1,15 @@
 """`docs/testing.md` in a site of its own, as its reader would use it; and a site that does not use it."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "testing.md").read_text(), re.MULTILINE | re.DOTALL)
+from tests.docs.pages import ROOT, snippets
+
+TOOLS, *TESTS = [block.text for block in snippets("testing.md")]
 SETTINGS = """
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def site(tmp_path: Path) -> Path:
     """A site with the page's tools."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").write_text("import site_celery\n")
-    (tmp_path / "shop" / "mcp_tools.py").write_text(BLOCKS[0])
+    (tmp_path / "shop" / "mcp_tools.py").write_text(TOOLS)
     (tmp_path / "site_asgi.py").write_text(ASGI)
     (tmp_path / "site_celery.py").write_text(CELERY)
     (tmp_path / "site_urls.py").write_text("urlpatterns = []\n")
@@ -77,7 +77,7 @@ def said_of(site: Path, name: str, text: str, *, shared: bool, plugins: tuple[st
 @pytest.mark.site
 @pytest.mark.parametrize("shared", [False, True], ids=["in memory", "in files"])
 def test_every_example_of_the_page_is_true(site: Path, shared: bool) -> None:
-    blocks = [block for block in BLOCKS[1:] if shared or "mcp_live_client" not in block]
+    blocks = [block for block in TESTS if shared or "mcp_live_client" not in block]
     said = said_of(site, "test_page", "\n\n".join(blocks), shared=shared, plugins=("mcp_app.testing.plugin",))
     assert f"{sum(block.count('def test_') for block in blocks)} passed" in said
 

@@ -1,0 +1,58 @@
+"""The functions of docs/access.md that say who asks."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+
+from mcp_app.auth import tokens
+from mcp_app.auth.authentication import InvalidCredentialsError
+from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.oauth import jwts
+from tests.auth.authorization_server import AuthorizationServer
+from tests.docs.pages import executed, snippet
+from tests.management.findings import found
+
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+
+
+def asked_with(authorization: str) -> HTTPConnection:
+    return HTTPConnection(HeaderFields([(b"authorization", authorization.encode())]), "192.0.2.1", "/mcp")
+
+
+def test_two_kinds_of_tokens_are_told_apart(
+    protected: Any, settings: Any, issuer: AuthorizationServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = executed(snippet("access.md#more-than-one-kind"))
+    for name in ("bearer", "any_of_ours"):
+        monkeypatch.setitem(globals(), name, names[name])
+    protected("jwts", AUTHENTICATOR=f"{__name__}.bearer")
+    settings.DEBUG = True  # its issuer is on this machine, without TLS
+    assert found() == []
+
+    ann = User.objects.create_user("ann")
+    own = f"Bearer {tokens.issue(ann, 'laptop', by='test').text}"
+    for function in (names["bearer"], names["any_of_ours"]):
+        assert function(asked_with(own)).user_id == str(ann.pk)
+    assert names["bearer"](asked_with(f"Bearer {issuer.token()}")).issuer == issuer.issuer
+    with pytest.raises(InvalidCredentialsError):
+        names["bearer"](asked_with("Bearer mcp_of_nobody"))
+    assert names["any_of_ours"](HTTPConnection(HeaderFields([]), "192.0.2.1", "/mcp")) is None
+
+
+def test_a_token_of_anothers_is_a_user_of_the_site_by_their_address(
+    protected: Any, settings: Any, issuer: AuthorizationServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user_of = executed(snippet("access.md#users"), get_user_model=get_user_model)["user_of"]
+    monkeypatch.setitem(globals(), "user_of", user_of)
+    protected("jwts", OAUTH_USER=f"{__name__}.user_of")
+    settings.DEBUG = True  # its issuer is on this machine, without TLS
+    assert found() == []
+
+    ann = User.objects.create_user("ann", email="ann@example.com")
+    known = jwts.bearer(asked_with(f"Bearer {issuer.token(email=ann.email, email_verified=True)}"))
+    unproved = jwts.bearer(asked_with(f"Bearer {issuer.token(email=ann.email)}"))
+    assert known is not None
+    assert unproved is not None
+    assert (known.user_id, unproved.user_id) == (str(ann.pk), "")

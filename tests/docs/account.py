@@ -1,0 +1,85 @@
+"""Which test runs which block of the pages: what takes it by `snippet("page.md#heading")` or `snippets("page.md")`.
+
+Read off the code, so that it is known without a run; and what is no snippet at all, each with its reason. Refuses names
+that are not written where they are used.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.docs import pages
+from tests.docs.pages import ROOT, Snippet
+
+DRAWING: Final = "a drawing"
+BY_SPHINX: Final = "a directive: .ci/run builds the pages with `sphinx-build -W`"
+NO_SNIPPETS: Final = {
+    "architecture.md#the-rooms": DRAWING,
+    "architecture.md#forward-a-call": DRAWING,
+    "architecture.md#backward-a-stop": DRAWING,
+}
+"""What nobody could run, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A place in the tests' code that takes one block, or all of a page or a heading."""
+
+    place: str
+    is_one: bool
+    by: str
+
+    def takes(self, block: Snippet) -> bool:
+        return block.name == self.place if self.is_one else block.is_in(self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of one block."""
+
+    block: Snippet
+    run_by: tuple[str, ...]
+    no_snippet: str
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self.run_by) != bool(self.no_snippet)
+
+    def __str__(self) -> str:
+        told = ", ".join(self.run_by) or self.no_snippet or "NOBODY RUNS IT"
+        return f"{self.block.place}  {self.block.kind or 'no language'}  {self.block.name}  {told}"
+
+
+def of_page(page: str) -> list[Entry]:
+    """The account of every block of a page."""
+    return [
+        Entry(block, tuple(sorted({claim.by for claim in claims() if claim.takes(block)})), _reason(block))
+        for block in pages.of_page(page)
+    ]
+
+
+def _reason(block: Snippet) -> str:
+    return BY_SPHINX if block.kind.startswith("{") else NO_SNIPPETS.get(block.name, "")
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """All of the tests' code."""
+    return tuple(
+        claim for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__) for claim in _of_file(path)
+    )
+
+
+def _of_file(path: Path) -> Iterator[Claim]:
+    text = path.read_text()
+    if "docs.pages" not in text:
+        return
+    for call in ast.walk(ast.parse(text)):
+        if isinstance(call, ast.Call) and (name := ast.unparse(call.func)) in ("snippet", "snippets"):
+            place = call.args[0]
+            where = f"{path.relative_to(ROOT)}:{call.lineno}"
+            assert isinstance(place, ast.Constant), f"{where}: the name of a block is to be written where it is taken"
+            yield Claim(str(place.value), name == "snippet", str(path.relative_to(ROOT)))

@@ -1,0 +1,63 @@
+"""What commands print, as the pages show it: held against a real run, and put into the page from one.
+
+MCP_SAMPLES=write python -m pytest -m "acceptance or not acceptance" tests/docs/test_samples.py
+
+Only what differs from run to run may differ from the page: ids, times, counts, versions, names of machines, widths.
+"""
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import Final
+
+from tests.docs.pages import Snippet, path_of
+
+WRITES: Final = os.environ.get("MCP_SAMPLES") == "write"
+SITE: Final = "/srv/site"
+"""Where the pages have their site."""
+_MACHINE: Final = "vm"
+_UNIT: Final = r"(?:ms|s|min|h|days?)"
+_DIFFERS: Final = (
+    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "ID"),
+    (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?", "TIME"),
+    (r"\d{4}-\d\d-\d\d", "DAY"),
+    (r"\b(?=[0-9a-f]*\d)[0-9a-f]{8}\b", "ID"),
+    (r"\b[\w-]+@[\w.-]+", "SOMEBODY"),
+    (rf"\b{_MACHINE}:\d+", "PROCESS"),
+    (rf"\b\d+(?:\.\d+)? {_UNIT}\b(?: \d+ {_UNIT}\b)*", "LENGTH"),
+    (r"\[#*-*\]", "BAR"),
+    (r"PostgreSQL \S+ \([^)]*\)", "PostgreSQL N"),
+    (r"(?<![\w.])\d+(?:[.:]\d+)*", "N"),
+    (r"(?:ahead of|behind) this machine's", "beside this machine's"),
+    (r"[ \t]+", " "),
+)
+
+
+def same(block: Snippet, printed: str) -> None:
+    """Fail where the page shows something else than was printed; or put that into the page."""
+    if WRITES:
+        write(block, printed)
+    else:
+        assert shape(printed) == shape(block.text), f"{block.place}: {write.__doc__}"
+
+
+def write(block: Snippet, printed: str) -> None:
+    """MCP_SAMPLES=write puts what is printed now into the page."""
+    page = path_of(block.page)
+    text = page.read_text()
+    assert text.count(block.text) == 1
+    page.write_text(text.replace(block.text, printed))
+
+
+def shape(text: str) -> list[str]:
+    """Its lines, without what differs from run to run."""
+    for differs, instead in _DIFFERS:
+        text = re.sub(differs, instead, text)
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
+
+def as_on_a_page(printed: str, data: Path) -> str:
+    """Without the names that are this machine's."""
+    text = printed.replace(str(data), SITE).replace(socket.gethostname(), _MACHINE)
+    return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())

@@ -1,0 +1,9 @@
+"""The tools of docs/asking.md; what they call is the shop's."""
+
+from tests.docs.pages import executed, snippet
+
+executed(
+    snippet("asking.md#asking-the-user"),
+    reserve=lambda: 17,
+    place=lambda number, quantity: f"Order {number}: {quantity}.",
+)

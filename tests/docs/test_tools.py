@@ -1,0 +1,174 @@
+"""The tools, prompts and resources of the pages: executed as they stand, then called as a client calls them."""
+
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.core.cache import cache
+
+from mcp_app.catalogue.registry import registered_tools
+from mcp_app.testing.client import Client
+from mcp_app.testing.outcomes import MCPError
+from mcp_app.tools import TaskMode, ToolError, tool
+from tests.docs.conftest import Execute
+from tests.docs.pages import snippet
+
+
+def offered(client: Client, uri: str) -> set[str]:
+    """Which of a tool, a prompt and the resource of that URI the caller has."""
+    found = {"tool" for _ in client.tools()} | {"prompt" for _ in client.prompts()}
+    with suppress(MCPError):
+        found |= {"resource" for _ in client.read(uri).contents}
+    return found
+
+
+def test_the_readmes_tool_finds_usages(
+    mcp_client: Client, execute: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(snippet("README.md#write-a-tool"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text("def price():\n    return 1\n")
+    for command in (["init", "-q"], ["add", "shop.py"]):
+        subprocess.run(["git", *command], check=True)
+    assert mcp_client.call("find_usages", symbol="price").text == "shop.py:1:def price():\n"
+
+
+def test_the_readmes_resource_and_prompt_are_read_and_got(mcp_client: Client, execute: Execute) -> None:
+    execute(snippet("README.md#write-a-resource-or-a-prompt"))
+    [content] = mcp_client.read("notes://2026-07-28").contents
+    assert content.text == "# 2026-07-28, for anybody"
+    got = mcp_client.prompt("review", day="2026-07-28")
+    assert [each.content.text for each in got.messages] == ["What did I miss on 2026-07-28?", "Let me look."]
+    assert [each.role for each in got.messages] == ["user", "assistant"]
+
+
+def test_a_tool_asks_and_orders_what_was_answered(mcp_client: Client, execute: Execute) -> None:
+    taken: list[str] = []
+    execute(
+        snippet("asking.md#asking-the-user"),
+        reserve=lambda: taken.append("one") or 17,
+        place=lambda number, quantity: f"{number}: {quantity}",
+    )
+    mcp_client.answer("order", {"quantity": 3})
+    assert mcp_client.call("order").text == "17: 3"
+    assert taken == ["one"]
+    mcp_client.answer("order", action="decline")
+    assert mcp_client.call("order").text == "Nothing was ordered."
+
+
+def test_a_prompt_asks_as_well(mcp_client: Client, execute: Execute) -> None:
+    granted = {"reserve": int, "place": int}
+    execute(snippet("asking.md#asking-the-user"), snippet("asking.md#in-prompts-and-resources"), **granted)
+    mcp_client.answer("order", {"quantity": 3, "size": "large"})
+    [message] = mcp_client.prompt("plan", about="lunch").messages
+    assert message.content.text == "Plan lunch: quantity=3 size='large'"
+    mcp_client.answer("order", action="decline")
+    [message] = mcp_client.prompt("plan", about="lunch").messages
+    assert message.content.text == "Plan lunch."
+
+
+def test_tools_start_others(mcp_client: Client, execute: Execute) -> None:
+    execute(snippet("starting.md#tools-that-start-others"))
+    tool(name="count_usages")(count_usages)
+    tool(name="guess")(guess)
+    tool(name="study")(study)
+    assert mcp_client.call("survey", packages=["a", "bcd"]).structured == ["1", "3"]
+    assert mcp_client.call("first_answer", question="easy").text == "studied"
+    assert mcp_client.call("first_answer", question="hard").text == "guessed"
+
+
+def count_usages(package: str) -> str:
+    return str(len(package))
+
+
+def guess(question: str) -> str:
+    return "guessed"
+
+
+def study(question: str) -> str:
+    if question == "hard":
+        raise ToolError("That takes years.")
+    return "studied"
+
+
+def test_a_tool_that_may_become_a_task_is_called(mcp_client: Client, execute: Execute) -> None:
+    execute(snippet("tasks.md#tasks"))
+    assert registered_tools()["reindex"].task == TaskMode.WHEN_SLOW
+    assert not mcp_client.call("reindex").is_error
+
+
+def test_a_card_is_not_kept(
+    mcp_client: Client, execute: Execute, configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redaction = execute(snippet("redaction.md#what-is-kept-of-payloads"))
+    monkeypatch.setitem(sys.modules, "shop", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "shop.redaction", SimpleNamespace(redact=redaction["redact"]))
+    configure(**execute(snippet("redaction.md#what-is-kept-of-payloads:2"))["MCP"])
+    tool(name="charge")(charge)
+    made = mcp_client.call("charge", card="4000123412349010")
+    assert (made.text, made.request.arguments) == ("16 digits", {"card": "…9010"})
+
+
+def charge(card: str) -> str:
+    return f"{len(card)} digits"
+
+
+def test_what_a_caller_may_do_is_said_where_the_tool_is(
+    mcp_client: Client, execute: Execute, django_user_model: Any
+) -> None:
+    from mcp_app import prompts, resources
+
+    decorators = {"tool": tool, "resource": resources.resource, "prompt": prompts.prompt}
+    execute(snippet("access.md#what-a-caller-may-do"), under="def it(number: str) -> str: return number", **decorators)
+    user: User = django_user_model.objects.create_user("ann")
+    mcp_client.force_login(user, scopes=[])
+    assert offered(mcp_client, "orders://7") == {"prompt"}
+    with pytest.raises(MCPError) as refused:
+        mcp_client.prompt("it", number="7")
+    assert refused.value.code == 403
+
+    user.groups.add(Group.objects.create(name="auditors"))
+    grant(user, "shop.change_order")
+    mcp_client.force_login(user, scopes=["orders:read"])
+    assert offered(mcp_client, "orders://7") == {"tool", "resource", "prompt"}
+    assert mcp_client.prompt("it", number="7").messages
+
+
+def grant(user: User, permission: str) -> None:
+    """As if the app had a model with that permission."""
+    from django.contrib.contenttypes.models import ContentType
+
+    app, codename = permission.split(".")
+    kind, _ = ContentType.objects.get_or_create(app_label=app, model="order")
+    user.user_permissions.add(Permission.objects.create(codename=codename, content_type=kind))
+
+
+def test_each_endpoint_has_its_own(mcp_client: Client, execute: Execute, configure: Any) -> None:
+    from mcp_app import prompts, resources
+
+    configure(**execute(snippet("access.md#several-endpoints-on-one-site"), MCP={})["MCP"])
+    decorators = {"tool": tool, "resource": resources.resource, "prompt": prompts.prompt}
+    execute(
+        snippet("access.md#several-endpoints-on-one-site:3"),
+        under="def it(item: str) -> str: return item",
+        **decorators,
+    )
+    mcp_client.endpoint = "public"
+    assert offered(mcp_client, "stock://tea") == {"prompt"}
+    mcp_client.endpoint = "staff"
+    assert offered(mcp_client, "stock://tea") == {"tool", "resource", "prompt"}
+
+
+def test_one_caller_calls_so_often_and_no_more(mcp_client: Client, execute: Execute) -> None:
+    cache.clear()
+    execute(snippet("access.md#how-often-and-how-many-at-once"), tool=tool)
+    for _ in range(10):
+        assert not mcp_client.call("transcribe", path="a").is_error
+    with pytest.raises(MCPError) as refused:
+        mcp_client.call("transcribe", path="a")
+    assert refused.value.code == 429
