@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar, cast
 from uuid import UUID
 
+from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import observation, publishing
 from mcp_app.lifecycle.observation import Watch
 from mcp_app.lifecycle.processes import Identity
@@ -18,7 +19,7 @@ from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.jsonrpc import error_response
 from mcp_app.protocol.requests import CallTool
 from mcp_app.states import ProcessRole
-from mcp_app.transport import call_admission, call_stream, methods
+from mcp_app.transport import call_admission, call_stream, methods, tool_lists
 from mcp_app.transport.admission import Admission
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_stream import CallStream
@@ -46,6 +47,13 @@ class _Delivered:
         observation.mark_delivered([request_id])
 
 
+class _Lists:
+    """Stands where kept lists are expected."""
+
+    async def page(self, cursor: str | None, principal: Principal, server_info: Mapping[str, Any]) -> Mapping[str, Any]:
+        return tool_lists.encoded(cursor, principal, server_info)
+
+
 class InProcessServer(Server):
     """The parts of a server process that one request at a time needs."""
 
@@ -55,6 +63,7 @@ class InProcessServer(Server):
         self.admission = Admission()
         self.rows = self.authors = here
         self.tail = cast("Any", _Delivered())
+        self.tool_lists = cast("Any", _Lists())
 
 
 class Collected:

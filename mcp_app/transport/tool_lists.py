@@ -67,7 +67,7 @@ class ToolLists:
             raise
 
     async def _make(self, cursor: str | None, principal: Principal, server_info: Mapping[str, Any]) -> Encoded:
-        return await self._threads.run(_encoded, cursor, principal, server_info)
+        return await self._threads.run(encoded, cursor, principal, server_info)
 
     def _keep(self, key: Key, page: _Page) -> None:
         page.result.add_done_callback(_heed)
@@ -89,7 +89,8 @@ def _version_for(principal: Principal) -> tuple[int, frozenset[str]]:
     return version, catalogue.names_granted(principal)
 
 
-def _encoded(cursor: str | None, principal: Principal, server_info: Mapping[str, Any]) -> Encoded:
+def encoded(cursor: str | None, principal: Principal, server_info: Mapping[str, Any]) -> Encoded:
+    """The result, made now. Blocks on the database; raises InvalidCursor."""
     page = catalogue.page(cursor, principal)
     # Private, whoever asks: `public` may be shared among callers, who may see different lists.
     listed = results.list_page(

@@ -161,4 +161,7 @@ def test_any_order_of_steps_gives_every_request_one_life(configure):
 @pytest.mark.fault("B1", "B2", "B3", "B4", "B12", "C10", "C14", "D5")
 def test_very_many_orders_of_very_many_steps(configure):
     configure(**LIMITS)
-    live(max_examples=400, stateful_step_count=80, print_blob=True)
+    # Each by itself: what a machine is given to choose from depends on the time, and between lives that begin alike
+    # Hypothesis takes that for a mistake. The first of two is the simplest.
+    for _ in range(400):
+        live(max_examples=2, stateful_step_count=80, print_blob=True)
