@@ -7,7 +7,7 @@ from datetime import date
 
 from mcp_app.lifecycle import audit_export, verification
 from mcp_app.lifecycle.inert import inert_json
-from mcp_app.management.unread import leave_unread
+from mcp_app.management.terminal import count_of
 from mcp_app.models import AuditDay, Cancellation
 
 _HEAD = re.compile(r"(\d{4}-\d\d-\d\d):\d+:[0-9a-f]{64}")
@@ -37,16 +37,9 @@ def write(noted: str, say: Callable[[str], object]) -> int:
 
 
 def export(form: str, say: Callable[[str], None]) -> None:
-    """Write the whole audit, newest first; `form` names one of `audit_export.FORMATS`.
-
-    Raises SystemExit where nobody reads on.
-    """
-    try:
-        for part in audit_export.FORMATS[form](Cancellation.objects.all()):
-            say(part)
-    except BrokenPipeError:
-        leave_unread()
-        raise SystemExit(1) from None
+    """Write the whole audit, newest first; `form` names one of `audit_export.FORMATS`. Raises BrokenPipeError."""
+    for part in audit_export.FORMATS[form](Cancellation.objects.all()):
+        say(part)
 
 
 def head(text: str) -> str:
@@ -73,6 +66,6 @@ def _counted() -> dict[str, int]:
 
 def _all_is_well() -> str:
     counted = _counted()
-    said = f"The audit is as it was written: {counted['sealed']} attempts sealed, {counted['waiting']} not yet, "
-    said += f"{counted['purged_days']} days purged."
+    sealed, purged = count_of(counted["sealed"], "attempt"), count_of(counted["purged_days"], "day")
+    said = f"The audit is as it was written: {sealed} sealed, {counted['waiting']} not yet, {purged} purged."
     return f"{said}\nIts head, to be kept elsewhere: {verification.head() or 'none yet'}"

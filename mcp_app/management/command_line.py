@@ -30,7 +30,7 @@ def add_commands(parser: CommandParser) -> None:
     _add_cancel(add("cancel", "cancel a request, or all of a kind"))
     _add_requests(add("requests", "list requests, or show one"))
     _add_json(add("watch", "show what is in flight, as it changes"), "an object a line for each change")
-    _add_json(add("tools", "list the tools"))
+    _add_tools(add("tools", "list the tools"))
     _add_doctor(add("doctor", "say what is wrong with the site, and what to do"))
     _add_token(commands.add_parser("token", help="bearer tokens, for `mcp_app.auth.tokens.bearer`"), common)
     _add_json(add("purge", "delete what was kept for as long as the settings say"))
@@ -79,13 +79,20 @@ def _add_call(call: CommandParser) -> None:
 def _add_requests(listed: CommandParser) -> None:
     listed.add_argument("id", nargs="?", help="show this one, by its id or the beginning of it")
     listed.add_argument("--all", action="store_true", help="those that have ended as well")
-    listed.add_argument("--status", action="append", choices=Status.values, default=[], help="may be repeated")
+    told = f"{', '.join(Status.values)}; may be repeated"
+    listed.add_argument("--status", action="append", choices=Status.values, default=[], metavar="STATUS", help=told)
     listed.add_argument("--tool", metavar="NAME")
     listed.add_argument(
         "--principal", metavar="CALLER", help="its name as the admin shows it, or ISSUER,SUBJECT,CLIENT"
     )
     listed.add_argument("--since", type=_age, metavar="AGE", help="submitted since then: 90s, 15m, 2h, 7d")
     listed.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most; default 50")
+    _add_json(listed)
+
+
+def _add_tools(listed: CommandParser) -> None:
+    told = "first have their rows say what the code has, as `serve` does when it starts"
+    listed.add_argument("--sync", action="store_true", help=told)
     _add_json(listed)
 
 
@@ -104,7 +111,7 @@ def _add_cancel(stop: CommandParser) -> None:
     _add_selection(stop.add_mutually_exclusive_group(required=True))
     stop.add_argument("--reason", default="", help="kept in the audit")
     stop.add_argument(
-        "--wait", type=float, nargs="?", const=60.0, metavar="SECONDS", help="until it has stopped; default 60"
+        "--wait", type=_seconds, nargs="?", const=60.0, metavar="SECONDS", help="until it has stopped; default 60"
     )
     _add_json(stop)
 
@@ -145,8 +152,8 @@ def _add_selection(selection: argparse._MutuallyExclusiveGroup) -> None:
         metavar="CALLER",
         help="all of a caller: its name as the admin shows it, or ISSUER,SUBJECT,CLIENT",
     )
-    selection.add_argument("--session", type=UUID, metavar="ID", help="all of a session of an older client")
-    selection.add_argument("--children-of", type=UUID, metavar="ID", help="what the tool of a request started")
+    selection.add_argument("--session", type=_id, metavar="ID", help="all of a session of an older client")
+    selection.add_argument("--children-of", type=_id, metavar="ID", help="what the tool of a request started")
     selection.add_argument("--all", action="store_true", help="everything")
 
 
@@ -175,21 +182,39 @@ def _add_pool(parser: argparse._ActionsContainer) -> None:
 
 
 def _port(text: str) -> int:
-    if not 0 <= (port := int(text)) <= 65535:
+    if not 0 <= (port := _integer(text)) <= 65535:
         raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
     return port
 
 
 def _positive(text: str) -> int:
-    if (number := int(text)) < 1:
+    if (number := _integer(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return number
 
 
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no whole number") from None
+
+
 def _seconds(text: str) -> float:
-    if not 0 < (seconds := float(text)) < float("inf"):
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
     return seconds
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no id, such as {UUID(int=1)}") from None
 
 
 def _age(text: str) -> float:

@@ -29,6 +29,11 @@ def size(stream: TextIO) -> tuple[int, int]:
     return found.columns or DEFAULT_COLUMNS, found.lines or 24
 
 
+def count_of(number: int, noun: str) -> str:
+    """So many of something whose plural has an s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def one_line(text: object, cells: int | None = None) -> str:
     """A foreign text on one line, inert; cut to so many cells."""
     line = " ".join(inert(text).split())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.utils import timezone
@@ -10,6 +10,8 @@ from django.utils import timezone
 from mcp_app.auth import local, tokens
 from mcp_app.lifecycle.inert import inert, inert_json
 from mcp_app.models import Token
+
+NONE: Final = "No tokens. `mcp token create USERNAME --name NAME` makes one."
 
 Say = Callable[[str], None]
 
@@ -35,8 +37,11 @@ def show(options: Mapping[str, Any], say: Say) -> None:
     if options["as_json"]:
         say(inert_json([_as_json(row) for row in Token.objects.all()], indent=2))
         return
-    for row in Token.objects.all():
+    listed = list(Token.objects.all())
+    for row in listed:
         say(f"{row.prefix}  {_state(row):<22}  {inert(row.user_label)}  {inert(row.name)}  {_scopes(row)}".rstrip())
+    if not listed:
+        say(NONE)
 
 
 def revoke(options: Mapping[str, Any], say: Say) -> None:

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.inert import inert_json
 from mcp_app.management import request_rows, terminal
-from mcp_app.management.unread import leave_unread
+from mcp_app.management.cut_short import leave_unread
 from mcp_app.models import Process, Request
 from mcp_app.states import OPEN, Status
 from mcp_app.telling.formatting import NOTHING, duration, moment

@@ -24,6 +24,7 @@ from mcp_app.catalogue import rows
 from mcp_app.conf import settings
 from mcp_app.execution import closing, processes
 from mcp_app.execution.worker import follow_queues
+from mcp_app.management import terminal
 
 MARKER = "MCP_WORKER"
 """In the environment of a worker and all that it starts: a token of who started it."""
@@ -36,6 +37,12 @@ PARENT_POLL_SECONDS = 0.5
 def default_concurrency() -> int:
     """One tool a core, and some for tools that wait rather than compute."""
     return max(4, os.cpu_count() or 1)
+
+
+def welcome(concurrency: int, queues: Sequence[str] | None) -> str:
+    """What a person is told who starts one: Celery itself stays silent."""
+    taken = terminal.one_line(", ".join(queues or sorted(rows.queues())))
+    return f"Running {terminal.count_of(concurrency, 'call')} at once, from the queues {taken}. Ctrl-C ends it."
 
 
 def run(*, concurrency: int, queues: Sequence[str] | None, pool: str = PREFORK, parent_pid: int | None = None) -> int:

@@ -26,7 +26,9 @@ BY_NIGHT: Final = frozenset(
         "test_outages_layer.py",
         "test_own_engines.py",
         "test_rabbitmq.py",
+        "test_restore.py",
         "test_supervise.py",
+        "test_upgrade.py",
     }
 )
 """What has engines or processes of its own to kill: together more than every change can wait for."""

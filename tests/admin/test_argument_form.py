@@ -1,30 +1,17 @@
 """A form made of a tool's schema: which fields it has, what they show, and the arguments that come of them."""
 
-import enum
 import json
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
+from typing import Any
 
 import pytest
 from django.forms import CheckboxInput, Select, SelectMultiple, Textarea, TextInput
-from django.http import QueryDict
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from mcp_app.admin.argument_fields import Lines, Text
-from mcp_app.admin.argument_form import ArgumentsForm, JSONForm
+from mcp_app.admin.argument_form import ArgumentsForm
 from mcp_app.admin.argument_tree import NoFieldsError
-from mcp_app.catalogue.declaration import isolated_registries
-from mcp_app.catalogue.errors import InvalidArguments
-from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
-from mcp_app.catalogue.schema import bind
+from tests.admin.argument_forms import TEXT, X, arguments, form_of, untouched
 from tests.admin.hostile import REVERSED, SCRIPT
-
-
-class Colour(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
 
 
 class Part(BaseModel):
@@ -40,41 +27,7 @@ class Node(BaseModel):
     next: "Node | None" = None
 
 
-def form_of(schema: dict[str, Any], filled: dict[str, Any] | None = None, **options: Any) -> ArgumentsForm:
-    """The form of one property `x`, or of an object; bound, as a browser sends it, where something is `filled` in."""
-    root = schema if "properties" in schema else {"type": "object", "properties": {"x": schema}}
-    return ArgumentsForm(root, None if filled is None else posted(filled), **options)
-
-
-def posted(fields: dict[str, Any]) -> QueryDict:
-    return QueryDict(urlencode(fields, doseq=True))
-
-
-def untouched(form: ArgumentsForm) -> dict[str, Any]:
-    """What a browser sends of a form as it is shown."""
-    sent: dict[str, Any] = {}
-    for name, field in form.fields.items():
-        value = form[name].value()
-        if isinstance(field.widget, CheckboxInput):
-            sent |= {name: "on"} if value else {}
-        elif isinstance(field.widget, SelectMultiple):
-            sent[name] = value or []
-        elif isinstance(field.widget, Select) and value is None:
-            sent[name] = next(iter(field.widget.choices))[0]
-        else:
-            sent[name] = "" if value is None else str(value).replace("\n", "\r\n")
-    return sent
-
-
-def arguments(schema: dict[str, Any], filled: dict[str, Any]) -> dict[str, Any]:
-    form = form_of(schema, filled)
-    assert form.is_valid(), form.errors
-    return form.arguments
-
-
-TEXT = {"type": "string"}
 TITLED = [{"const": "a", "title": "Ant"}, {"const": "b", "title": "Bee"}]
-X = "argument/x"
 
 FIELDS = {
     "text": (TEXT, Textarea, "text", "two\r\nlines ", "two\nlines "),
@@ -288,103 +241,3 @@ def test_a_field_that_the_schema_does_not_have_any_more_is_not_dropped_in_silenc
     form = form_of({"type": "integer"}, {"argument/only_inactive": "on"})
     assert not form.is_valid()
     assert "The tool has changed" in str(form.non_field_errors())
-
-
-def declared(function: Any, **options: Any) -> RegisteredTool:
-    with isolated_registries():
-        tool(**options)(function)
-        return next(reversed(registered_tools().values()))
-
-
-def order(
-    name: Annotated[str, Field(max_length=5)],
-    count: Annotated[int, Field(ge=1)],
-    colours: list[Colour],
-    part: Part,
-    price: Decimal,
-    size: Literal["s", "m"] = "m",
-    when: date | None = None,
-    at: datetime | None = None,
-    mail: str | None = None,
-    extra: dict[str, int] = {},  # noqa: B006 - never changed
-    urgent: bool = True,
-    maybe: Part | None = None,
-) -> None: ...
-
-
-FILLED = {
-    "argument/name": "axle",
-    "argument/count": "2",
-    "argument/colours": ['"blue"', '"red"'],
-    "argument/part/name": "hub",
-    "argument/price": '"9.99"',
-    "argument/at": "2026-11-22T15:30",
-}
-
-
-def test_a_function_s_arguments_are_what_the_form_of_its_signature_makes() -> None:
-    registered = declared(order)
-    form = form_of(registered.signature.input_schema)
-    filled = form_of(registered.signature.input_schema, {**untouched(form), **FILLED})
-    assert filled.is_valid(), filled.errors
-    bound = bind(registered, filled.arguments)
-    assert bound["colours"] == [Colour.RED, Colour.BLUE]
-    assert (bound["part"], bound["price"], bound["size"]) == (Part(name="hub"), Decimal("9.99"), "m")
-    assert (bound["when"], bound["maybe"], bound["urgent"], bound["extra"]) == (None, None, True, {})
-    assert bound["at"].isoformat() == "2026-11-22T15:30:00+00:00"
-    assert filled.arguments.keys().isdisjoint({"when", "mail", "maybe"})
-
-
-def test_what_the_catalogue_finds_wrong_stands_beside_the_field_that_it_is_about() -> None:
-    registered = declared(order)
-    form = form_of(registered.signature.input_schema)
-    changed = {"argument/name": "too long", "argument/count": "0", "argument/extra": '{"a": "b"}'}
-    filled = form_of(registered.signature.input_schema, {**untouched(form), **FILLED, **changed})
-    assert filled.is_valid(), filled.errors
-    with pytest.raises(InvalidArguments) as caught:
-        bind(registered, filled.arguments)
-    filled.add_problems(caught.value.problems)
-    assert filled.errors == {
-        "argument/name": ['String should have at most 5 characters, not "too long"'],
-        "argument/count": ["Input should be greater than or equal to 1, not 0"],
-        "argument/extra": ['a: Input should be a valid integer, not "b"'],
-    }
-
-
-def test_what_an_explicit_schema_finds_wrong_stands_there_as_well() -> None:
-    def take(arguments: dict[str, Any]) -> None: ...
-
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "string", "pattern": "^x"}, "b": {"properties": {"c": {"minimum": 3}}}},
-        "minProperties": 3,
-    }
-    registered = declared(take, input_schema=schema)
-    form = form_of(schema, {"argument/a": "y", "argument/b": '{"c": 1}'})
-    assert form.is_valid()
-    with pytest.raises(InvalidArguments) as caught:
-        bind(registered, form.arguments)
-    form.add_problems(caught.value.problems)
-    assert form.errors == {
-        "argument/a": ['must match the pattern "^x"'],
-        "argument/b": ["c: must be at least 3"],
-        "__all__": ["violates minProperties 3"],
-    }
-
-
-def test_all_arguments_can_be_filled_in_as_one_object() -> None:
-    form = JSONForm(posted({"json": '{"a": {"b": [1]}}'}))
-    assert form.is_valid()
-    assert form.arguments == {"a": {"b": [1]}}
-    empty = JSONForm(posted({"json": ""}))
-    assert empty.is_valid()
-    assert empty.arguments == {}
-    assert not JSONForm(posted({"json": "[1]"})).is_valid()
-    assert JSONForm(arguments={"a": 1})["json"].value() == '{\n  "a": 1\n}'
-
-
-def test_arguments_that_the_fields_cannot_show_are_known() -> None:
-    root = {"type": "object", "properties": {"x": TEXT, "y": {"type": "integer"}}}
-    assert form_of(root).shows({})
-    for given in ({"z": 1}, {"y": "1"}, {"x": "a\rb"}, {"x": ""}, {"x": None}, {"y": 1.5}):
-        assert not form_of(root, arguments=given).shows(given)

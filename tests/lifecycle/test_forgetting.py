@@ -1,12 +1,13 @@
 """Versions of what is watched no more are forgotten, and no listener misses a change or hears of none for it."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.db.models import F
 
 from mcp_app.catalogue.changes import resource_subject, touch
-from mcp_app.lifecycle import forgetting, observation, session_streams, sessions, supervision
+from mcp_app.lifecycle import forgetting, listen_streams, observation, session_streams, sessions, supervision
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.models import ChangeVersion
 from mcp_app.models.change_version import FORGOTTEN
@@ -96,6 +97,18 @@ def test_a_listener_hears_of_no_change_when_a_version_is_forgotten_and_of_the_ne
     touch(NOTES)
     listener.compare(observation.versions([NOTES]))
     assert listener.take() == {NOTES}
+
+
+def test_wishes_to_close_streams_of_a_server_are_forgotten_and_a_later_one_is_heard_by_it():
+    wishes, others = (listen_streams.subject(uuid4()) for _ in range(2))
+    touch(wishes, others)
+    listener = Listener(None, observation.versions([wishes]))
+    days_pass()
+    supervision.supervise()
+    assert subjects() == set()
+    touch(wishes)
+    listener.compare(observation.versions([wishes]))
+    assert listener.take() == {wishes}
 
 
 def test_they_are_forgotten_in_batches_and_then_looked_for_seldom(monkeypatch):

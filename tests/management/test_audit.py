@@ -151,3 +151,8 @@ def test_purge_says_what_it_deleted(audited: list[Cancellation]) -> None:
     call_command("mcp", "purge", stdout=(output := io.StringIO()))
     assert output.getvalue() == "0 requests and 0 attempts to cancel deleted.\n"
     assert Cancellation.objects.count() == len(audited)
+
+
+def test_purge_is_silent_where_it_is_told_to_be(audited: list[Cancellation]) -> None:
+    call_command("mcp", "purge", verbosity=0, stdout=(output := io.StringIO()))
+    assert output.getvalue() == ""

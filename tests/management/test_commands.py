@@ -105,14 +105,6 @@ def test_cancel_wants_one_selection(options: list[str]) -> None:
         call_command("mcp", "cancel", *options)
 
 
-@pytest.mark.acceptance
-@pytest.mark.parametrize("command", [["cancel", str(uuid4())], ["worker"]])
-def test_command_says_what_to_run_where_tables_are_missing(tmp_path: Path, command: list[str]) -> None:
-    done = manage(tmp_path / "data", "mcp", *command)
-    assert done.returncode == 1
-    assert "python manage.py migrate --database mcp" in done.stderr
-
-
 @pytest.mark.django_db(databases="__all__")
 def test_tools_lists_every_tool_with_its_state() -> None:
     Tool.objects.create(name="roman", location="x", enabled=False)
@@ -124,6 +116,16 @@ def test_tools_lists_every_tool_with_its_state() -> None:
     assert said["countdown"] == "new: enabled at the next start"
     assert said["former"] == "code went away"
     assert said["roman"] == "disabled"
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_tools_are_made_known_where_no_serve_does_that() -> None:
+    Tool.objects.create(name="roman", location="x", enabled=False)
+    Tool.objects.create(name="former", location="x")
+    call_command("mcp", "tools", "--sync", stdout=(output := StringIO()))
+
+    said = dict(line.split(maxsplit=1) for line in output.getvalue().splitlines())
+    assert (said["countdown"], said["former"], said["roman"]) == ("enabled", "code went away", "disabled")
 
 
 @pytest.mark.acceptance

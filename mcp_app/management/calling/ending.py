@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcp_app.lifecycle.inert import inert, inert_json
 from mcp_app.management.cancel import describe_end
-from mcp_app.management.unread import leave_unread
+from mcp_app.management.cut_short import leave_unread
 from mcp_app.models import Request
 from mcp_app.states import Status
 from mcp_app.telling.formatting import between

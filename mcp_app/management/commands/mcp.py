@@ -8,6 +8,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
 
+from mcp_app.catalogue import rows
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
 from mcp_app.lifecycle import groups, purging, tallies
 from mcp_app.lifecycle.groups import Group
@@ -26,7 +27,7 @@ from mcp_app.management import (
     watch,
     worker,
 )
-from mcp_app.management.unread import leave_unread
+from mcp_app.management.cut_short import cut_short
 
 
 class Command(BaseCommand):
@@ -39,7 +40,7 @@ class Command(BaseCommand):
         command_line.add_commands(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        {
+        run = {
             "serve": self._serve,
             "stdio": self._stdio,
             "worker": self._worker,
@@ -53,7 +54,9 @@ class Command(BaseCommand):
             "audit": self._audit,
             "purge": self._purge,
             "token": self._token,
-        }[options["command"]](**options)
+        }[options["command"]]
+        with cut_short():
+            run(**options)
 
     def _serve(self, **options: Any) -> None:
         # Not for the other commands: it loads a web server, and with it an event loop.
@@ -82,6 +85,8 @@ class Command(BaseCommand):
 
     def _worker(self, **options: Any) -> None:
         _require_tables()
+        if options["parent_pid"] is None:  # else it is part of a command that says what there is to be said
+            self._say(worker.welcome(options["concurrency"], options["queues"]))
         status = worker.run(
             concurrency=options["concurrency"],
             queues=options["queues"] or None,
@@ -162,8 +167,6 @@ class Command(BaseCommand):
             self._show_requests(**options)
         except requests.UnknownRequestError as error:
             raise CommandError(str(error)) from error
-        except BrokenPipeError:
-            leave_unread()
 
     def _show_requests(self, **options: Any) -> None:
         if options["id"] is not None:
@@ -182,6 +185,8 @@ class Command(BaseCommand):
 
     def _tools(self, **options: Any) -> None:
         _require_tables()
+        if options["sync"]:
+            rows.sync()
         (tools.write if options["as_json"] else tools.show)(self._say)
 
     def _doctor(self, **options: Any) -> None:
@@ -209,8 +214,9 @@ class Command(BaseCommand):
         tallies.fold_old()
         if options["as_json"]:
             self._say(json.dumps({"requests": deleted, "attempts": attempts}))
-        else:
-            self._say(f"{deleted} requests and {attempts} attempts to cancel deleted.")
+        elif options["verbosity"]:  # none is for cron, which mails what is said
+            told = f"{terminal.count_of(deleted, 'request')} and {terminal.count_of(attempts, 'attempt')} to cancel"
+            self._say(f"{told} deleted.")
 
     def _token(self, **options: Any) -> None:
         _require_tables()

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from django.contrib.auth.models import Permission, User
 from django.utils import timezone
 
-from mcp_app.lifecycle import buckets, cancellation, listen_streams
+from mcp_app.lifecycle import buckets, cancellation, listen_streams, publishing
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import ListenStream, Tally, Tool
 from mcp_app.states import Cause
@@ -15,6 +16,11 @@ from mcp_app.states import Cause
 
 def _cancel(request_id: str, reason: str) -> str:
     return str(cancellation.cancel(request_id, cause=Cause.ADMIN, actor=Actor("root"), reason=reason))
+
+
+def _publish(request_id: str) -> None:
+    """Leave a message for a request in the queue of all tools, whatever became of it."""
+    publishing.send(UUID(request_id), "mcp")
 
 
 def _limit(tool: str, **limits: float | None) -> None:
@@ -54,5 +60,6 @@ ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "close listen streams": _close_listen_streams,
     "limit": _limit,
     "make user": _make_user,
+    "publish": _publish,
     "tally": _tally,
 }

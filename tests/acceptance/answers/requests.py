@@ -7,7 +7,7 @@ from django.db.models import Count, Q
 from django.db.models.functions import Now
 from django_celery_results.models import TaskResult
 
-from mcp_app.lifecycle import audit
+from mcp_app.lifecycle import audit, sealing
 from mcp_app.models import Cancellation, Request, RequestEvent
 from mcp_app.states import OPEN
 
@@ -101,6 +101,11 @@ def _attempts() -> int:
     return Cancellation.objects.count()
 
 
+def _unsealed() -> int:
+    """How many of those have no seal yet."""
+    return sealing.unsealed().count()
+
+
 def _celery_status(task_id: str) -> str | None:
     status: str | None = TaskResult.objects.filter(task_id=task_id).values_list("status", flat=True).first()
     return status
@@ -115,5 +120,6 @@ ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "open requests": _open_requests,
     "events": _events,
     "attempts": _attempts,
+    "unsealed": _unsealed,
     "celery status": _celery_status,
 }

@@ -1,0 +1,44 @@
+"""Forms made of schemas, filled in as a browser does."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.forms import CheckboxInput, Select, SelectMultiple
+from django.http import QueryDict
+
+from mcp_app.admin.argument_form import ArgumentsForm
+
+TEXT = {"type": "string"}
+X = "argument/x"
+
+
+def form_of(schema: dict[str, Any], filled: dict[str, Any] | None = None, **options: Any) -> ArgumentsForm:
+    """The form of one property `x`, or of an object; bound, as a browser sends it, where something is `filled` in."""
+    root = schema if "properties" in schema else {"type": "object", "properties": {"x": schema}}
+    return ArgumentsForm(root, None if filled is None else posted(filled), **options)
+
+
+def posted(fields: dict[str, Any]) -> QueryDict:
+    return QueryDict(urlencode(fields, doseq=True))
+
+
+def untouched(form: ArgumentsForm) -> dict[str, Any]:
+    """What a browser sends of a form as it is shown."""
+    sent: dict[str, Any] = {}
+    for name, field in form.fields.items():
+        value = form[name].value()
+        if isinstance(field.widget, CheckboxInput):
+            sent |= {name: "on"} if value else {}
+        elif isinstance(field.widget, SelectMultiple):
+            sent[name] = value or []
+        elif isinstance(field.widget, Select) and value is None:
+            sent[name] = next(iter(field.widget.choices))[0]
+        else:
+            sent[name] = "" if value is None else str(value).replace("\n", "\r\n")
+    return sent
+
+
+def arguments(schema: dict[str, Any], filled: dict[str, Any]) -> dict[str, Any]:
+    form = form_of(schema, filled)
+    assert form.is_valid(), form.errors
+    return form.arguments

@@ -1,0 +1,177 @@
+"""What holds of every `mcp` command, as a person finds it: its help, wrong words, no tables, no database, no reader."""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from django.core.management import CommandError
+from django.db import InterfaceError, OperationalError
+
+from mcp_app.management import command_line
+from mcp_app.management.commands.mcp import Command
+from mcp_app.management.cut_short import cut_short
+from tests.management.conftest import ROOT, WAIT_SECONDS, environment, manage
+
+AN_ID = str(UUID(int=1))
+IN_NEED_OF_TABLES = {
+    "worker": ["worker"],
+    "supervise": ["supervise", "--once"],
+    "cancel": ["cancel", AN_ID],
+    "requests": ["requests"],
+    "watch": ["watch"],
+    "tools": ["tools"],
+    "token": ["token", "list"],
+    "audit": ["audit", "verify"],
+    "purge": ["purge"],
+}
+MAKES_THEM = {"serve", "stdio", "call"}
+LOOKS_FOR_THEM = {"doctor"}
+
+
+def parsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The sub-commands of a parser, by name."""
+    found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(found[0].choices) if found else {}
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    return parsers(Command().create_parser("manage.py", "mcp"))
+
+
+def run(*words: str) -> None:
+    """As from the shell, in this process."""
+    Command().run_from_argv(["manage.py", "mcp", *words])
+
+
+def every_command() -> list[str]:
+    """Each with its actions, as it is written."""
+    return [
+        " ".join((name, *action))
+        for name, parser in commands().items()
+        for action in [(), *((action,) for action in parsers(parser))]
+    ]
+
+
+def test_every_command_is_in_the_table_of_the_page() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    table = page.partition("| command | |")[2].partition("\n\n")[0]
+    named = {line.split("`")[1].split()[0] for line in table.splitlines() if "`" in line}
+    assert named == set(commands())
+
+
+def test_every_command_is_tried_without_tables_or_makes_them() -> None:
+    assert set(commands()) == {*IN_NEED_OF_TABLES, *MAKES_THEM, *LOOKS_FOR_THEM}
+
+
+@pytest.mark.parametrize("command", every_command())
+def test_every_command_tells_its_options_within_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        run(*command.split(), "--help")
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert said.startswith("usage: manage.py mcp")
+    assert max(map(len, said.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("frob", "invalid choice: 'frob'"),
+        ("serve --port x", "argument --port: x is no whole number"),
+        ("serve --port 70000", "argument --port: 70000 is no port: 0 to 65535"),
+        ("serve --concurrency 0", "argument --concurrency: 0 is not 1 or more"),
+        ("serve --no-worker --concurrency 2", "not allowed with argument"),
+        ("stdio --frob", "unrecognized arguments: --frob"),
+        ("worker --pool gevent", "invalid choice: 'gevent'"),
+        ("supervise often", "unrecognized arguments: often"),
+        ("call", "the following arguments are required: tool"),
+        ("call roman --timeout soon", "argument --timeout: soon is no number of seconds above 0"),
+        ("cancel --all --tool x", "not allowed with argument"),
+        ("cancel --session x", f"argument --session: x is no id, such as {AN_ID}"),
+        ("cancel --wait x", "argument --wait: x is no number of seconds above 0"),
+        ("requests --since soon", "argument --since: soon is no length of time: write 90s, 15m, 2h or 7d"),
+        ("requests --limit many", "argument --limit: many is no whole number"),
+        ("requests --status ended", "invalid choice: 'ended'"),
+        ("watch closely", "unrecognized arguments: closely"),
+        ("tools --frob", "unrecognized arguments: --frob"),
+        ("token", "the following arguments are required: ACTION"),
+        ("token create ada", "the following arguments are required: --name"),
+        ("token create ada --name x --days 0", "argument --days: 0 is not 1 or more"),
+        ("audit verify --head x", "argument --head: x is no head"),
+        ("audit export --format xml", "invalid choice: 'xml'"),
+        ("purge --days 3", "unrecognized arguments: --days 3"),
+        ("doctor --timeout 0", "argument --timeout: 0 is no number of seconds above 0"),
+    ],
+)
+def test_what_a_command_does_not_know_is_told_in_a_sentence_with_status_2(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(*words.split())
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: manage.py mcp")
+    assert f"error: {told}" in said or told in said.splitlines()[-1]
+
+
+def test_no_argument_is_refused_by_the_name_of_a_function() -> None:
+    """As argparse does with what raises ValueError: `invalid _port value`."""
+    for name in ("_port", "_positive", "_seconds", "_id", "_age"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"x is no"):
+            getattr(command_line, name)("x")
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_database_that_goes_away_meanwhile_is_told_in_a_sentence(error: type[Exception]) -> None:
+    with pytest.raises(CommandError, match=r"^The database cannot be used: gone; is it there\?$"), cut_short():
+        raise error("gone;\n\tis it there?\n")
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("name", IN_NEED_OF_TABLES)
+def test_where_tables_are_missing_it_says_what_to_run(tmp_path: Path, name: str) -> None:
+    done = manage(tmp_path / "data", "mcp", *IN_NEED_OF_TABLES[name])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("CommandError: Tables are missing; run `python manage.py migrate")
+    assert "python manage.py migrate --database mcp" in done.stderr
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("name", [*IN_NEED_OF_TABLES, "call", "serve"])
+def test_where_the_database_cannot_be_opened_it_says_so(tmp_path: Path, name: str) -> None:
+    data = tmp_path / "data"
+    (data / "mcp.sqlite3").mkdir(parents=True)
+    words = {**IN_NEED_OF_TABLES, "call": ["call", "roman", "--arg", "number=4"], "serve": ["serve", "--port=0"]}[name]
+    done = manage(data, "mcp", *words)
+    assert done.returncode == 1
+    assert "CommandError: The database 'mcp' cannot be used: unable to open database file" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize(
+    "command", ["tools", "requests --all", "token list", "audit verify", "purge --json", "doctor", "cancel --all"]
+)
+def test_where_nobody_reads_on_it_ends_in_silence(data: Path, command: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "manage.py", "mcp", *command.split()],
+        cwd=ROOT,
+        env=environment(data),
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")

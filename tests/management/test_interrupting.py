@@ -1,0 +1,52 @@
+"""Ctrl-C at a terminal, and what commands say there that go on until it comes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.management.conftest import Served, read, wait_until
+from tests.management.terminals import CTRL_C, terminal
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.mark.parametrize(
+    ("command", "role", "said", "last"),
+    [
+        ("supervise", "supervisor", "Supervising. Ctrl-C ends it.", "Stopped."),
+        ("worker --queues mcp,slow", "worker", " at once, from the queues mcp, slow. Ctrl-C ends it.", ""),
+    ],
+    ids=["supervise", "worker"],
+)
+def test_what_goes_on_says_so_and_ends_well(data: Path, command: str, role: str, said: str, last: str) -> None:
+    with terminal(data, *command.split()) as shown:
+        shown.wait_shows(said)
+        wait_until(lambda: read(data, f"SELECT 1 FROM ?process WHERE role = '{role}'"))
+        shown.press(CTRL_C)
+        assert shown.wait() == 0
+    assert last in shown.raw
+    assert "Traceback" not in shown.raw
+
+
+def test_who_waits_for_a_stop_may_leave_and_the_cancellation_stands(data: Path, serve: Callable[..., Served]) -> None:
+    served = serve(data)
+    served.begin_call("countdown", seconds=600)
+    for process in (served.worker, *served.worker.children(recursive=True)):
+        process.suspend()  # so that the stop takes until they are lost
+    request_id = str(UUID(read(data, "SELECT id FROM ?request")[0][0]))
+    with terminal(data, "cancel", request_id[:8], "--reason", "enough", "--wait") as shown:
+        shown.wait_shows("cancel requested")
+        shown.press(CTRL_C)
+        assert shown.wait() == 130
+    assert "Traceback" not in shown.raw
+    assert read(data, "SELECT cancel_cause, cancel_reason FROM ?request") == [("admin", "enough")]
+
+
+def test_an_examination_may_be_left(data: Path) -> None:
+    with terminal(data, "doctor") as shown:
+        shown.wait_shows("database ")
+        shown.press(CTRL_C)
+        assert shown.wait() == 130
+    assert "Traceback" not in shown.raw
