@@ -78,7 +78,7 @@ class Podman:
         configuration = folder / "containers.conf"
         configuration.write_text(CONFIGURATION.format(networks=folder / "networks"))
         self.environment = {**os.environ, "CONTAINERS_CONF": str(configuration)}
-        where = ("--root", str(KEPT / "storage"), "--runroot", str(folder / "run"), "--storage-driver", "overlay")
+        where = ("--root", str(KEPT / "storage"), "--runroot", str(KEPT / "run"), "--storage-driver", "overlay")
         self._command = ("nsenter", f"--target={machine.pid}", "--mount", "podman", *where)
 
     def command(self, *words: str) -> list[str]:

@@ -1,9 +1,11 @@
 """The files of docs/deployment/containers, built and run: calls and their ends, those of containers included."""
 
+import csv
 import json
 import tempfile
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from io import StringIO
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.nightly, pytest.mark.timeout(3600
 
 SETTINGS: Final = "tests.acceptance.container_settings"
 HOSTS: Final = "example.com 172.30.30.10 172.30.30.11 172.30.30.12"
+HERE: Final = "172.30.30.1"
 UP_IN: Final = 300.0
 LOST_IN: Final = 60.0
 GONE_IN: Final = 60.0
@@ -217,6 +220,9 @@ def test_calls_go_to_both_servers_and_health_is_nobodys_business_outside(site: S
     for call in calls:
         call.close()
         site.ended(call)
+    audited = site.web[0].inside("python", "manage.py", "mcp", "audit", "export")
+    assert {attempt["actor_address"] for attempt in csv.DictReader(StringIO(audited))} >= {HERE}
+    assert site.front.host not in audited
     outside = HTTPConnection(site.front.host, site.front.port, timeout=containers.PATIENCE)
     outside.request("GET", "/health/ready/", headers={"Host": "example.com"})
     assert outside.getresponse().status == 403
