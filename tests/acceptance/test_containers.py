@@ -77,6 +77,7 @@ def _run(podman: containers.Podman, data: Path, engines: dict[str, str]) -> Iter
         "MCPSITE_SECRET_KEY": "of the containers",
         "MCPSITE_DEBUG": "0",
         "MCPSITE_HOSTS": HOSTS,
+        "MCP_TEST_LOST_AFTER": "15",  # ten processes begin at once: each may be silent for a while, and lives
     }
     site = Site(data, {**engines, **own}, workers=2, settings=SETTINGS)
     with containers.composition(podman, data, {**engines, **own}) as composed:
