@@ -132,7 +132,7 @@ def _environments(container: Container) -> str:
 
 @pytest.mark.parametrize(
     ("tool", "stage"),
-    [("sleep_sync", INTERRUPT), ("stubborn", KILL), ("spawn", KILL), ("detach", KILL)],
+    [("sleep_sync", INTERRUPT), ("stubborn", KILL), ("spawn", KILL), ("detach", INTERRUPT)],
 )
 def test_a_call_that_is_left_is_stopped_with_all_that_it_started(
     site: Site, workers: list[Container], tool: str, stage: int, steps: Path
