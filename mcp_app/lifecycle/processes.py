@@ -9,20 +9,18 @@ heard again.
 import os
 import socket
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-import psutil
 from django.db import Error
 from django.db.models import Count, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import clock
+from mcp_app.lifecycle import boot_ids, clock
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import transactional
 from mcp_app.models import Process
@@ -34,7 +32,7 @@ class Identity:
     """This process start: never reused, unlike process ids and host names."""
 
     role: ProcessRole
-    boot_id: UUID = field(default_factory=uuid.uuid4)
+    boot_id: UUID = field(default_factory=boot_ids.new)
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
 
@@ -130,13 +128,13 @@ def stop(identity: Identity) -> None:
 
 
 def any_alive(role: ProcessRole) -> bool:
-    """Whether a process of this kind lives; one of this host whose process id is gone does not, however fresh its word.
+    """Whether a process of this kind lives; one whose process id is known to be gone does not, however fresh its word.
 
     Raises django.db.Error.
     """
     around_now = (from_now(-settings.LOST_AFTER), from_now(settings.LOST_AFTER))
     heard_of = Process.objects.filter(role=role, stopped_at__isnull=True, heartbeat_at__range=around_now)
-    return any(_may_live(host, pid) for host, pid in heard_of.values_list("hostname", "pid"))
+    return any(not boot_ids.is_gone(boot_id, pid) for boot_id, pid in heard_of.values_list("boot_id", "pid"))
 
 
 def vouched_for(*roles: ProcessRole) -> list[Vouched]:
@@ -149,13 +147,9 @@ def vouched_for(*roles: ProcessRole) -> list[Vouched]:
     for row in rows:
         identity = Identity(ProcessRole(row.role), row.boot_id, row.hostname, row.pid)
         silent_for = (row.now - row.heartbeat_at).total_seconds()
-        lives = abs(silent_for) <= settings.LOST_AFTER and _may_live(row.hostname, row.pid)
+        lives = abs(silent_for) <= settings.LOST_AFTER and not boot_ids.is_gone(row.boot_id, row.pid)
         found.append(Vouched(identity, silent_for, lives))
     return found
-
-
-def _may_live(hostname: str, pid: int) -> bool:
-    return hostname != socket.gethostname() or psutil.pid_exists(pid)
 
 
 def count_alive() -> dict[ProcessRole, int]:

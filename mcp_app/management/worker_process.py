@@ -7,7 +7,6 @@ what the worker does not end in time is killed with everything below it.
 import logging
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from django.conf import settings as django_settings
 from django.db import Error, connections
 
 from mcp_app.conf import settings
+from mcp_app.lifecycle import boot_ids
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.management.worker import MARKER, PREFORK, kill_worker, stop_seconds
 from mcp_app.models import Process
@@ -138,14 +138,14 @@ class WorkerProcess:
 def _consumes(pid: int, age: float) -> bool:
     """Whether the worker that was launched `age` seconds ago has registered itself, which it does when it consumes."""
     try:
-        return Process.objects.filter(
+        registered = Process.objects.filter(
             role=ProcessRole.WORKER,
             pid=pid,
-            hostname=socket.gethostname(),
             started_at__gte=from_now(-age - 1.0),
             heartbeat_at__gte=from_now(-settings.LOST_AFTER),
             stopped_at__isnull=True,
-        ).exists()
+        )
+        return any(map(boot_ids.is_numbered_here, registered.values_list("boot_id", flat=True)))
     except Error:
         logger.debug("the worker's row could not be read", exc_info=True)
         return False

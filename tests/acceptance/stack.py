@@ -35,6 +35,8 @@ class Sent(Protocol):
 class Server:
     """A server process and the port it chose."""
 
+    host = "127.0.0.1"
+
     def __init__(self, program: Program, address: str) -> None:
         self.program = program
         self.address = address
@@ -146,7 +148,8 @@ class Stack:
         return {boot_id: pid for boot_id, pid in self.ask("workers").items() if programs.is_alive(pid)}
 
     def connect(self, server: Server | None = None) -> Connection:
-        connection = Connection((server or next(self._turns)).port)
+        server = server or next(self._turns)
+        connection = Connection(server.port, server.host)
         self._connections.append(connection)
         return connection
 

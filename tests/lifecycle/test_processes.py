@@ -1,11 +1,13 @@
 """Which processes count as alive."""
 
+import os
 import subprocess
 import sys
+from uuid import UUID, uuid4
 
 import pytest
 
-from mcp_app.lifecycle import processes
+from mcp_app.lifecycle import boot_ids, processes
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.states import ProcessRole
 
@@ -22,10 +24,49 @@ def test_a_worker_is_alive_until_it_says_that_it_stops() -> None:
     assert not processes.any_alive(ProcessRole.WORKER)
 
 
-@pytest.mark.parametrize(("hostname", "alive"), [(None, False), ("elsewhere", True)])
-def test_a_worker_of_this_host_whose_process_is_gone_is_dead(hostname: str | None, alive: bool) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        assert ended.wait(30) == 0
-    gone = Identity(ProcessRole.WORKER, pid=ended.pid)
-    processes.beat(gone if hostname is None else Identity(ProcessRole.WORKER, pid=ended.pid, hostname=hostname))
-    assert processes.any_alive(ProcessRole.WORKER) is alive
+@pytest.fixture
+def ended() -> int:
+    """The id of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        assert process.wait(30) == 0
+    return process.pid
+
+
+@pytest.fixture
+def elsewhere() -> UUID:
+    """The boot id of a process whose pid namespace is another one, as in a container."""
+    code = "from mcp_app.lifecycle import boot_ids; print(boot_ids.new())"
+    command = ["unshare", *(() if os.geteuid() == 0 else ("--map-root-user",)), "--pid", "--fork", "--mount-proc"]
+    try:
+        made = subprocess.run(
+            [*command, sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"NO NAMESPACES, what another container sees was not tested: {error}")
+    return UUID(made.stdout.strip())
+
+
+def test_a_worker_whose_process_is_gone_is_dead_however_fresh_its_word(ended: int) -> None:
+    processes.beat(Identity(ProcessRole.WORKER, pid=ended))
+    assert not processes.any_alive(ProcessRole.WORKER)
+    assert [each.lives for each in processes.vouched_for(ProcessRole.WORKER)] == [False]
+
+
+def test_a_worker_in_another_container_lives_by_its_word_whatever_its_host_is_called(
+    ended: int, elsewhere: UUID
+) -> None:
+    processes.beat(Identity(ProcessRole.WORKER, boot_id=elsewhere, pid=ended))
+    assert processes.any_alive(ProcessRole.WORKER)
+    assert [each.lives for each in processes.vouched_for(ProcessRole.WORKER)] == [True]
+
+
+def test_a_worker_of_another_machine_lives_by_its_word(ended: int) -> None:
+    processes.beat(Identity(ProcessRole.WORKER, boot_id=uuid4(), pid=ended))
+    assert processes.any_alive(ProcessRole.WORKER)
+
+
+def test_boot_ids_differ_and_say_whose_process_ids_are_meant(elsewhere: UUID) -> None:
+    mine = [boot_ids.new() for _ in range(100)]
+    assert len(set(mine)) == len(mine)
+    assert all(map(boot_ids.is_numbered_here, mine))
+    assert not boot_ids.is_numbered_here(elsewhere)

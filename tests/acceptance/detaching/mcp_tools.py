@@ -1,0 +1,18 @@
+"""The tool."""
+
+import subprocess
+import time
+from pathlib import Path
+
+from mcp_app.tools import tool
+from tests.everything import generations
+from tests.everything.measuring_tools import KILLED
+
+
+@tool(**KILLED)
+def detach(seconds: float, path: str, step: float = 0.1) -> str:
+    """Fork twice, wait; what was forked appends a line to the file at each step."""
+    command = generations.command("--write", seconds, Path(path).absolute(), step)
+    subprocess.run(["setsid", "--fork", *command], cwd=generations.ROOT, check=True)
+    time.sleep(seconds)
+    return "left alone"
