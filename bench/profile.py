@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from bench import machine, roles, wire
@@ -52,7 +53,8 @@ def main() -> int:
     choice = Choice(options.stack, options.server, options.redis, postgresql, SETTINGS)
     print(f"machine   {machine.describe()}\nversions  {machine.versions()}", flush=True)
     try:
-        for table in (*_what_is_said(choice, options.calls), *_what_it_costs(choice, options.calls, options.flames)):
+        said, costs = _what_is_said(choice, options.calls), _what_it_costs(choice, options.calls, options.flames)
+        for table in chain(said, costs):
             print(f"\n{table}", flush=True)
     except (NoEngineError, NoEnvironmentError, StackError) as error:
         print(f"No profile: {error}", file=sys.stderr)

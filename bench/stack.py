@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 SERVER = "server"
 """The role of the first server process; of others it is the beginning."""
 SETTINGS = "tests.everything.settings"
-PREPARATION_SECONDS = 60.0
+PREPARATION_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG_TAIL_CHARS = 3000
 

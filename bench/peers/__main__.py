@@ -38,11 +38,12 @@ def main() -> int:
     engines = Engines(options.redis, options.postgresql, options.environments)
     run = Run(engines, amounts, time.monotonic() + options.minutes * 60, _say(time.monotonic()))
     _say_what()
+    interrupted = False
     try:
         run.take(options.contenders, options.rounds)
     except KeyboardInterrupt:
-        print("Stopped; everything that was started is gone.", file=sys.stderr)
-        return 130
+        print("Stopped; everything that was started is gone. Until then:", file=sys.stderr)
+        interrupted = True
     verdicts = goals.judge(run.results, amounts)
     print(f"\n{report.text(run.results, verdicts)}")
     if options.quick:
@@ -52,6 +53,8 @@ def main() -> int:
         options.json.write_text(json.dumps(told, indent=1) + "\n")
     if options.plot:
         _draw(told, options.plot, options.environments)
+    if interrupted:
+        return 130
     return 1 if run.results.failures else 0
 
 
@@ -72,6 +75,7 @@ def _told(options: argparse.Namespace, results: Results, verdicts: list[Verdict]
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine.describe(),
         "versions": machine.versions(),
+        "environments": environments.pinned(),
         "rounds": options.rounds,
         "quick": options.quick,
         "contenders": {

@@ -101,9 +101,11 @@ async def reports(target: Target, amounts: Amounts) -> dict[str, float]:
         lambda number: target.client.call("progress", arguments, progress_token=number),
         note,
     )
-    await asyncio.gather(*(answer for _, answer in calls))
-    for connection, _ in calls:
-        connection.close()
+    try:
+        await asyncio.gather(*(answer for _, answer in calls))
+    finally:
+        for connection, _ in calls:
+            connection.close()
     expected = amounts.reporting * amounts.reports_each
     found = {f"p{percent}": percentile(delays, percent) * 1000 for percent in (50, 99)}
     return {"calls": amounts.reporting, **found, "lost": expected - len(delays)}

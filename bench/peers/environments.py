@@ -41,6 +41,11 @@ def is_made(name: str, folder: Path = FOLDER) -> bool:
     return stamp.exists() and stamp.read_text() == _stamp(name)
 
 
+def pinned() -> dict[str, list[str]]:
+    """What each environment has."""
+    return {path.stem: path.read_text().split() for path in sorted(REQUIREMENTS.glob("*.txt"))}
+
+
 def _install(interpreter: Path, requirements: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--python", str(interpreter), "--quiet"]
     command = [*pip, "install", "--no-deps", "--requirement", str(requirements)]

@@ -20,7 +20,7 @@ from bench.peers.target import Amounts, Target
 from bench.stack import StackError
 from bench.throughput import load
 
-READY_SECONDS = 90.0
+READY_SECONDS = 180.0
 MEASURE_SECONDS = 240.0
 WARM_UP = 240
 WARM_UP_SECONDS = 10.0
