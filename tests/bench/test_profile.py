@@ -1,13 +1,29 @@
 """A call's budget is counted right. Nothing here is timed."""
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from bench import wire
+from bench.machine import ROOT
 from bench.peers.idleness import recorded
+
+RECORDED = """
+import sys
+from django.conf import settings
+settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}})
+from bench.peers.site import statements
+statements.record(sys.argv[1])
+from django.db import connection, transaction
+with transaction.atomic(), connection.cursor() as cursor:
+    cursor.execute("SELECT  1")
+connection.cursor().execute("SELECT 2")
+"""
+"""In a process of its own: recording is for a process's whole life."""
 
 
 @pytest.mark.parametrize(
@@ -40,3 +56,9 @@ def test_statements_are_read_as_they_were_recorded(tmp_path: Path) -> None:
     assert recorded(path) == []
     path.write_text("".join(json.dumps([pid, "COMMIT"]) + "\n" for pid in (1, 2)))
     assert recorded(path) == [(1, "COMMIT"), (2, "COMMIT")]
+
+
+def test_the_ends_of_transactions_are_recorded_as_the_statements_that_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "statements"
+    subprocess.run([sys.executable, "-c", RECORDED, str(path)], cwd=ROOT, check=True, timeout=60)
+    assert [statement for _, statement in recorded(path)] == ["BEGIN", "SELECT 1", "COMMIT", "SELECT 2"]
