@@ -7,7 +7,17 @@ from bench.peers.goals import Verdict
 from bench.peers.measures import MEASURES
 from bench.peers.results import OTHERS, Results, spread, summary
 
-UNITS = {"rate": "/s", "bytes": "B", "tools": "", "lost": "", "calls": "", "streams": "", "at": "", "left": ""}
+UNITS = {
+    "rate": "/s",
+    "bytes": "B",
+    "tools": "",
+    "lost": "",
+    "calls": "",
+    "streams": "",
+    "at": "",
+    "left": "",
+    "failed": "",
+}
 """By a figure's first word."""
 MILLISECONDS = {"p50", "p99", "all", "open", "start", "cancel"}
 REASON_CHARS = 160
