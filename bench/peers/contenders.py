@@ -15,8 +15,10 @@ SERVERS: Final = "bench.peers.servers."
 SETTINGS: Final = "bench.peers.site.settings"
 CROWD: Final = 512
 """Threads of a worker that is to hold many calls."""
-GUNICORN: Final = ("--workers", "2", "--worker-class", "gthread", "--threads", "32", "--keep-alive", "60")
+PROCESSES: Final = ("--workers", "2", "--worker-class", "gthread", "--threads", "32", "--keep-alive", "60")
 """A process for each core, and a thread for each connection that is measured."""
+GUNICORN: Final = (*PROCESSES, "--timeout", "180", "--no-control-socket")
+"""What is slow to begin is not killed, and nothing is left in the home of whoever runs this."""
 
 
 @dataclass(frozen=True, slots=True)
