@@ -2,7 +2,7 @@
 
 from bench.peers.servers import django_site
 
-django_site.configure(__name__, apps=["rest_framework", "rest_framework_mcp"])
+django_site.configure(__name__, apps=["rest_framework"])
 
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.urls import path  # noqa: E402
