@@ -121,6 +121,7 @@ class Client:
 
     host: str
     port: int
+    path: str = "/mcp"
 
     async def connect(self) -> Connection:
         """Raises OSError."""
@@ -145,7 +146,7 @@ class Client:
         message = {"jsonrpc": "2.0", "id": REQUEST_ID, "method": method, "params": {**params, "_meta": meta}}
         body = json.dumps(message, separators=(",", ":")).encode()
         fields = [
-            "POST /mcp HTTP/1.1",
+            f"POST {self.path} HTTP/1.1",
             f"Host: {self.host}:{self.port}",
             "Content-Type: application/json",
             "Accept: application/json, text/event-stream",

@@ -74,8 +74,12 @@ FAILURE_CHARS = 80
 
 def table(measures: Iterable[Measured]) -> str:
     """The measures as lines of a text table."""
-    rows = [HEADINGS, *(_row(measured) for measured in measures)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    return aligned([HEADINGS, *(_row(measured) for measured in measures)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells, the first of them headings, as lines of a text table."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     rule = tuple("-" * width for width in widths)
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +21,10 @@ from bench import engines
 from bench.machine import ROOT, cpu_seconds
 
 HOST = "127.0.0.1"
+SERVER = "server"
+"""The role of the first server process; of others it is the beginning."""
 SETTINGS = "tests.everything.settings"
-WORKER = ("manage.py", "mcp", "worker", "--settings", SETTINGS)
-PREPARATION_SECONDS = 60.0
+PREPARATION_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG_TAIL_CHARS = 3000
 
@@ -40,11 +41,24 @@ class Choice:
     server: str
     redis: str
     postgresql: str | None
+    settings: str = SETTINGS
+    servers: int = 1
+    """Server processes, each on a port of its own."""
+    worker_options: tuple[str, ...] = ()
+    """Of `mcp worker`; none: its defaults."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What its processes have in theirs besides."""
 
     @property
     def one_command(self) -> bool:
         """Whether `mcp serve` alone starts all of it."""
-        return self.stack == "embedded" and self.server == "daphne" and self.postgresql is None
+        alone = self.servers == 1 and not self.worker_options
+        return alone and self.stack == "embedded" and self.server == "daphne" and self.postgresql is None
+
+    @property
+    def worker(self) -> tuple[str, ...]:
+        """The command that starts a worker."""
+        return ("manage.py", "mcp", "worker", "--settings", self.settings, *self.worker_options)
 
 
 @dataclass(slots=True)
@@ -52,17 +66,31 @@ class Stack:
     """A site that runs."""
 
     folder: Path
-    port: int
+    ports: Sequence[int]
+    """Of its server processes."""
     environment: Mapping[str, str]
+    worker: tuple[str, ...] = ()
+    """The command that starts one, where there is one."""
+    python: str = sys.executable
+    """The interpreter that runs it all."""
     commands: list[str] = field(default_factory=list)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def port(self) -> int:
+        return self.ports[0]
+
+    @property
+    def servers(self) -> list[psutil.Process]:
+        """The server processes, without what they started."""
+        return [psutil.Process(process.pid) for role, process in self.processes.items() if role.startswith(SERVER)]
 
     def start(self, role: str, *arguments: str) -> None:
         """Start a Python process; its output goes into `<role>.log` of the folder."""
         self.commands.append(" ".join(("python", *arguments)))
         with (self.folder / f"{role}.log").open("wb") as log:
             self.processes[role] = subprocess.Popen(
-                [sys.executable, *arguments],
+                [self.python, *arguments],
                 cwd=ROOT,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -73,7 +101,7 @@ class Stack:
 
     def run(self, *arguments: str, seconds: float) -> str:
         """Run a Python process to its end; its standard output. Raises StackError."""
-        command = [sys.executable, *arguments]
+        command = [self.python, *arguments]
         try:
             done = subprocess.run(
                 command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True, timeout=seconds
@@ -97,15 +125,16 @@ class Stack:
 
     def kill_worker(self) -> None:
         """SIGKILL to the worker's main process, and to nothing that it started."""
-        self._worker().kill()
+        self.worker_process().kill()
 
     def restore_worker(self) -> None:
         """Start one anew, where the server does not."""
         if "worker" in self.processes:
             self.processes["worker"].wait()
-            self.start("worker", *WORKER)
+            self.start("worker", *self.worker)
 
-    def _worker(self) -> psutil.Process:
+    def worker_process(self) -> psutil.Process:
+        """The worker's main process."""
         if "worker" in self.processes:
             return psutil.Process(self.processes["worker"].pid)
         children = psutil.Process(self.processes["server"].pid).children()
@@ -150,44 +179,68 @@ class Stack:
 def running(choice: Choice) -> Iterator[Stack]:
     """A site on an empty folder, until the block ends. Raises NoEngineError, StackError; also for what outlived it."""
     with ExitStack() as borrowed:
-        folder = Path(
-            borrowed.enter_context(tempfile.TemporaryDirectory(prefix="mcp-bench-", ignore_cleanup_errors=True))
-        )
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("MCPSITE_")}
-        environment |= {"MCPSITE_DATA": str(folder / "data"), "DJANGO_SETTINGS_MODULE": SETTINGS}
+        folder = borrowed.enter_context(own_folder())
+        environment = own_environment(folder) | {"DJANGO_SETTINGS_MODULE": choice.settings, **choice.environment}
         # A debugging site keeps every query it makes.
         environment |= {"MCPSITE_DEBUG": "0", "MCPSITE_HOSTS": "127.0.0.1 localhost"}
         if choice.stack == "redis":
             environment["MCPSITE_BROKER"] = borrowed.enter_context(engines.redis_database(choice.redis))
         if choice.postgresql:
             environment["MCPSITE_DATABASE"] = borrowed.enter_context(engines.postgresql_database(choice.postgresql))
-        stack = Stack(folder, _free_port(), environment)
-        left: list[str] = []
-        try:
+        stack = Stack(folder, [free_port() for _ in range(choice.servers)], environment, choice.worker)
+        with stopped(stack):
             _start(stack, choice)
             yield stack
-        finally:
-            left = stack.stop()
-        if left:
-            raise StackError("These processes outlived the site and were killed:\n" + "\n".join(left))
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """An empty folder until the block ends."""
+    with tempfile.TemporaryDirectory(prefix="mcp-bench-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def own_environment(folder: Path) -> dict[str, str]:
+    """This process's environment without what it says of another site, marked by the folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCPSITE_")}
+    return kept | {"MCPSITE_DATA": str(folder / "data")}
+
+
+@contextmanager
+def stopped(stack: Stack, *, in_time: bool = True) -> Iterator[None]:
+    """Nothing is left after the block. Raises StackError for what had to be killed, if it was to stop `in_time`."""
+    left: list[str] = []
+    try:
+        yield
+    finally:
+        left = stack.stop()
+    if left and in_time:
+        raise StackError("These processes outlived the site and were killed:\n" + "\n".join(left))
 
 
 def _start(stack: Stack, choice: Choice) -> None:
-    serve = ("manage.py", "mcp", "serve", "--settings", SETTINGS, "--port", str(stack.port))
+    serve = ("manage.py", "mcp", "serve", "--settings", choice.settings, "--port")
     if choice.one_command:
-        stack.start("server", *serve)
+        stack.start(SERVER, *serve, str(stack.port))
         return
     for alias in ("default",) if choice.postgresql else ("default", "mcp"):
         stack.run("manage.py", "migrate", "--database", alias, seconds=PREPARATION_SECONDS)
-    stack.start("worker", *WORKER)
-    if choice.server == "daphne":
-        stack.start("server", *serve, "--no-worker")
-    else:
-        options = ("--host", HOST, "--port", str(stack.port), "--log-level", "warning", "--no-access-log")
-        stack.start("server", "-m", "uvicorn", "mcpsite.asgi:application", *options)
+    stack.start("worker", *stack.worker)
+    for number, port in enumerate(stack.ports):
+        role = f"{SERVER}-{number}" if number else SERVER
+        if choice.server == "daphne":
+            stack.start(role, *serve, str(port), "--no-worker")
+        else:
+            stack.start(role, "-m", "uvicorn", "mcpsite.asgi:application", *uvicorn_options(port))
 
 
-def _free_port() -> int:
+def uvicorn_options(port: int) -> tuple[str, ...]:
+    """As `docs/deployment.md` has it, without a line for each request."""
+    quiet = ("--log-level", "warning", "--no-access-log")
+    return ("--host", HOST, "--port", str(port), *quiet, "--timeout-graceful-shutdown", "5")
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

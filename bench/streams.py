@@ -35,13 +35,23 @@ class Listeners:
         self._missing: set[Connection] = set()
         self._all_heard = asyncio.Event()
 
-    async def open(self, client: Client, streams: int) -> None:
+    @property
+    def heard(self) -> int:
+        """How many have heard of the latest change."""
+        return len(self._connections) - len(self._missing)
+
+    async def open(self, client: Client, streams: int, *, at_once: int = 1) -> None:
         """Open them, each acknowledged. Raises CallFailedError."""
         request = client.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        for _ in range(streams):
-            self._connections.append(await self._subscribe(client, request))
+        tickets = iter(range(streams))
 
-    async def change(self, client: Client) -> float:
+        async def pull() -> None:
+            for _ in tickets:
+                self._connections.append(await self._subscribe(client, request))
+
+        await asyncio.gather(*(pull() for _ in range(at_once)))
+
+    async def change(self, client: Client, seconds: float = CHANGE_SECONDS) -> float:
         """Change the tool list; seconds from the request for it until every stream has heard.
 
         Raises CallFailedError, TimeoutError.
@@ -51,7 +61,7 @@ class Listeners:
         self._all_heard.clear()
         began_at = time.perf_counter()
         answer = connection.send(client.call("trigger_change", {}))
-        async with asyncio.timeout(CHANGE_SECONDS):
+        async with asyncio.timeout(seconds):
             await self._all_heard.wait()
             took = time.perf_counter() - began_at
             await answer

@@ -1,6 +1,7 @@
 """How many requests a second, and how long each takes, over a number of keep-alive connections."""
 
 import asyncio
+import math
 import time
 from dataclasses import dataclass
 
@@ -19,8 +20,8 @@ class Load:
         return len(self.latencies) / self.seconds
 
 
-async def load(client: Client, request: bytes, *, connections: int, requests: int) -> Load:
-    """Send `requests` equal requests, one at a time on each connection. Raises CallFailedError."""
+async def load(client: Client, request: bytes, *, connections: int, requests: int, seconds: float = math.inf) -> Load:
+    """Send `requests` of them, one at a time on each connection, none after `seconds`. Raises CallFailedError."""
     opened = [await client.connect() for _ in range(connections)]
     tickets = iter(range(requests))
     latencies: list[float] = []
@@ -28,6 +29,8 @@ async def load(client: Client, request: bytes, *, connections: int, requests: in
     async def pull(connection: Connection) -> None:
         for _ in tickets:
             sent_at = time.perf_counter()
+            if sent_at > began_at + seconds:
+                break
             await connection.send(request)
             latencies.append(time.perf_counter() - sent_at)
             if not connection.open:

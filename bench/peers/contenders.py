@@ -1,0 +1,153 @@
+"""Who is measured, how each is started, and which measures it can take."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from bench import engines
+from bench.peers import environments
+from bench.peers.target import Target
+from bench.stack import HOST, Choice, Stack, free_port, own_environment, own_folder, running, stopped, uvicorn_options
+
+SERVERS: Final = "bench.peers.servers."
+SETTINGS: Final = "bench.peers.site.settings"
+CROWD: Final = 512
+"""Threads of a worker that is to hold many calls."""
+PROCESSES: Final = ("--workers", "2", "--worker-class", "gthread", "--threads", "32", "--keep-alive", "60")
+"""A process for each core, and a thread for each connection that is measured."""
+GUNICORN: Final = (*PROCESSES, "--timeout", "180", "--no-control-socket")
+"""What is slow to begin is not killed, and nothing is left in the home of whoever runs this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """Where what is shared is found."""
+
+    redis: str
+    postgresql: str
+    environments: Path = environments.FOLDER
+
+
+Start = Callable[[Engines], AbstractContextManager[Target]]
+Command = Callable[[int], tuple[str, ...]]
+"""From a port, what follows the interpreter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    name: str
+    group: str
+    """ours, peers or floors."""
+    title: str
+    measures: tuple[str, ...]
+    start: Start = field(repr=False)
+
+
+def uvicorn(application: str) -> Command:
+    return lambda port: ("-m", "uvicorn", f"{SERVERS}{application}", *uvicorn_options(port))
+
+
+def daphne(application: str) -> Command:
+    return lambda port: ("-m", "daphne", "-b", HOST, "-p", str(port), "-v", "0", f"{SERVERS}{application}")
+
+
+def gunicorn(application: str) -> Command:
+    return lambda port: ("-m", "gunicorn", "--bind", f"{HOST}:{port}", *GUNICORN, f"{SERVERS}{application}")
+
+
+def peer(
+    command: Command, environment: str | None, *, servers: int = 1, path: str = "/mcp", redis: bool = False
+) -> Start:
+    """A server of `bench.peers.servers` in an environment; None: this process's own."""
+
+    @contextmanager
+    def start(shared: Engines) -> Iterator[Target]:
+        with ExitStack() as borrowed:
+            folder = borrowed.enter_context(own_folder())
+            own = own_environment(folder)
+            if redis:
+                own["BENCH_REDIS"] = borrowed.enter_context(engines.redis_database(shared.redis))
+            stack = Stack(folder, [free_port() for _ in range(servers)], own)
+            if environment is not None:
+                stack.python = environments.python(environment, shared.environments)
+            # How a peer stops is not measured: what has to be killed is killed.
+            borrowed.enter_context(stopped(stack, in_time=False))
+            for number, port in enumerate(stack.ports):
+                stack.start(f"server-{number}", *command(port))
+            yield Target.of(stack, path)
+
+    return start
+
+
+def ours(choice: Choice, *, statements: bool = False) -> Start:
+    """This project's site, on engines as chosen; PostgreSQL wherever the broker is Redis."""
+
+    @contextmanager
+    def start(shared: Engines) -> Iterator[Target]:
+        with ExitStack() as borrowed:
+            postgresql = shared.postgresql if choice.stack == "redis" else None
+            chosen = replace(choice, redis=shared.redis, postgresql=postgresql)
+            path = ""
+            if statements:
+                path = str(borrowed.enter_context(own_folder()) / "statements")
+                chosen = replace(chosen, environment={"BENCH_STATEMENTS": path})
+            yield Target.of(borrowed.enter_context(running(chosen)), statements=path)
+
+    return start
+
+
+def _site(stack: str, server: str, *, servers: int = 1, worker_options: tuple[str, ...] = ()) -> Choice:
+    return Choice(stack, server, "", None, SETTINGS, servers, worker_options)
+
+
+def _roster() -> Iterator[Contender]:
+    calls, lists = ("echo",), ("list", "discover")
+    alone = (*calls, *lists, "celery", "progress", "listen", "listen-many")
+    crowd = ("--pool", "threads", "--concurrency", str(CROWD))
+    for stack, engine in (("embedded", "SQLite, folder broker"), ("redis", "PostgreSQL, Redis")):
+        for server in ("daphne", "uvicorn"):
+            title = f"this project, {engine}, {server}"
+            yield Contender(f"{stack}-{server}", "ours", title, alone, ours(_site(stack, server)))
+        site = _site(stack, "uvicorn", worker_options=crowd)
+        title = f"this project, {engine}, uvicorn, a worker of {CROWD} threads"
+        yield Contender(f"{stack}-crowd", "ours", title, ("reports", "waiting"), ours(site))
+        title = f"this project, {engine}, uvicorn, nobody calls"
+        yield Contender(f"{stack}-idle", "ours", title, ("idle",), ours(_site(stack, "uvicorn"), statements=True))
+    title = "this project, PostgreSQL, Redis, two uvicorn processes"
+    two = _site("redis", "uvicorn", servers=2)
+    yield Contender("redis-two", "ours", title, ("listen", "listen-many"), ours(two))
+
+    every = (*calls, *lists, "progress", "reports", "waiting")
+    on_mcp = uvicorn("on_mcp:app")
+    yield Contender("mcp", "peers", "mcp, uvicorn", (*every, "listen"), peer(on_mcp, "mcp"))
+    yield Contender("mcp-two", "peers", "mcp, two uvicorn processes", ("listen",), peer(on_mcp, "mcp", servers=2))
+    yield Contender("fastmcp", "peers", "FastMCP, uvicorn", every, peer(uvicorn("on_fastmcp:app"), "fastmcp"))
+    tasks = peer(uvicorn("on_fastmcp_tasks:app"), "fastmcp-tasks", redis=True)
+    yield Contender("fastmcp-tasks", "peers", "FastMCP tasks, Redis, uvicorn", ("tasks",), tasks)
+    mcpz = peer(gunicorn("on_django_mcpz:application"), "django-mcpz")
+    yield Contender("django-mcpz", "peers", "django-mcpz, gunicorn", (*calls, *lists), mcpz)
+    drf = peer(gunicorn("on_drf_mcp_server:application"), "drf-mcp-server", path="/mcp/")
+    yield Contender("drf-mcp-server", "peers", "djangorestframework-mcp-server, gunicorn", (*calls, *lists), drf)
+
+    for application, what in (("bare", "bare ASGI"), ("consumer", "Channels' stock consumer")):
+        for run in (daphne, uvicorn):
+            name, title = f"{application}-{run.__name__}", f"{what}, {run.__name__}"
+            yield Contender(name, "floors", title, calls, peer(run(f"floors:{application}"), None))
+
+
+CONTENDERS: Final[Mapping[str, Contender]] = {contender.name: contender for contender in _roster()}
+GROUPS: Final = ("ours", "peers", "floors")
+
+
+def chosen(names: Iterable[str], measures: Iterable[str]) -> list[Contender]:
+    """Those of these names or groups that can take any of the measures, with those alone. Raises ValueError."""
+    names, measures = set(names), set(measures)
+    if unknown := names - CONTENDERS.keys() - set(GROUPS):
+        raise ValueError(
+            f"Nobody is called {', '.join(sorted(unknown))}; there are {', '.join((*GROUPS, *CONTENDERS))}."
+        )
+    wanted = (each for each in CONTENDERS.values() if not names or names & {each.name, each.group})
+    limited = (replace(each, measures=tuple(name for name in each.measures if name in measures)) for each in wanted)
+    return [each for each in limited if each.measures]

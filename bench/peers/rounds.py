@@ -1,0 +1,116 @@
+"""Everybody in turn, several times over: in which order, and what came of it.
+
+Each is started for its turn and stopped after it, so that nobody is measured beside anybody else. Refuses to take a
+round that does not fit the time.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bench.client import CallFailedError, Client
+from bench.engines import NoEngineError
+from bench.machine import Others
+from bench.peers.contenders import Contender, Engines
+from bench.peers.environments import NoEnvironmentError
+from bench.peers.measures import MEASURES
+from bench.peers.results import Results
+from bench.peers.target import Amounts, Target
+from bench.stack import StackError
+from bench.throughput import load
+
+READY_SECONDS = 180.0
+MEASURE_SECONDS = 240.0
+WARM_UP = 240
+WARM_UP_SECONDS = 10.0
+CONNECTIONS = 16
+ABSENT = (NoEngineError, NoEnvironmentError)
+FAILED = (CallFailedError, StackError, OSError, ValueError, TimeoutError, KeyError)
+
+Say = Callable[[str], None]
+
+
+def turns(contenders: Sequence[Contender], rounds: int) -> Iterator[tuple[int, Contender]]:
+    """Round by round everybody once, each round begun by the next one: nobody always comes first, or after the same."""
+    for number in range(rounds):
+        first = number % len(contenders)
+        for contender in (*contenders[first:], *contenders[:first]):
+            yield number, contender
+
+
+@dataclass(slots=True)
+class Run:
+    """Takes the turns."""
+
+    engines: Engines
+    amounts: Amounts
+    deadline: float
+    """Of the monotonic clock; no turn begins after it."""
+    say: Say
+    results: Results = field(default_factory=Results)
+
+    def take(self, contenders: Sequence[Contender], rounds: int) -> Results:
+        absent: set[str] = set()
+        for number, contender in turns(contenders, rounds):
+            if contender.name in absent:
+                continue
+            if time.monotonic() > self.deadline:
+                self.results.fail(contender.name, "", number, "no time was left")
+                continue
+            try:
+                self._turn(number, contender)
+            except ABSENT as error:
+                absent.add(contender.name)
+                self._fail(contender.name, "", number, error)
+            except FAILED as error:
+                self._fail(contender.name, "", number, error)
+        return self.results
+
+    def _turn(self, number: int, contender: Contender) -> None:
+        with contender.start(self.engines) as target:
+            self.results.commands[contender.name] = list(target.stack.commands)
+            asyncio.run(self._measure(number, contender, target))
+
+    async def _measure(self, number: int, contender: Contender, target: Target) -> None:
+        await ready(target)
+        for name in contender.measures:
+            others = Others()
+            try:
+                async with asyncio.timeout(MEASURE_SECONDS):
+                    figures = await MEASURES[name](target, self.amounts)
+            except FAILED as error:
+                self._fail(contender.name, name, number, error)
+                target.stack.check()
+            else:
+                self.results.add(contender.name, name, figures, others.cores())
+                self.say(f"round {number + 1}  {contender.name}  {name}")
+
+    def _fail(self, contender: str, measure: str, number: int, error: Exception) -> None:
+        reason = str(error) or type(error).__name__
+        self.results.fail(contender, measure, number, reason)
+        self.say(f"round {number + 1}  {contender}  {measure}  FAILED: {reason.splitlines()[0]}")
+
+
+async def ready(target: Target) -> None:
+    """Wait until every server process answers, then warm it up. Raises StackError."""
+    deadline = time.monotonic() + READY_SECONDS
+    for client in target.clients:
+        echo = client.call("echo", {"text": "hi"})
+        await _answered(target, client, echo, deadline)
+        await load(client, echo, connections=CONNECTIONS, requests=WARM_UP, seconds=WARM_UP_SECONDS)
+
+
+async def _answered(target: Target, client: Client, request: bytes, deadline: float) -> None:
+    while True:
+        target.stack.check()
+        try:
+            async with asyncio.timeout(max(1.0, deadline - time.monotonic())):
+                await load(client, request, connections=1, requests=1)
+        except (OSError, CallFailedError) as error:  # not listening yet, or the first call was too early
+            if time.monotonic() > deadline:
+                reason = f"It was not ready within {READY_SECONDS:g} s: {error or 'no answer'}"
+                raise StackError(f"{reason}\n{target.stack.log_tails()}") from error
+            await asyncio.sleep(0.1)
+        else:
+            return

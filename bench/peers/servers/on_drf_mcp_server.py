@@ -1,0 +1,48 @@
+"""djangorestframework-mcp-server in a site of one file, for gunicorn."""
+
+from bench.peers.servers import django_site
+
+django_site.configure(__name__, apps=["rest_framework"])
+
+from django.core.wsgi import get_wsgi_application  # noqa: E402
+from django.urls import path  # noqa: E402
+from rest_framework import serializers  # noqa: E402
+from rest_framework_mcp import MCPServer  # noqa: E402
+from rest_framework_mcp.auth.backends.allow_any_backend import AllowAnyBackend  # noqa: E402
+from rest_framework_services.types.service_spec import ServiceSpec  # noqa: E402
+
+from bench.peers.servers import fillers  # noqa: E402
+
+server = MCPServer(name="peer", auth_backend=AllowAnyBackend())
+
+
+class Text(serializers.Serializer):
+    text = serializers.CharField()
+
+
+class Query(serializers.Serializer):
+    query = serializers.CharField()
+    limit = serializers.IntegerField(default=10)
+    exact = serializers.BooleanField(default=False)
+
+
+def echo(*, data) -> str:
+    return data["text"]
+
+
+def find_entries(*, data) -> str:
+    return str(data)
+
+
+def register(name, description, service, arguments) -> None:
+    # No database to be atomic in: the site has none.
+    spec = ServiceSpec(service=service, input_serializer=arguments, atomic=False)
+    server.register_service_tool(name=name, description=description, spec=spec)
+
+
+register("echo", "Return the text.", echo, Text)
+for number in range(fillers.TOOLS - 1):
+    register(fillers.name(number), fillers.description(number), find_entries, Query)
+
+urlpatterns = [path("mcp/", server.urls)]
+application = get_wsgi_application()

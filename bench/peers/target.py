@@ -1,0 +1,66 @@
+"""Somebody who runs and is measured, and how much of each measure is taken."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bench.client import Client
+from bench.stack import HOST, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """How much of each measure is taken in one round."""
+
+    seconds: float = 3.0
+    """Of one load."""
+    reports: int = 100
+    reporting: int = 500
+    """Calls that report at once."""
+    reports_each: int = 10
+    streams: int = 1_000
+    many_streams: int = 8_000
+    changes: int = 3
+    waiting: int = 500
+    """Tools that wait at once."""
+    cancels: int = 50
+    """Of them one after another."""
+    idle_seconds: float = 20.0
+    trips: int = 200
+    tasks: int = 1_000
+
+    def quick(self) -> "Amounts":
+        """To see whether it works; the numbers are no measurement."""
+        return replace(
+            self,
+            seconds=0.5,
+            reports=10,
+            reporting=20,
+            reports_each=3,
+            streams=50,
+            many_streams=100,
+            changes=1,
+            waiting=20,
+            cancels=3,
+            idle_seconds=10.0,
+            trips=20,
+            tasks=50,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A contender that answers."""
+
+    stack: Stack
+    clients: Sequence[Client]
+    """One for each of its server processes."""
+    statements: str = ""
+    """The file of its statements, where they are recorded."""
+
+    @classmethod
+    def of(cls, stack: Stack, path: str = "/mcp", statements: str = "") -> "Target":
+        return cls(stack, [Client(HOST, port, path) for port in stack.ports], statements)
+
+    @property
+    def client(self) -> Client:
+        return self.clients[0]

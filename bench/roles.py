@@ -1,0 +1,64 @@
+"""Which part of a site a process is: its server, its worker's main process, one that runs tools; and what it used."""
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from bench.stack import Stack
+
+SERVER = "server"
+WORKER = "worker"
+TOOLS = "tools"
+ROLES = (SERVER, WORKER, TOOLS)
+
+
+def by_pid(stack: Stack) -> dict[int, str]:
+    """Every process of a running site."""
+    servers = {server.pid for server in stack.servers}
+    main = stack.worker_process().pid
+    every = {child.pid for pid in (*servers, main) for child in psutil.Process(pid).children(recursive=True)}
+    return dict.fromkeys(every, TOOLS) | dict.fromkeys(servers, SERVER) | {main: WORKER}
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """By role, since the processes began."""
+
+    cpu_seconds: Counter[str]
+    wake_ups: Counter[str]
+    """How often a thread that had waited went on."""
+
+    def since(self, before: "Used") -> "Used":
+        return Used(
+            Counter({role: self.cpu_seconds[role] - before.cpu_seconds[role] for role in ROLES}),
+            Counter({role: self.wake_ups[role] - before.wake_ups[role] for role in ROLES}),
+        )
+
+
+def used(stack: Stack) -> Used:
+    """So far."""
+    cpu, wake_ups = Counter[str](), Counter[str]()
+    for pid, role in by_pid(stack).items():
+        with suppress(psutil.Error, OSError):
+            times = psutil.Process(pid).cpu_times()
+            cpu[role] += times.user + times.system
+            wake_ups[role] += sum(_waits(status.read_text()) for status in Path(f"/proc/{pid}/task").glob("*/status"))
+    return Used(cpu, wake_ups)
+
+
+def ports(stack: Stack) -> dict[int, str]:
+    """By local port the role of whoever is connected from it."""
+    found = {}
+    for pid, role in by_pid(stack).items():
+        with suppress(psutil.Error):
+            for connection in psutil.Process(pid).net_connections("tcp"):
+                found[connection.laddr.port] = role
+    return found
+
+
+def _waits(status: str) -> int:
+    """Of one thread, by Linux's account of it."""
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("voluntary_ctxt_switches"))
