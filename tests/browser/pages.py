@@ -14,6 +14,7 @@ CANCELLED: Final = "/admin/mcp_app/cancelledrequest/"
 CANCELLATIONS: Final = "/admin/mcp_app/cancellation/"
 ACTIVITY: Final = "/admin/mcp_app/tally/"
 TOOLS: Final = "/admin/mcp_app/tool/"
+TOKENS: Final = "/admin/mcp_app/token/"
 SESSIONS: Final = "/admin/mcp_app/session/"
 LISTEN_STREAMS: Final = "/admin/mcp_app/listenstream/"
 
@@ -58,3 +59,10 @@ def select_all_to_cancel(page: "Page") -> None:
     page.get_by_label("Action:").select_option(label="Cancel selected…")
     page.get_by_role("button", name="Go").click()
     page.get_by_label("Reason").wait_for()
+
+
+def without_sidebar(page: "Page", path: str) -> None:
+    """Go to a list that is all there is on the screen."""
+    page.goto(path)
+    page.evaluate("localStorage.setItem('django.admin.navSidebarIsOpen', 'false')")
+    page.goto(path)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser import pages
 from tests.browser.chromium import expect
 from tests.browser.test_looks import OVERFLOW, READABLE, SCREENS, UNREADABLE
 
@@ -11,8 +12,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from tests.browser.conftest import Browse
-
-LIST = "/admin/mcp_app/token/"
 
 
 def assert_good_looks(page: "Page") -> None:
@@ -24,7 +23,7 @@ def assert_good_looks(page: "Page") -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_token_is_made_shown_once_and_revoked(screen: str, scheme: str, browse: "Browse") -> None:
     page = browse("keeper", viewport=SCREENS[screen], color_scheme=scheme)
-    page.goto(f"{LIST}add/")
+    page.goto(f"{pages.TOKENS}add/")
     assert_good_looks(page)
     page.get_by_label("Name").fill(f"{screen} {scheme}")
     page.get_by_label("Days").fill("7")

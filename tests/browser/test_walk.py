@@ -67,7 +67,7 @@ def test_every_picture_of_the_pages_is_kept() -> None:
 
 
 def cancel_what_runs(page: "Page", picture: "Picture") -> None:
-    close_sidebar(page, pages.IN_FLIGHT)
+    pages.without_sidebar(page, pages.IN_FLIGHT)
     found = pages.row(page, "import_csv")
     expect(found).to_contain_text("lines stored")
     picture("in-flight", page)
@@ -79,7 +79,7 @@ def cancel_what_runs(page: "Page", picture: "Picture") -> None:
 
 
 def find_it_among_the_cancelled(page: "Page", row: Row, picture: "Picture") -> None:
-    close_sidebar(page, pages.INDEX)
+    pages.without_sidebar(page, pages.INDEX)
     page.get_by_role("main").get_by_role("link", name="Cancelled requests").first.click()
     page.get_by_role("link", name="Past 7 days").click()
     found = pages.row(page, "import_csv", REASON)
@@ -136,10 +136,3 @@ def look_otherwise(browse: "Browse", row: Row, picture: "Picture") -> None:
         page.goto(pages.request(row.id))
         expect(page.locator("#mcp-story")).to_be_visible()
         picture(name, page)
-
-
-def close_sidebar(page: "Page", path: str) -> None:
-    """Go to a list that is all there is on the screen."""
-    page.goto(path)
-    page.evaluate("localStorage.setItem('django.admin.navSidebarIsOpen', 'false')")
-    page.goto(path)

@@ -23,4 +23,13 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
         "view_listenstream",
         "view_tally",
     ),
+    "guide": (
+        *AUDITOR,
+        "view_request_payload",
+        "change_tool",
+        "view_session",
+        "view_listenstream",
+        "view_tally",
+        "add_token",
+    ),
 }

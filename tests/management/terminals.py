@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -23,18 +23,25 @@ CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\n"
 
 
 class Terminal:
-    """One `manage.py mcp …` whose standard streams are a terminal, its controlling one; `out` a file of its own."""
+    """A command whose standard streams are a terminal, its controlling one; `out` a file of its own."""
 
-    def __init__(self, data: Path, *arguments: str, out: Path | None = None, **changes: str) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        cwd: Path = ROOT,
+        out: Path | None = None,
+        columns: int = COLUMNS,
+    ) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
         self._shown = bytearray()
-        env = environment(data, TERM="xterm", **changes)
         stdout = slave if out is None else os.open(out, os.O_WRONLY | os.O_CREAT, 0o600)
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "mcp", *arguments],
-            cwd=ROOT,
-            env=env,
+            command,
+            cwd=cwd,
+            env={**env, "TERM": "xterm"},
             stdin=slave,
             stdout=stdout,
             stderr=slave,
@@ -61,9 +68,8 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What stays to be read: of a line that was overwritten the last, without escape sequences."""
-        kept = [line.rsplit("\r\x1b[K", 1)[-1] for line in self.raw.replace("\r\n", "\n").split("\n")]
-        return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip("\r") for line in kept]
+        """What stays to be read."""
+        return what_stays(self.raw)
 
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
@@ -83,9 +89,16 @@ class Terminal:
         os.close(self._master)
 
 
+def what_stays(raw: str) -> list[str]:
+    """The lines of a terminal: of one that was overwritten the last, without escape sequences."""
+    kept = [line.rsplit("\r\x1b[K", 1)[-1] for line in raw.replace("\r\n", "\n").split("\n")]
+    return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip("\r") for line in kept]
+
+
 @contextmanager
 def terminal(data: Path, *arguments: str, out: Path | None = None, **changes: str) -> Iterator[Terminal]:
-    opened = Terminal(data, *arguments, out=out, **changes)
+    """One `manage.py mcp …` at a terminal."""
+    opened = Terminal([sys.executable, "manage.py", "mcp", *arguments], environment(data, **changes), out=out)
     try:
         yield opened
     finally:

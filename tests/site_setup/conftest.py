@@ -1,6 +1,7 @@
 """Sites in folders of their own; nothing of them is left after a test."""
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,10 @@ from tests.acceptance import programs
 from tests.acceptance.inspector import ROOT
 from tests.acceptance.programs import Program
 from tests.acceptance.waiting import eventually
-from tests.site_setup import readme
+from tests.site_setup import steps
+from tests.site_setup.steps import Shell
 
+INSTALLING = 300.0
 MARKER = "MCP_SITE_SETUP"
 """In the environment of everything that a test starts: the folder of its site."""
 OURS = ("MCPSITE_", "DJANGO_", "CELERY_", "VIRTUAL_ENV", "PYTHONPATH", MARKER)
@@ -64,6 +67,26 @@ class Site:
             programs.end_all(set(site.processes()))
 
 
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The virtual environment that the first lines of docs/adding.md make, with this checkout in it."""
+    folder, logs = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("logs")
+    with Site.opened(folder, logs) as site:
+        install = next(step.text for step in steps.adding() if isinstance(step, Shell))
+        site.run(
+            "bash", "-euc", install.replace(steps.CHECKOUT, str(_checkout(folder / "checkout"))), within=INSTALLING
+        )
+    return folder / ".venv"
+
+
+def _checkout(into: Path) -> Path:
+    """What pip reads of this checkout, elsewhere: pip builds in place and leaves what it has built."""
+    shutil.copytree(ROOT / "mcp_app", into / "mcp_app", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, into)
+    return into
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """An empty folder for a site."""
@@ -76,11 +99,11 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def first_site(site: Site) -> Site:
-    """What the README makes, with this checkout in place of an installed one."""
+    """What docs/adding.md makes, with this checkout in place of an installed one."""
     site.environment["PYTHONPATH"] = str(ROOT)
     call_command("startproject", "mysite", str(site.folder))
     (site.folder / "greetings").mkdir()
     (site.folder / "greetings/__init__.py").touch()
-    for file in readme.files():
+    for file in steps.files():
         file.write(site.folder)
     return site

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.site_setup import readme
+from tests.site_setup import steps
 from tests.site_setup.conftest import Site
 
 PATIENCE: Final = 120.0
@@ -48,8 +48,8 @@ def adding(path: str, lines: str) -> Callable[[Path], None]:
 
 
 def snippet(path: str) -> str:
-    """What the README adds to a file."""
-    [text] = [file.text for file in readme.files() if file.path == path]
+    """What docs/adding.md adds to a file."""
+    [text] = [file.text for file in steps.files() if file.path == path]
     return text
 
 

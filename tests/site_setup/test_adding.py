@@ -1,21 +1,19 @@
-"""The README's "Add it to your Django site" in an empty folder and a new virtual environment, as written.
+"""docs/adding.md in an empty folder and a new virtual environment, as written.
 
 Three things are put in: where the checkout is, a free port for 8000, and the name of a user who is to have a key.
 """
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.inspector import ROOT
 from tests.acceptance.programs import Program
-from tests.site_setup import readme
+from tests.site_setup import steps
 from tests.site_setup.conftest import Site
-from tests.site_setup.readme import File, Shell
+from tests.site_setup.steps import File, Shell
 
-INSTALLING = 300.0
+PATIENCE = 300.0
 STARTING = 120.0
 STOPPING = 60.0
 SERVE = "python manage.py mcp serve"
@@ -41,7 +39,7 @@ def shell(site: Site, text: str, **changes: str) -> Program:
 
 def done(program: Program, says: str = "") -> str:
     """What a program said, once it has ended well."""
-    assert program.wait(INSTALLING) == 0, program.output()
+    assert program.wait(PATIENCE) == 0, program.output()
     assert says in program.output()
     return program.output()
 
@@ -54,8 +52,8 @@ def served(site: Site, **changes: str) -> tuple[Program, int]:
 
 
 def first_call(site: Site, command: str, port: int) -> dict[str, Any]:
-    assert f":{readme.PORT}/" in command
-    answer: dict[str, Any] = json.loads(done(shell(site, command.replace(f":{readme.PORT}/", f":{port}/"))))
+    assert f":{steps.PORT}/" in command
+    answer: dict[str, Any] = json.loads(done(shell(site, command.replace(f":{steps.PORT}/", f":{port}/"))))
     return answer
 
 
@@ -66,21 +64,14 @@ def interrupted(site: Site, program: Program) -> None:
     site.await_no_process()
 
 
-def checkout(into: Path) -> Path:
-    """What pip reads of this checkout, elsewhere: pip builds in place and leaves what it has built."""
-    shutil.copytree(ROOT / "mcp_app", into / "mcp_app", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, into)
-    return into
+def test_newcomers_first_site(site: Site, installed: Path) -> None:
+    typed = [step.text for step in steps.adding() if isinstance(step, Shell)]
+    _, begin, prepare, call = typed
+    files = [step for step in steps.adding() if isinstance(step, File)]
+    first = steps.files()
 
-
-def test_newcomers_first_site(site: Site, tmp_path: Path) -> None:
-    steps = readme.steps()
-    install, prepare, call = [step.text for step in steps if isinstance(step, Shell)]
-    files = [step for step in steps if isinstance(step, File)]
-    first = readme.files()
-
-    done(shell(site, install.replace(readme.CHECKOUT, str(checkout(tmp_path / "checkout")))))
+    (site.folder / ".venv").symlink_to(installed)
+    done(shell(site, ACTIVATE + begin))
     for file in first:
         file.write(site.folder)
 
