@@ -47,7 +47,7 @@ Rows = list[list[str]]
 
 
 def main() -> int:
-    options = _options()
+    options = parser().parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     postgresql = options.postgresql if options.stack == "redis" else None
     choice = Choice(options.stack, options.server, options.redis, postgresql, SETTINGS)
@@ -167,15 +167,15 @@ def _durations(steps: dict[str, list[float]]) -> str:
     return aligned(rows)
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.profile", description="Say where a call goes.")
-    parser.add_argument("--stack", choices=("embedded", "redis"), default="embedded", help="redis: PostgreSQL as well")
-    parser.add_argument("--server", choices=("daphne", "uvicorn"), default="uvicorn")
-    parser.add_argument("--calls", type=int, default=CALLS, help=f"one after another; default {CALLS}")
-    parser.add_argument("--flames", type=Path, metavar="DIR", help="flame graphs of every process there, by py-spy")
-    parser.add_argument("--redis", default="redis://127.0.0.1:6379", metavar="URL")
-    parser.add_argument("--postgresql", default="postgresql://postgres@127.0.0.1", metavar="URL")
-    return parser.parse_args()
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m bench.profile", description="Say where a call goes.")
+    made.add_argument("--stack", choices=("embedded", "redis"), default="embedded", help="redis: PostgreSQL as well")
+    made.add_argument("--server", choices=("daphne", "uvicorn"), default="uvicorn")
+    made.add_argument("--calls", type=int, default=CALLS, help=f"one after another; default {CALLS}")
+    made.add_argument("--flames", type=Path, metavar="DIR", help="flame graphs of every process there, by py-spy")
+    made.add_argument("--redis", default="redis://127.0.0.1:6379", metavar="URL")
+    made.add_argument("--postgresql", default="postgresql://postgres@127.0.0.1", metavar="URL")
+    return made
 
 
 if __name__ == "__main__":

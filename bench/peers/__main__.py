@@ -112,31 +112,34 @@ def _command_line() -> str:
     return " ".join(["python -m bench.peers", *sys.argv[1:]])
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m bench.peers", description="Measure this project beside its peers.")
+    made.add_argument("--peers", type=_names, default=[], metavar="A,B", help="contenders or groups; default: all")
+    made.add_argument("--only", type=_names, default=list(MEASURES), metavar="A,B", help="measures; default: all")
+    made.add_argument("--list", action="store_true", help="say who there is, and what is measured; measure nothing")
+    made.add_argument("--rounds", type=int, help=f"default {ROUNDS}, of a quick run 1")
+    made.add_argument("--minutes", type=float, default=MINUTES, help=f"no turn begins later; default {MINUTES:g}")
+    made.add_argument("--quick", action="store_true", help="little of everything: does it work?")
+    made.add_argument("--redis", default="redis://127.0.0.1:6379", metavar="URL", help="empty databases of it are used")
+    made.add_argument("--postgresql", default="postgresql://postgres@127.0.0.1", metavar="URL", help="new databases")
+    made.add_argument("--environments", type=Path, default=environments.FOLDER, metavar="DIR", help="of the peers")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write every value there")
+    made.add_argument("--plot", type=Path, metavar="FILE", help="draw it there: .svg or .png")
+    return made
+
+
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.peers", description="Measure this project beside its peers.")
-    parser.add_argument("--peers", type=_names, default=[], metavar="A,B", help="contenders or groups; default: all")
-    parser.add_argument("--only", type=_names, default=list(MEASURES), metavar="A,B", help="measures; default: all")
-    parser.add_argument("--list", action="store_true", help="say who there is, and what is measured; measure nothing")
-    parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}, of a quick run 1")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"no turn begins later; default {MINUTES:g}")
-    parser.add_argument("--quick", action="store_true", help="little of everything: does it work?")
-    parser.add_argument(
-        "--redis", default="redis://127.0.0.1:6379", metavar="URL", help="empty databases of it are used"
-    )
-    parser.add_argument("--postgresql", default="postgresql://postgres@127.0.0.1", metavar="URL", help="new databases")
-    parser.add_argument("--environments", type=Path, default=environments.FOLDER, metavar="DIR", help="of the peers")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every value there")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it there: .svg or .png")
-    options = parser.parse_args()
+    asked = parser()
+    options = asked.parse_args()
     options.rounds = options.rounds or (1 if options.quick else ROUNDS)
     if unknown := set(options.only) - MEASURES.keys():
-        parser.error(f"there is no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
+        asked.error(f"there is no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
     try:
         options.contenders = chosen(options.peers, options.only)
     except ValueError as error:
-        parser.error(str(error))
+        asked.error(str(error))
     if not options.contenders:
-        parser.error("nobody of these takes any of these measures")
+        asked.error("nobody of these takes any of these measures")
     return options
 
 

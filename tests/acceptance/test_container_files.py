@@ -3,6 +3,9 @@
 import difflib
 import json
 import re
+import subprocess
+from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -14,7 +17,9 @@ from mcp_app.conf import Defaults
 from mcp_app.transport import draining
 from tests.acceptance import guide
 from tests.acceptance.containers import FILES, UNDERSTOOD, requirements
+from tests.acceptance.inspector import ROOT
 from tests.acceptance.systemd import UNITS
+from tests.docs.pages import snippet
 
 CONTAINERFILE: Final = (FILES / "Containerfile").read_text()
 HEALTH: Final = {"web-1": "http://127.0.0.1:8000/health/live/", "nginx": "http://127.0.0.1:8080/health/ready/"}
@@ -106,3 +111,23 @@ def test_all_of_the_site_is_one_image_that_can_write_nothing_and_waits_for_its_t
 
 def test_the_image_of_the_tests_has_what_this_app_requires() -> None:
     assert all("==" in line for line in requirements())
+
+
+def test_what_the_page_copies_is_what_it_says_the_site_then_has(tmp_path: Path) -> None:
+    copy, _, up = snippet("containers.md#containers").text.splitlines()
+    subprocess.run(copy.replace("/srv/site/", f"{tmp_path}/"), shell=True, cwd=ROOT, check=True)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "Containerfile",
+        "compose.yaml",
+        "nginx.conf",
+        ".dockerignore",
+    }
+    assert up.startswith("docker compose up ")
+
+
+def test_a_new_version_replaces_services_that_there_are_one_server_at_a_time(services: dict[str, Any]) -> None:
+    build, *ups = snippet("containers.md#what-stops-when").text.splitlines()
+    assert build == "docker compose build && docker compose run --rm migrate"
+    replaced = [[word for word in line.split()[3:] if not word.startswith("--")] for line in ups]
+    assert replaced == [["web-1"], ["web-2"], ["worker", "supervise"]]
+    assert set(chain(*replaced)) <= services.keys()

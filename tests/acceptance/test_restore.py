@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -24,8 +23,15 @@ from tests.acceptance.stack import SETTINGS, SLOTS_OF_A_WORKER, Stack
 from tests.acceptance.test_tasks import create
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import text
+from tests.docs.pages import snippet
 
-PAGE: Final = ROOT / "docs" / "upkeep.md"
+BLOCKS: Final = {
+    "backup sqlite": snippet("upkeep.md#backup"),
+    "backup postgresql": snippet("upkeep.md#backup:2"),
+    "restore sqlite": snippet("upkeep.md#restore"),
+    "restore postgresql": snippet("upkeep.md#restore:2"),
+    "restore both": snippet("upkeep.md#restore:3"),
+}
 BUSY: Final = 600.0
 """Seconds of a call that is still at it whenever it is looked at."""
 COMMAND_SECONDS: Final = 300.0
@@ -87,8 +93,7 @@ class Place:
 
 def commands_of(what: str) -> str:
     """The block of the page that has this name."""
-    [block] = re.findall(rf"<!-- {what} -->\n *```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    return str(block)
+    return BLOCKS[what].text
 
 
 @contextmanager

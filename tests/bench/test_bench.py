@@ -1,13 +1,18 @@
 """The benchmark reads what it measures correctly. Nothing here is timed."""
 
 import re
+from argparse import ArgumentParser
+from collections.abc import Callable
 
 import pytest
+from django.apps import apps
 
+from bench import profile, roles
 from bench.__main__ import parser
 from bench.figures import HEADINGS, Figure, Measured, milliseconds, percentile, table
 from bench.http1 import EventReader, ResponseReader
 from bench.measures import Bench
+from bench.peers import __main__ as peers
 from bench.stopping import last_step
 from tests.docs.pages import Snippet, snippet
 
@@ -53,10 +58,25 @@ def test_the_table_shows_why_a_measure_failed() -> None:
     )
 
 
-def test_the_page_has_every_option() -> None:
-    usage = " ".join(parser().format_usage().split()).removeprefix("usage: ").replace("[-h] ", "")
+COMMANDS = [
+    (parser, snippet("benchmarks.md#this-project-alone")),
+    (peers.parser, snippet("benchmarks.md#beside-its-peers")),
+    (profile.parser, snippet("performance.md#seeing-it")),
+]
+
+
+@pytest.mark.parametrize(("parser_of", "block"), COMMANDS, ids=["bench", "peers", "profile"])
+def test_the_page_has_every_option(parser_of: Callable[[], ArgumentParser], block: Snippet) -> None:
+    usage = " ".join(parser_of().format_usage().split()).removeprefix("usage: ").replace("[-h] ", "")
     with_choices = re.sub(r"\{([^}]*)\}", lambda choices: choices[1].replace(",", "|"), usage)
-    assert snippet("benchmarks.md#benchmarks").text == f"{with_choices}\n"
+    assert block.text == f"{with_choices}\n"
+
+
+def test_what_a_call_says_is_told_of_tables_that_there_are() -> None:
+    heading, _, *said = snippet("performance.md#what-a-call-says").text.splitlines()
+    assert heading.split() == ["statements", "of", "a", "call", *roles.ROLES]
+    tables = {line.split("  ")[0].split()[-1] for line in said} - {"IMMEDIATE", "COMMIT"}
+    assert tables <= {model._meta.db_table for model in apps.get_models()}
 
 
 @pytest.mark.parametrize("run", [snippet("benchmarks.md#a-run"), snippet("benchmarks.md#a-run:2")], ids=["1", "2"])
