@@ -16,6 +16,8 @@ from types import FrameType
 from typing import Any
 from uuid import UUID
 
+from mcp_app.execution.with_statements import is_entering
+
 INTERRUPT_SIGNAL = signal.SIGUSR2
 DELICATE_MODULES = frozenset({"logging", "importlib._bootstrap", "opentelemetry.sdk.trace"})
 SWALLOWING_MODULES = frozenset({"asyncio.events", "asyncio.selector_events"})
@@ -122,7 +124,11 @@ class Interrupter(ABC):
 
     def _is_due(self, frame: FrameType | None) -> bool:
         """Whether the interrupt was asked for and may be raised in `frame`."""
-        if self._armed is None or self._armed != self._target or self._shields:
+        return not self._shields and self._would_be_due(frame)
+
+    def _would_be_due(self, frame: FrameType | None) -> bool:
+        """The same without any shield."""
+        if self._armed is None or self._armed != self._target:
             return False
         return self._insisting or not is_delicate(frame)
 
@@ -160,11 +166,13 @@ class SignalInterrupter(Interrupter):
 
 def is_delicate(frame: FrameType | None) -> bool:
     """Whether an exception raised in `frame` is swallowed (finalizers), or would leave what the whole process shares
-    in pieces: a lock of logging or tracing held for good, a module half imported.
+    in pieces: a lock taken and held for good, a module half imported.
 
     Looks no further up than the armed body.
     """
     if frame is not None and frame.f_globals.get("__name__") in SWALLOWING_MODULES:
+        return True
+    if is_entering(frame):
         return True
     while frame is not None and frame.f_code is not Interrupter.run.__code__:
         if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in DELICATE_MODULES:

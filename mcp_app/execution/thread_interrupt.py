@@ -8,9 +8,15 @@ enters a shield, so that it hits neither. Refuses to send a second one for the s
 import ctypes
 import sys
 import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from operator import call
+from types import FrameType
 from uuid import UUID
 
 from mcp_app.execution.interrupt import Interrupter, ToolCancelled
+from mcp_app.execution.with_statements import enters_next, is_entering
 
 _PROTOTYPE = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)
 _send = _PROTOTYPE(("PyThreadState_SetAsyncExc", ctypes.pythonapi))
@@ -19,6 +25,7 @@ _take_back = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)(
 )
 """With a null pointer: whatever was sent to that thread and has not been raised is forgotten."""
 
+_call: Callable[[Callable[[], object]], object] = call
 _armed_threads: dict[int, "ThreadInterrupter"] = {}
 
 
@@ -39,11 +46,18 @@ class ThreadInterrupter(Interrupter):
         self._thread = threading.get_ident()
         self._lock = threading.RLock()  # a finalizer may ask for its own thread's interrupt
         self._sent = False
+        # Called from C code, between which nothing is raised: what struck there would leave the lock held.
+        self._taking_back: tuple[Callable[[], object], ...] = (
+            self._lock.acquire,
+            partial(_take_back, self._thread, None),
+            self._lock.release,
+        )
 
     def interrupt(self, request_id: UUID, *, insist: bool = False) -> None:
         with self._lock:
             self._target, self._insisting = request_id, insist
-            if not self._sent and self._is_due(sys._current_frames().get(self._thread)):
+            enters_next(self._frame())  # code that is new takes its time, in which the thread goes on
+            if not self._sent and self._may_be_sent(self._frame()):
                 self._sent = True
                 _send(self._thread, Interrupted)
 
@@ -52,23 +66,37 @@ class ThreadInterrupter(Interrupter):
         self._armed = None
         self.raised = True
 
+    def _frame(self) -> FrameType | None:
+        return sys._current_frames().get(self._thread)
+
+    def _may_be_sent(self, frame: FrameType | None) -> bool:
+        """Insisting does no good at an `__enter__`: what waits there sees it once it has what it waits for."""
+        if is_entering(frame) or (not self._insisting and enters_next(frame)):
+            return False
+        return self._is_due(frame)
+
     def _arm(self, request_id: UUID) -> None:
         self._sent = False
         _armed_threads[self._thread] = self
         self._armed = request_id
 
     def _disarm(self) -> None:
-        with self._lock:
-            _take_back(self._thread, None)
-            super()._disarm()
-            _armed_threads.pop(self._thread, None)
+        super()._disarm()
+        deque(map(_call, self._taking_back), maxlen=0)
+        _armed_threads.pop(self._thread, None)
 
     def _enter_shield(self) -> None:
-        with self._lock:
-            _take_back(self._thread, None)
-            self._sent = self._sent and self.raised
-            super()._enter_shield()
+        super()._enter_shield()
+        try:
+            deque(map(_call, self._taking_back), maxlen=0)
+        except BaseException:
+            self._shields -= 1
+            raise
+        self._sent = self._sent and self.raised
 
     def _leave_shield(self) -> None:
-        with self._lock:
-            super()._leave_shield()
+        if self._shields == 1 and self._would_be_due(sys._getframe()):
+            self.struck()  # before the shield is gone: then none is sent beside what is raised here
+            self._shields = 0
+            raise ToolCancelled
+        self._shields -= 1

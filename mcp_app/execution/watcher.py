@@ -195,8 +195,8 @@ class Watcher:
         if (wake_loop := running.wake_loop) is not None:
             wake_loop()
         running.after(HANDLING, partial(self._cancel_queries, executing))
-        if not interrupter.raised and running.asked <= ASK_TIMES:
-            running.after(ASK_AGAIN_AFTER, self._interrupt)
+        if not interrupter.raised:
+            running.after(ASK_AGAIN_AFTER if running.asked <= ASK_TIMES else LOOK_EVERY, self._interrupt)
         if running.asked == 1:
             running.after(STAGE_AFTER, self._note_stage)
 

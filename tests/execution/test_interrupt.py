@@ -10,6 +10,8 @@ import pytest
 
 from mcp_app.execution.interrupt import Raised, Returned, SignalInterrupter, ToolCancelled
 from mcp_app.execution.thread_interrupt import ThreadInterrupter
+from mcp_app.execution.watcher import ASK_TIMES
+from mcp_app.execution.with_statements import is_entering
 
 
 @pytest.fixture(params=[SignalInterrupter, ThreadInterrupter])
@@ -21,8 +23,8 @@ def interrupt_from_another_thread(interrupter, request_id, *, when: threading.Ev
     def strike():
         when.wait(5)
         # Again, as the watcher does: a signal that comes right before a system call begins does not end that.
-        for _ in range(250):
-            interrupter.interrupt(request_id)
+        for asked in range(250):
+            interrupter.interrupt(request_id, insist=asked > ASK_TIMES)
             if interrupter.raised:
                 return
             time.sleep(0.02)
@@ -154,6 +156,22 @@ def test_an_interrupt_does_not_leave_a_lock_of_logging_held(interrupter):
 
 
 @pytest.mark.fault("H1")
+def test_the_moment_behind_enter_is_known_where_cpython_may_raise_there():
+    seen = []
+
+    class Looks:
+        def __enter__(self):
+            seen.append(is_entering(sys._getframe(1)))
+
+        def __exit__(self, *_):
+            seen.append(is_entering(sys._getframe(1)))
+
+    with Looks():
+        seen.append(is_entering(sys._getframe()))
+    assert seen == [sys.version_info >= (3, 14), False, False]
+
+
+@pytest.mark.fault("H1")
 @pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
 def test_H1_an_interrupt_at_any_moment_leaves_no_lock_held_that_the_tool_took_with_a_with(interrupter, make):
     lock = make()
@@ -180,6 +198,37 @@ def test_H1_an_interrupt_at_any_moment_leaves_no_lock_held_that_the_tool_took_wi
         other.start()
         other.join()
         assert found == [True]
+
+
+@pytest.mark.fault("H1")
+def test_H1_a_thread_that_is_interrupted_while_it_waits_for_a_lock_gives_that_back():
+    interrupter, request_id = ThreadInterrupter(), uuid.uuid4()
+    lock, thread, taken = threading.Lock(), threading.get_ident(), threading.Event()
+
+    def wait():
+        with lock:
+            while True:
+                pass
+
+    def strike_and_let_go():
+        with lock:
+            taken.set()
+            while (frame := sys._current_frames()[thread]).f_code is not wait.__code__ or frame.f_lasti <= 0:
+                time.sleep(0.001)
+            for _ in range(5):  # it waits by now, or is about to
+                interrupter.interrupt(request_id, insist=True)
+                time.sleep(0.02)
+        while not interrupter.raised:
+            interrupter.interrupt(request_id)
+            time.sleep(0.02)
+
+    striking = threading.Thread(target=strike_and_let_go)
+    striking.start()
+    taken.wait(5)
+    outcome = interrupter.run(request_id, wait)
+    striking.join()
+    assert isinstance(outcome.error, ToolCancelled)
+    assert not lock.locked()
 
 
 @pytest.mark.fault("H1")

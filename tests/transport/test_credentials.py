@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,12 @@ def answering_with_it(connection: HTTPConnection) -> Any:
 
 def slow(connection: HTTPConnection) -> Any:
     time.sleep(0.2)
+
+
+@pytest.fixture(autouse=True)
+def _broker_folder(settings: Any) -> None:
+    """What the first message of a run makes, and a call that is refused does not send."""
+    Path(settings.CELERY_BROKER_TRANSPORT_OPTIONS["folder"]).mkdir(exist_ok=True)
 
 
 @pytest.fixture
