@@ -18,12 +18,13 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin import cancellation_export
-from mcp_app.admin.cancellation_filters import ActorFilter, AuditedToolFilter, BetweenFilter, WithinFilter
+from mcp_app.admin.cancellation_filters import ActorFilter, AuditedToolFilter, WithinFilter
 from mcp_app.admin.formatting import badge
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, text
 from mcp_app.admin.request_lists import VIEW as VIEW_REQUEST
-from mcp_app.admin.request_lists import page_url
+from mcp_app.admin.request_lists import newest, page_url
+from mcp_app.admin.typed_filters import BetweenFilter
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import Outcome
@@ -85,8 +86,12 @@ class CancellationAdmin(ReadOnlyAdmin):
     list_filter = (WithinFilter, BetweenFilter, "cause", "outcome", "stage", ActorFilter, AuditedToolFilter)
     show_facets = admin.ShowFacets.NEVER  # they would count the whole table for every choice
     sortable_by = ("asked_at",)
+    listed_at = "requested_at"
     search_fields = ("reason", "actor", "principal_label", "requested_id")
-    search_help_text = "A request's id, or words of the reason, the actor or the caller."
+    search_help_text = (
+        "A request's id; or words of the reason, the actor or the caller, "
+        "among the newest 10,000 that the filters leave."
+    )
     actions = ("export_selected",)
     empty_value_display = NOTHING
     fieldsets = (
@@ -151,7 +156,8 @@ class CancellationAdmin(ReadOnlyAdmin):
         term = search_term.strip()
         if (request_id := _uuid(term)) is not None:
             return queryset.filter(Q(request_id=request_id) | Q(requested_id=term)), False
-        return super().get_search_results(request, queryset, search_term)
+        among = newest(queryset, self.listed_at) if term else queryset
+        return super().get_search_results(request, among, search_term)
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """What the list shows under the same query, all its pages, as CSV."""

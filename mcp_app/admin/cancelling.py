@@ -16,6 +16,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
+from mcp_app.admin import bounded_pages
+from mcp_app.admin.bounded_pages import COUNTED
 from mcp_app.admin.request_columns import status_badge, text
 from mcp_app.conf import settings
 from mcp_app.lifecycle import cancellation
@@ -91,7 +93,7 @@ def confirm(model_admin: Any, request: HttpRequest, selected: QuerySet[Request])
         "media": model_admin.media,
         "lines": [line(row) for row in rows],
         "request_ids": ",".join(str(row.pk) for row in rows),
-        "unselected": selected.count() - len(rows) if len(rows) == MAX_AT_ONCE else 0,
+        "unselected": _unselected(selected) if len(rows) == MAX_AT_ONCE else 0,
         "maximum": MAX_AT_ONCE,
         "ended": sum(row.status not in OPEN for row in rows),
         "filters": request.GET.urlencode(),
@@ -99,6 +101,11 @@ def confirm(model_admin: Any, request: HttpRequest, selected: QuerySet[Request])
     }
     request.current_app = model_admin.admin_site.name
     return TemplateResponse(request, "admin/mcp_app/cancel_requests.html", context)
+
+
+def _unselected(selected: QuerySet[Request]) -> int | str:
+    number = bounded_pages.count(selected, COUNTED + 1) - MAX_AT_ONCE
+    return number if number <= COUNTED - MAX_AT_ONCE else f"over {COUNTED - MAX_AT_ONCE}"
 
 
 def max_reason_chars() -> int:

@@ -20,8 +20,10 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.admin import live_lists
 from mcp_app.admin.cancelling import max_reason_chars, posted_ids
 from mcp_app.admin.formatting import badge
+from mcp_app.admin.live_lists import LiveList, LiveListAdmin
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, text
 from mcp_app.admin.request_lists import EndpointFilter, newest
@@ -35,20 +37,19 @@ MAX_AT_ONCE: Final = 1_000
 SHOWN: Final = 100
 
 
-class SignedList(ChangeList):
+class SignedList(LiveList):
     """A page of connections, each with the signs of the process that holds it: one query for all."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         model_admin: Any = self.model_admin
-        rows, column = list(self.result_list), model_admin.server_column
+        rows, column = self.result_list, model_admin.server_column
         found = vital_signs.of_processes({boot_id for row in rows if (boot_id := getattr(row, column))})
         for row in rows:
             row.signs = found.get(getattr(row, column))
-        self.result_list = rows
 
 
-class ClosingAdmin(ReadOnlyAdmin):
+class ClosingAdmin(LiveListAdmin, ReadOnlyAdmin):
     """Base of the lists of connections; a row has the columns of a principal, and `principal_label`."""
 
     list_per_page = 50
@@ -57,7 +58,7 @@ class ClosingAdmin(ReadOnlyAdmin):
     actions: Any = ("close_selected",)
     list_filter: ClassVar[Any] = (EndpointFilter,)
     search_fields = ("principal_label",)
-    search_help_text = _("A part of a caller, among the newest 10,000.")
+    search_help_text = _("A part of a caller, among the newest 10,000 that the filters leave.")
     listed_at = ""
     """The time that orders the list; an index has it."""
     change_form_template = "admin/mcp_app/connection_page.html"
@@ -70,6 +71,7 @@ class ClosingAdmin(ReadOnlyAdmin):
 
     class Media:
         css = {"all": ("mcp_app/admin.css",)}
+        js = live_lists.SCRIPTS
 
     @abstractmethod
     def close_rows(self, request: HttpRequest, ids: Sequence[UUID], reason: str) -> str:

@@ -28,6 +28,7 @@ class ListenStreamAdmin(ClosingAdmin):
     readonly_fields = (*list_display, "address", "resources")
     sortable_by = ("since",)
     listed_at = "opened_at"
+    nothing = "No listen stream is open."
     what_closing_does = (
         "Each ends with its final result, as where the server ends. Its client may open another: revoke its token, or "
         "take away its rights, to keep it out."

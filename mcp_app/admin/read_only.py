@@ -5,10 +5,13 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
+from mcp_app.admin.bounded_pages import BoundedPaginator
+
 
 class ReadOnlyAdmin(admin.ModelAdmin):
     """Nothing can be added, changed or deleted here, whatever the user's permissions are."""
 
+    paginator = BoundedPaginator
     show_full_result_count = False  # a second COUNT over the whole table
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -1,11 +1,11 @@
 """The admin's pages of requests: all of them, those in flight, those whose cancellation was asked for, and each."""
 
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -14,16 +14,19 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
 
-from mcp_app.admin import cancelling, group_cancelling, in_flight, request_page
+from mcp_app.admin import cancelling, group_cancelling, in_flight, live_lists, request_page
+from mcp_app.admin.live_lists import LiveListAdmin
 from mcp_app.admin.request_lists import (
     VIEW_PAYLOAD,
     DateFilter,
-    EndpointFilter,
     OpenStatusFilter,
+    PartEndpointFilter,
+    PartStatusFilter,
+    PartToolFilter,
     RequestListAdmin,
-    ToolFilter,
     page_url,
 )
+from mcp_app.admin.typed_filters import BetweenFilter
 from mcp_app.models import CancelledRequest, InFlightRequest, Request
 from mcp_app.states import OPEN
 
@@ -159,13 +162,15 @@ class SomeRequestsAdmin(CancellingListAdmin):
 
 
 @admin.register(InFlightRequest)
-class InFlightRequestAdmin(SomeRequestsAdmin):
+class InFlightRequestAdmin(LiveListAdmin, SomeRequestsAdmin):
     """What has not ended: a list that keeps itself current."""
 
-    class Media:
-        js = ("admin/js/actions.js", "mcp_app/live.js", "mcp_app/live_actions.js")  # the last wraps the first
+    nothing = "Nothing is in flight."
 
-    list_filter = (OpenStatusFilter, ToolFilter, EndpointFilter, ("submitted_at", DateFilter))
+    class Media:
+        js = live_lists.SCRIPTS
+
+    list_filter = (OpenStatusFilter, PartToolFilter, PartEndpointFilter, ("submitted_at", DateFilter))
     list_display = ("state", "called", "done", "said", "took", "whereabouts", "caller", "client", "submitted")
     actions = ("cancel_selected", "cancel_all_of_caller", "cancel_all_of_tool", "cancel_all_of_session")
 
@@ -190,24 +195,8 @@ class InFlightRequestAdmin(SomeRequestsAdmin):
             return None
         return HttpResponseRedirect(group_cancelling.url(self.admin_site, row.pk, kind))
 
-    def get_urls(self) -> list[URLPattern]:
-        live = self.admin_site.admin_view(self.live_view)
-        return [path("live/", live, name="mcp_app_inflightrequest_live"), *super().get_urls()]
-
-    def live_view(self, request: HttpRequest) -> HttpResponse:
-        """The part of the list that moves, as it is now, under the same query; with what has left of what is shown."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        shown = in_flight.pop_shown(request)
-        request.current_app = self.admin_site.name
-        try:
-            listed: Any = self.get_changelist_instance(request)
-        except IncorrectLookupParameters:
-            raise Http404("There is no such page of the list any more.") from None
+    def add_left(self, request: HttpRequest, listed: Any, shown: Collection[UUID]) -> None:
         listed.add_left(request, shown)
-        listed.formset = None
-        context = {"cl": listed, "opts": self.opts}
-        return TemplateResponse(request, "admin/mcp_app/inflightrequest/live.html", context)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return in_flight.InFlightList
@@ -229,8 +218,13 @@ class CancelledRequestAdmin(SomeRequestsAdmin):
     list_display = (
         "state", "called", "cause", "actor", "reason", "asked", "stopped_after", "reached", "caller", "client", "done",
     )  # fmt: skip
-    list_filter = (("cancel_requested_at", DateFilter), "cancel_cause", "stage", "status", ToolFilter, EndpointFilter)
-    filtered_fields = frozenset({"cancel_cause", "stage", "status", "tool", "endpoint", "cancel_requested_at"})
+    list_filter = (
+        *(("cancel_requested_at", DateFilter), BetweenFilter),
+        *("cancel_cause", "stage", PartStatusFilter, PartToolFilter, PartEndpointFilter),
+    )
+    filtered_fields = frozenset(
+        {"cancel_cause", "stage", "status", "tool", "endpoint", "cancel_requested_at", "from", "to"}
+    )
     sortable_by = ("asked",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:

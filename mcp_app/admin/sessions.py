@@ -36,6 +36,7 @@ class SessionAdmin(ClosingAdmin):
     listed_at = "seen_at"
     server_column = "stream_server"
     asks_why = True
+    nothing = "No session is open."
     what_closing_does = (
         "Its calls are cancelled in your name and its stream ends. Its client may begin another: revoke its token, or "
         "take away its rights, to keep it out. The reason is kept in the audit and told to the clients."

@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.formatting import badge
 from mcp_app.admin.read_only import ReadOnlyAdmin
 from mcp_app.admin.request_columns import NAME_CHARS, text
+from mcp_app.admin.request_lists import newest
 from mcp_app.admin.token_form import TokenForm
 from mcp_app.auth import tokens
 from mcp_app.auth.tokens import Issued
@@ -44,7 +45,9 @@ class TokenAdmin(ReadOnlyAdmin):
     show_facets = admin.ShowFacets.NEVER
     sortable_by = ("made", "expires", "used")
     search_fields = ("prefix", "name", "user_label", "created_by")
-    search_help_text = "A token's prefix, what it is for, or whose it is. Never search for a whole token."
+    search_help_text = (
+        "A token's prefix, what it is for, or whose it is, among the newest 10,000. Never search for a whole token."
+    )
     actions = ("revoke_selected",)
     change_form_template = "admin/mcp_app/token/page.html"
     add_form_template = "admin/change_form.html"
@@ -67,6 +70,12 @@ class TokenAdmin(ReadOnlyAdmin):
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         return False  # a digest is nobody's to guess at
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        among = newest(queryset, "created_at") if search_term else queryset
+        return super().get_search_results(request, among, search_term)
 
     def get_fieldsets(self, request: HttpRequest, obj: Token | None = None) -> Any:
         if obj is not None:

@@ -6,9 +6,9 @@ client: nobody can leave, and nobody can be asked. Refuses to store what is not 
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import Error as DatabaseError
@@ -34,6 +34,15 @@ _ASKS: Final = (
 _NOT_STORED: Final = "The call was not stored: the database is busy or away. Try again in a moment."
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a call takes from the page that makes it."""
+
+    request_id: UUID
+    language: str
+    address: str
+
+
 class NotCalledError(Exception):
     """Nothing runs; the text is for the user."""
 
@@ -50,12 +59,15 @@ def why_not(tool: OfferedTool) -> str | None:
     return _ASKS.format(", ".join(sorted(required))) if required else None
 
 
-def call(tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], *, language: str, address: str) -> Request:
-    """The queued request of a call. Raises InvalidArguments, and NotCalledError; neither leaves anything to run."""
+def call(tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], asking: Asking) -> Request:
+    """The queued request of a call; asked again with the same id, the same one.
+
+    Raises InvalidArguments, and NotCalledError; neither leaves anything to run.
+    """
     if (reason := why_not(tool)) is not None:
         raise NotCalledError(reason)
     schema.bind(tool.registered, arguments)
-    row = _store(tool, caller, arguments, language=language, address=address)
+    row = _store(tool, caller, arguments, asking)
     try:
         publishing.publish(row)
     except BrokerUnavailableError as error:
@@ -65,23 +77,20 @@ def call(tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], *, 
     return row
 
 
-def _store(
-    tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], *, language: str, address: str
-) -> Request:
-    request_id = uuid4()
+def _store(tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], asking: Asking) -> Request:
     try:
         stored: Request | Excess | None = call_limits.crowd(caller)
         if stored is None:
             submission = Submission(
                 **tool.terms,
-                id=request_id,
-                jsonrpc_id=str(request_id),
+                id=asking.request_id,
+                jsonrpc_id=str(asking.request_id),
                 arguments=dict(arguments),
                 protocol_version=MODERN,
                 principal=caller,
                 client_info=CLIENT,
-                language=language,
-                remote_address=address,
+                language=asking.language,
+                remote_address=asking.address,
             )
             stored = call_limits.store(submission, tool, transitions.submit)
     except DatabaseError as error:

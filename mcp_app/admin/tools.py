@@ -7,9 +7,12 @@ changes of the list is told. Refuses to add tools: code does. A row goes only wh
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -59,6 +62,18 @@ class ToolAdmin(TryingAdmin):
 
     class Media:
         css = {"all": ("mcp_app/admin.css", "mcp_app/audit.css", "mcp_app/dashboard.css")}
+        js = ("mcp_app/live.js",)
+
+    def get_urls(self) -> list[URLPattern]:
+        now = self.admin_site.admin_view(self.now_view)
+        return [path("<path:object_id>/now/", now, name="mcp_app_tool_now"), *super().get_urls()]
+
+    def now_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """What of a tool is in flight, and nothing else."""
+        if not self.has_view_permission(request) or not request.user.has_perm(tool_statistics.VIEW):
+            raise PermissionDenied
+        context = tool_statistics.now(self.admin_site, unquote(object_id))
+        return TemplateResponse(request, "admin/mcp_app/tool/now.html", context)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"title": "Tools", **(extra_context or {})})
@@ -168,7 +183,7 @@ class ToolAdmin(TryingAdmin):
             query,
         )
 
-    @admin.display(description="ended calls")
+    @admin.display(description="calls")
     def use(self, row: Tool) -> SafeString:
         return tool_statistics.shown(self.admin_site, row.name)
 

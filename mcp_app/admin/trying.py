@@ -24,12 +24,13 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from mcp_app import languages
-from mcp_app.admin import tool_calls, tool_words
+from mcp_app.admin import tool_calls, tool_words, trying_once
 from mcp_app.admin.argument_form import ArgumentsForm, CallForm, JSONForm
 from mcp_app.admin.argument_tree import NoFieldsError
 from mcp_app.admin.cancelling import actor
 from mcp_app.admin.request_columns import isolated
 from mcp_app.admin.request_lists import CANCEL, VIEW, page_url
+from mcp_app.admin.tool_calls import Asking
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.catalogue import OfferedTool
@@ -37,6 +38,7 @@ from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.conf import settings
 from mcp_app.lifecycle.inert import inert
 from mcp_app.models import Request, Tool
+from mcp_app.states import Status
 from mcp_app.telling.formatting import duration
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,8 @@ MODE: Final = "_mode"
 """How they were filled in."""
 JSON: Final = "json"
 FIELDS: Final = "fields"
+_NOT_SHOWN_TO: Final = "This page is not the one that was shown to you: nothing was called. Press the button again."
+_SAME: Final = "This is the call that the page has made before. To call the tool again, load its page again."
 _NO_FIELDS: Final = "No form could show what its schema takes; fill in its arguments as JSON."
 _NOT_SHOWN: Final = "The fields cannot show all of these arguments, so they stay JSON."
 
@@ -116,8 +120,7 @@ class TryingAdmin(admin.ModelAdmin):
         if not form.is_valid() or (endpoint.is_needed and not endpoint.is_valid()):
             return self._page(request, trial, endpoint, form)
         caller = trial.callers[endpoint.cleaned_data["endpoint"] if endpoint.is_needed else next(iter(trial.callers))]
-        row = _call(request, trial.tool, caller, form)
-        return self._page(request, trial, endpoint, form) if row is None else self._called(request, trial, row)
+        return self._call_once(request, trial, caller, form) or self._page(request, trial, endpoint, form)
 
     def _trial(self, request: HttpRequest, name: str) -> Trial:
         """Raises PermissionDenied for who may not call this tool, or any; Http404."""
@@ -131,6 +134,20 @@ class TryingAdmin(admin.ModelAdmin):
             raise PermissionDenied
         return Trial(row, tool, callers)
 
+    def _call_once(self, request: HttpRequest, trial: Trial, caller: Principal, form: CallForm) -> HttpResponse | None:
+        """The call that this page makes, or has made; None where there is none, which the form then says why."""
+        named = request.POST.get(trying_once.PAGE, "")
+        called = trying_once.request_id(named, request.user.pk, trial.row.pk, caller.endpoint, form.arguments)
+        if called is None:
+            form.add_error(None, _NOT_SHOWN_TO)
+            return None
+        same = Request.objects.filter(pk=called).only("pk")
+        if (before := same.first()) is None:
+            if (row := _call(request, trial.tool, caller, form, called)) is not None:
+                return self._called(request, trial, row)
+            before = same.exclude(status=Status.FAILED).first()  # the same page was quicker, and its user may no more
+        return None if before is None else self._called_before(request, trial, before)
+
     def _called(self, request: HttpRequest, trial: Trial, row: Request) -> HttpResponse:
         try:
             self.log_change(request, trial.row, f"Tried: request {row.pk}.")
@@ -141,6 +158,13 @@ class TryingAdmin(admin.ModelAdmin):
         messages.success(request, _begun(row.pk))
         return HttpResponseRedirect(self._try_url(trial.row))
 
+    def _called_before(self, request: HttpRequest, trial: Trial, row: Request) -> HttpResponse:
+        if not self.has_watch_permission(request):
+            messages.info(request, _begun(row.pk))
+            return HttpResponseRedirect(self._try_url(trial.row))
+        messages.info(request, _SAME)
+        return HttpResponseRedirect(page_url(self.admin_site, row.pk))
+
     def _page(self, request: HttpRequest, trial: Trial, endpoint: EndpointForm, form: CallForm) -> HttpResponse:
         parts = [(part.name, {"fields": part.fields, "description": part.description}) for part in form.sections()]
         where = [(None, {"fields": ["endpoint"]})] if endpoint.is_needed else []
@@ -149,7 +173,8 @@ class TryingAdmin(admin.ModelAdmin):
             "title": f"Try {trial.tool.name}",
             "opts": self.opts,
             "original": trial.row,
-            "media": self.media + forms.Media(js=["mcp_app/try_tool.js"]),
+            "media": self.media,
+            "page": (trying_once.PAGE, trying_once.page(request.user.pk, trial.row.pk)),
             "description": isolated(inert(trial.tool.description)),
             "refused": tool_calls.why_not(trial.tool),
             "stopping": tool_words.stopping(trial.tool),
@@ -170,12 +195,14 @@ class TryingAdmin(admin.ModelAdmin):
         return reverse("admin:mcp_app_tool_try", args=(quote(row.pk),), current_app=self.admin_site.name)
 
 
-def _call(request: HttpRequest, tool: OfferedTool, caller: Principal, form: CallForm) -> Request | None:
+def _call(
+    request: HttpRequest, tool: OfferedTool, caller: Principal, form: CallForm, request_id: UUID
+) -> Request | None:
     """The request of the call; None where there is none, which the form then says why."""
     language = languages.preferred(request.headers.get(languages.HEADER, ""))
-    address = actor(request).address
+    asking = Asking(request_id, language, actor(request).address)
     try:
-        return tool_calls.call(tool, caller, form.arguments, language=language, address=address)
+        return tool_calls.call(tool, caller, form.arguments, asking)
     except InvalidArguments as error:
         form.add_problems(error.problems)
     except tool_calls.NotCalledError as error:

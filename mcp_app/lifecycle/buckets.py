@@ -4,7 +4,7 @@ Pure arithmetic; refuses to know what was measured.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from math import ceil
 from typing import Final
 
 UPPER_BOUNDS: Final = tuple(
@@ -20,23 +20,41 @@ def bucket_of(seconds: float) -> int:
     return bisect_left(UPPER_BOUNDS, seconds)
 
 
-def quantile(counts: Mapping[int, int], share: float) -> float | None:
-    """The duration that this share (0–1) of those counted by bucket do not exceed, in seconds; None where none is.
+class Histogram:
+    """How many durations lay in each bucket, and how long they were together."""
 
-    Within its bucket it is interpolated as by a logarithmic scale; it is never off by more than the bucket is wide.
-    """
-    measured = {bucket: count for bucket, count in sorted(counts.items()) if bucket != NONE and count}
-    rank = share * sum(measured.values())
-    for bucket, count in measured.items():
-        if rank <= count:
-            return _within(bucket, rank / count)
-        rank -= count
-    return _within(max(measured), 1.0) if measured else None
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[int, float]] = {}
+
+    def add(self, bucket: int, count: int, seconds: float) -> None:
+        """So many more in a bucket, together so long. Those that had no duration are no length."""
+        if bucket != NONE and count:
+            number, length = self._held.get(bucket, (0, 0.0))
+            self._held[bucket] = (number + count, length + seconds)
+
+    @property
+    def count(self) -> int:
+        return sum(number for number, _ in self._held.values())
+
+    def quantile(self, share: float) -> float | None:
+        """The duration that this share (0-1) of them do not exceed, in seconds; None where there is none.
+
+        Exact where its bucket has one; otherwise never off by more than the bucket is wide, a factor of 1.6.
+        """
+        rank = max(1, ceil(share * self.count - 1e-9))
+        for bucket, (number, length) in sorted(self._held.items()):
+            if rank <= number:
+                return _within(bucket, rank / (number + 1), length / number)
+            rank -= number
+        return None
 
 
-def _within(bucket: int, share: float) -> float:
+def _within(bucket: int, place: float, mean: float) -> float:
+    """At a place (0-1) among those in a bucket, half of which are taken to be below their mean."""
+    lower = UPPER_BOUNDS[bucket - 1] if bucket else min(mean, UPPER_BOUNDS[0] / 1.6)
     if bucket >= len(UPPER_BOUNDS):
-        return UPPER_BOUNDS[-1]
+        return max(mean, lower)
     upper = UPPER_BOUNDS[bucket]
-    lower = UPPER_BOUNDS[bucket - 1] if bucket else upper / 1.6
-    return float(lower * (upper / lower) ** share)
+    middle = min(max(mean, lower), upper)
+    edge = lower if place < 0.5 else upper
+    return middle + abs(2 * place - 1) * (edge - middle)

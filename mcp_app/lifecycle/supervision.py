@@ -18,6 +18,7 @@ from mcp_app.lifecycle import (
     cancellation,
     celery_results,
     children,
+    day_tallies,
     followers,
     forgetting,
     listen_streams,
@@ -74,6 +75,7 @@ def supervise() -> bool:
         queue_ages.raise_alarms,
         sealing.seal_final_attempts,
         tallies.count_ended,
+        day_tallies.add_ended_days,
     )
     outcomes = [_guarded(step) for step in steps]
     return all(outcomes)

@@ -7,6 +7,7 @@ requests by value, not by foreign key, so that they may live in a database of th
 
 from mcp_app.models.cancellation import AppendOnlyError, AuditDay, Cancellation, CancellationQuerySet
 from mcp_app.models.change_version import ChangeVersion
+from mcp_app.models.day_tally import DayTally
 from mcp_app.models.listen_stream import ListenStream
 from mcp_app.models.process import Process
 from mcp_app.models.read_question import ReadQuestion
@@ -24,6 +25,7 @@ __all__ = (
     "CancellationQuerySet",
     "CancelledRequest",
     "ChangeVersion",
+    "DayTally",
     "InFlightRequest",
     "ListenStream",
     "Process",

@@ -93,6 +93,7 @@ class Cancellation(models.Model):
         default_permissions = ("view",)
         indexes: ClassVar = [
             models.Index(fields=("-requested_at",), name="mcp_cancellation_requested"),
+            models.Index(fields=("requested_id",), name="mcp_cancellation_unknown"),
             models.Index(fields=("cause", "-requested_at"), name="mcp_cancellation_cause"),
             models.Index(fields=("tool", "-requested_at"), name="mcp_cancellation_tool"),
             models.Index(fields=("actor", "-requested_at"), name="mcp_cancellation_actor"),

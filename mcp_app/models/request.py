@@ -118,6 +118,7 @@ class Request(models.Model):
         indexes: ClassVar = [
             models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),
             models.Index(fields=("tool", "-submitted_at"), name="mcp_request_tool"),
+            models.Index(fields=("endpoint", "-submitted_at"), name="mcp_request_endpoint"),
             models.Index(fields=("issuer", "subject", "client_id", "status", "endpoint"), name="mcp_request_principal"),
             # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
             models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
@@ -138,8 +139,9 @@ class Request(models.Model):
                 name="mcp_request_untallied",
                 condition=models.Q(finished_at__isnull=False, tallied_at__isnull=True),
             ),
+            # With all that their list is filtered by: what is rare is found without a look at each row.
             models.Index(
-                fields=("-cancel_requested_at",),
+                fields=("-cancel_requested_at", "cancel_cause", "stage", "status", "endpoint", "tool"),
                 name="mcp_request_cancelled",
                 condition=models.Q(cancel_requested_at__isnull=False),
             ),

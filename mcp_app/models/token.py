@@ -1,5 +1,7 @@
 """Bearer tokens, as far as they are kept."""
 
+from typing import ClassVar
+
 from django.db import models
 from django.db.models.functions import Now
 
@@ -27,6 +29,7 @@ class Token(models.Model):
     class Meta:
         ordering = ("-created_at",)
         default_permissions = ("add", "change", "view")
+        indexes: ClassVar = [models.Index(fields=("-created_at",), name="mcp_token_created")]
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.name})"

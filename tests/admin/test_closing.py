@@ -182,3 +182,38 @@ def test_a_list_costs_the_same_however_many_are_connected(keeper, number):
             assert len(keeper.get(address).context["cl"].result_list) == number
         # how many, the page, the signs of the processes
         assert len([query for query in captured.captured_queries if "mcp_app_" in query["sql"]]) <= 3
+
+
+def live(browser, address, query=""):
+    """The part that moves, as a page asks for it; and how many statements that cost."""
+    with CaptureQueriesContext(databases.connection()) as asked:
+        response = browser.get(f"{address}live/?{query}")
+    return response, sum("mcp_app_" in query["sql"] for query in asked)
+
+
+def test_the_lists_are_asked_for_as_they_are_now(keeper, session, stream):
+    for address, row in ((SESSIONS, session), (STREAMS, stream)):
+        page = keeper.get(address).content.decode()
+        assert f'data-url="{address}live/"' in page
+        assert "mcp_app/live.js" in page
+        response, statements = live(keeper, address, f"shown={row.pk},{uuid4()},x")
+        assert f'id="mcp-row-{row.pk}"' in response.content.decode()
+        assert "<html" not in response.content.decode()
+        assert statements <= 4
+        row.delete()
+        assert "is open." in words(live(keeper, address, f"shown={row.pk}")[0])
+
+
+def test_more_connections_cost_no_more_statements(keeper, session, stream, server):
+    counted = {address: live(keeper, address)[1] for address in (SESSIONS, STREAMS)}
+    for number in range(60):
+        Session.objects.create(principal_label=f"caller {number}", protocol_version="2025-11-25")
+        ListenStream.objects.create(server=server.boot_id, principal_label="x", protocol_version="2026-07-28")
+    assert {address: live(keeper, address)[1] for address in counted} == counted
+
+
+def test_who_may_not_see_connections_is_told_nothing_of_them(log_in, client):
+    stranger = log_in(SEE, name="stranger")
+    for address in (SESSIONS, STREAMS):
+        assert stranger.get(f"{address}live/").status_code == 403
+        assert client.get(f"{address}live/").status_code == 302

@@ -219,4 +219,30 @@ def test_more_tallies_cost_no_more_statements(watcher: Client) -> None:
     before = statements()
     for number in range(60):
         stopped(HOUR - timedelta(hours=number), Cause.CLIENT, seconds=number, tool=f"tool {number}")
-    assert statements() == before <= 7
+    assert statements() == before <= 11
+
+
+def test_a_tools_page_tells_what_of_it_is_in_flight(log_in: LogIn, worker: Any) -> None:
+    Tool.objects.create(name="dig/it", location="x")
+    rows.running(worker, tool="dig/it")
+    rows.queued(tool="dig/it")
+    rows.queued(tool="sow")
+    now = "/admin/mcp_app/tool/dig_2Fit/now/"
+    browser = log_in("view_tool", VIEW)
+    page = browser.get("/admin/mcp_app/tool/dig_2Fit/change/")
+    assert f'data-url="{now}"' in page.content.decode()
+    with CaptureQueriesContext(databases.connection()) as asked:
+        shown = browser.get(now)
+    assert words(shown) == "Queued 1 Running 1 Input required 0 To be stopped 0"
+    assert words(shown) in words(page)
+    assert sum("mcp_app_" in query["sql"] for query in asked) == 1
+    for name, permissions in (("ada", ("view_tool",)), ("eve", (VIEW,))):
+        assert log_in(*permissions, name=name).get(now).status_code == 403
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_lengths_are_said_as_exactly_as_they_are_known(watcher: Client, count: int) -> None:
+    ended(HOUR, count=count, seconds=20.0)
+    shown = words(page(watcher))
+    assert ("Ran, p50 20.0 s Ran, p95 20.0 s" in shown) == (count == 1)
+    assert "Of a single call both are its length" in shown

@@ -9,11 +9,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app import databases
+from mcp_app.admin.bounded_pages import COUNTED
 from mcp_app.admin.cancelling import MAX_AT_ONCE
 from mcp_app.admin.request_lists import SEARCHED
 from mcp_app.models import Request, Tool
 from mcp_app.states import CancelPolicy, Cause, Status
 from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
+from tests.admin.pages import words
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(240)]
 
@@ -99,7 +101,7 @@ def browser(log_in):
     return log_in(SEE, SEE_PAYLOAD, CANCEL)
 
 
-@pytest.mark.parametrize("query", ["", "status__exact=running", "tool=tool7", "p=2", "o=7", "q=caller 77"])
+@pytest.mark.parametrize("query", ["", "status__exact=running", "tool=tool7", "p=2", "o=7", "o=-7", "q=caller 77"])
 @pytest.mark.parametrize("name", ["request", "inflightrequest", "cancelledrequest"])
 def test_a_list_costs_its_tools_its_count_and_its_rows_by_an_index(browser, name, query):
     with statements() as executed:
@@ -114,10 +116,21 @@ def test_a_list_costs_its_tools_its_count_and_its_rows_by_an_index(browser, name
 
 
 def test_the_list_shows_a_page_of_all_and_of_the_open_and_of_the_cancelled(browser):
-    for name, number in (("request", MANY), ("inflightrequest", MANY // 500), ("cancelledrequest", MANY // 50)):
-        shown = browser.get(f"/admin/mcp_app/{name}/").context["cl"]
-        assert shown.result_count == number
-        assert len(shown.result_list) == 50
+    for name, number in (("request", COUNTED), ("inflightrequest", MANY // 500), ("cancelledrequest", MANY // 50)):
+        response = browser.get(f"/admin/mcp_app/{name}/")
+        assert response.context["cl"].result_count == number
+        assert len(response.context["cl"].result_list) == 50
+        assert ("There are more: these are the first 10000" in words(response)) == (number == COUNTED)
+
+
+def test_the_last_page_is_the_last_of_those_that_are_counted_and_days_lead_to_the_others(browser):
+    newest = Request.objects.order_by("-submitted_at")
+    last = browser.get(f"/admin/mcp_app/request/?p={COUNTED // 50}").context["cl"].result_list
+    assert [row.pk for row in last] == [row.pk for row in newest[COUNTED - 50 : COUNTED]]
+    oldest = newest.last()
+    day = f"{timezone.localtime(oldest.submitted_at):%Y-%m-%d}"
+    found = browser.get(f"/admin/mcp_app/request/?from={day}&to={day}&o=7").context["cl"].result_list
+    assert found[0].pk == oldest.pk
 
 
 @pytest.mark.parametrize("path", ["", "?period=30d", "live/"])
@@ -125,7 +138,7 @@ def test_the_dashboard_reads_no_request_but_by_an_index(log_in, path):
     browser = log_in("view_tally")
     with statements() as executed:
         assert browser.get(f"/admin/mcp_app/tally/{path}").status_code == 200
-    assert len(executed) <= (4 if path == "live/" else 7)
+    assert len(executed) <= (4 if path == "live/" else 11)
     assert len([step for sql in executed for step in plan(sql)]) == (
         3 if databases.connection().vendor == "sqlite" else 0
     )
@@ -144,4 +157,4 @@ def test_selecting_all_of_them_offers_a_thousand_and_says_so(browser):
         response = browser.post("/admin/mcp_app/request/", chosen)
     assert len(executed) <= 5
     assert len(response.context["lines"]) == MAX_AT_ONCE
-    assert f"{MANY - MAX_AT_ONCE} more are left alone" in response.content.decode()
+    assert f"over {COUNTED - MAX_AT_ONCE} more are left alone" in response.content.decode()

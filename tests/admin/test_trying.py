@@ -29,6 +29,7 @@ from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
 from tests.admin.hostile import REVERSED, SCRIPT
 from tests.admin.pages import words
 from tests.lifecycle import brokers, rows
+from tests.lifecycle.racing import race
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -115,7 +116,18 @@ def address(name: str = "search") -> str:
 def run(client: Client, name: str = "search", **filled: Any) -> Any:
     """Press the button of the form, filled in so."""
     fields = {f"argument/{argument}": value for argument, value in filled.items()}
-    return client.post(address(name), {"_mode": "fields", **fields})
+    return send(client, name, {"_mode": "fields", **fields})
+
+
+def send(client: Client, name: str, form: dict[str, str], **headers: str) -> Any:
+    """What a page sends that is loaded for it."""
+    return client.post(address(name), {"_page": loaded(client, name), **form}, **headers)
+
+
+def loaded(client: Client, name: str = "search") -> str:
+    """What the form of a page is named by that is loaded now; nothing where there is none."""
+    found = re.search(r'name="_page" value="([^"]+)"', client.get(address(name)).content.decode())
+    return found[1] if found else ""
 
 
 def refused(client: Client, name: str = "search", **filled: Any) -> str:
@@ -144,9 +156,8 @@ def test_the_form_runs_a_tool_and_leads_to_the_page_of_its_request(tester: Clien
 
 
 def test_who_called_is_who_would_have_with_the_site_s_own_login(tester: Client, queue: Recorder) -> None:
-    tester.post(
-        address(), {"_mode": "fields", "argument/pattern": "a"}, REMOTE_ADDR="192.0.2.7", HTTP_ACCEPT_LANGUAGE="de"
-    )
+    form = {"_mode": "fields", "argument/pattern": "a"}
+    send(tester, "search", form, REMOTE_ADDR="192.0.2.7", HTTP_ACCEPT_LANGUAGE="de")
     row = called()
     assert Principal.of(row) == principal_of(User.objects.get(username="tester"))
     assert (row.scopes, row.remote_address, row.language) == (None, "192.0.2.7", "de")
@@ -157,6 +168,48 @@ def test_who_called_is_who_would_have_with_the_site_s_own_login(tester: Client, 
 def test_the_history_of_the_tool_tells_who_tried_it(tester: Client, queue: Recorder) -> None:
     run(tester, pattern="a")
     assert f"Tried: request {called().pk}." in words(tester.get(f"{TOOLS}search/history/"))
+
+
+def test_a_page_that_is_sent_twice_has_called_once(tester: Client, queue: Recorder) -> None:
+    form = {"_mode": "fields", "argument/pattern": "a", "_page": loaded(tester)}
+    first, second = (tester.post(address(), form) for _ in range(2))
+    row = called()
+    assert first.url == second.url == f"/admin/mcp_app/request/{row.pk}/change/"
+    assert queue.sent == [row.pk]
+    assert "This is the call that the page has made before." in words(tester.get(second.url))
+    assert LogEntry.objects.count() == 1
+
+
+def test_who_may_not_see_requests_calls_once_as_well(log_in: LogIn, queue: Recorder) -> None:
+    browser = log_in(CALL, SEE_TOOLS)
+    form = {"_mode": "fields", "argument/pattern": "a", "_page": loaded(browser)}
+    assert {browser.post(address(), form).url for _ in range(2)} == {address()}
+    assert queue.sent == [called().pk]
+
+
+def test_filled_in_otherwise_or_loaded_anew_it_is_another_call(tester: Client, queue: Recorder) -> None:
+    form = {"_mode": "fields", "argument/pattern": "a", "_page": loaded(tester)}
+    for changed in ({}, {"argument/pattern": "b"}, {"_page": loaded(tester)}):
+        assert tester.post(address(), form | changed).status_code == 302
+    assert len(queue.sent) == Request.objects.count() == 3
+
+
+@pytest.mark.django_db(databases="__all__", transaction=True)
+def test_a_page_that_is_sent_twice_at_one_moment_has_called_once(tester: Client, queue: Recorder) -> None:
+    form = {"_mode": "fields", "_page": loaded(tester, "alone")}
+    answers = race(lambda: tester.post(address("alone"), form).url, lambda: tester.post(address("alone"), form).url)
+    assert set(answers) == {f"/admin/mcp_app/request/{called().pk}/change/"}
+    assert set(queue.sent) == {called().pk}
+
+
+def test_a_form_that_this_user_was_not_shown_for_this_tool_calls_nothing(
+    tester: Client, log_in: LogIn, queue: Recorder
+) -> None:
+    others = loaded(log_in(*MAY, name="other"))
+    for page in ("", "x", others, loaded(tester, "rare"), loaded(tester)[:-1]):
+        form = {"_mode": "fields", "argument/pattern": "a", "_page": page}
+        assert "This page is not the one that was shown to you" in words(tester.post(address(), form))
+    assert not Request.objects.exists()
 
 
 RIGHTS = {
@@ -213,7 +266,7 @@ def test_only_a_post_with_django_s_token_calls(tester: Client, queue: Recorder) 
     assert not Request.objects.exists()
     token = re.search(r'csrfmiddlewaretoken" value="(\w+)"', strict.get(address()).content.decode())
     assert token is not None
-    filled = {"_mode": "fields", "argument/pattern": "a", "csrfmiddlewaretoken": token[1]}
+    filled = {"_mode": "fields", "argument/pattern": "a", "csrfmiddlewaretoken": token[1], "_page": loaded(strict)}
     assert strict.post(address(), filled).status_code == 302
 
 
@@ -235,9 +288,9 @@ def test_what_is_not_valid_is_told_beside_its_field_and_leaves_nothing(
 
 def test_all_arguments_are_filled_in_as_json(tester: Client, queue: Recorder) -> None:
     for given in ("{", '{"pattern": 1}', '{"pattern": "a", "more": 1}', "[]"):
-        assert "Please correct the error below." in words(tester.post(address(), {"_mode": "json", "json": given}))
+        assert "Please correct the error below." in words(send(tester, "search", {"_mode": "json", "json": given}))
     assert not Request.objects.exists()
-    assert tester.post(address(), {"_mode": "json", "json": '{"pattern": ""}'}).status_code == 302
+    assert send(tester, "search", {"_mode": "json", "json": '{"pattern": ""}'}).status_code == 302
     assert called().arguments == {"pattern": ""}
 
 
@@ -290,8 +343,8 @@ def test_of_several_endpoints_the_user_chooses_among_those_that_let_them_in(
     User.objects.get(username="tester").groups.add(Group.objects.create(name="staff"))
     assert "Endpoint" in words(browser.get(address("both")))
     assert "This field is required." in words(run(browser, "both"))
-    assert "Select a valid choice" in words(browser.post(address("both"), {"_mode": "fields", "endpoint": "x"}))
-    browser.post(address("both"), {"_mode": "fields", "endpoint": "staff"})
+    assert "Select a valid choice" in words(send(browser, "both", {"_mode": "fields", "endpoint": "x"}))
+    send(browser, "both", {"_mode": "fields", "endpoint": "staff"})
     assert called().endpoint == "staff"
 
 

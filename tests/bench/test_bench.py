@@ -9,6 +9,9 @@ from django.apps import apps
 
 from bench import profile, roles
 from bench.__main__ import parser
+from bench.admin import report
+from bench.admin.pages import Page
+from bench.admin.visiting import Query, Visit
 from bench.figures import HEADINGS, Figure, Measured, milliseconds, percentile, table
 from bench.http1 import EventReader, ResponseReader
 from bench.measures import Bench
@@ -125,3 +128,29 @@ def test_the_last_step_is_the_last_whole_line() -> None:
 def test_a_tool_that_took_no_step_has_no_last_one() -> None:
     with pytest.raises(ValueError, match="no step"):
         last_step("10.")
+
+
+def visit(queries: int, failure: str = "") -> Visit:
+    asked = [Query("default", "SELECT 1", (), 0.001 * number) for number in range(queries)]
+    return Visit(Page("requests: all", "/"), seconds=[0.1, 0.9, 0.2], queries=asked, failure=failure)
+
+
+@pytest.mark.parametrize(
+    ("found", "faults"),
+    [
+        (visit(5), []),
+        (visit(4), []),
+        (visit(6), ["requests: all: 6 queries, 5 with few rows"]),
+        (visit(0, "500 at /"), ["requests: all: 500 at /"]),
+    ],
+    ids=["as many", "fewer", "more", "no answer"],
+)
+def test_a_page_of_the_admin_is_at_fault_that_asks_more_of_many_rows_or_does_not_answer(
+    found: Visit, faults: list[str]
+) -> None:
+    assert report.faults([found], {"requests: all": 5}) == faults
+
+
+def test_a_page_of_the_admin_takes_as_long_as_half_of_its_answers() -> None:
+    assert visit(3).milliseconds == pytest.approx(200)
+    assert report.missed([visit(3)]) == []

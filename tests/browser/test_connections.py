@@ -9,8 +9,9 @@ from tests.acceptance.test_disconnect import assert_stopped
 from tests.acceptance.waiting import eventually
 from tests.acceptance.wire import META, message
 from tests.browser import pages
-from tests.browser.callers import CLIENT, DOCUMENTS
+from tests.browser.callers import CLIENT, DOCUMENTS, call
 from tests.browser.chromium import expect
+from tests.browser.test_trying import tab_to
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -69,3 +70,48 @@ def test_a_listen_stream_is_seen_and_closed(stack: Stack, browse: "Browse", pict
     [final] = stream.messages()
     assert final["result"]["resultType"] == "complete"
     eventually(lambda: page.reload() and pages.row(page, "list of tools").count() == 0, "its row is gone")
+
+
+def test_the_list_of_listen_streams_keeps_itself_current(stack: Stack, browse: "Browse") -> None:
+    page = browse("janitor")
+    page.goto(pages.LISTEN_STREAMS)
+    page.evaluate("window.loadedOnce = true")
+    expect(page.locator("#mcp-rows")).to_contain_text("No listen stream is open.")
+    wanted = {"toolsListChanged": True}
+    stream = stack.post(message("subscriptions/listen", meta={META + "clientInfo": CLIENT}, notifications=wanted))
+    row = pages.row(page, "list of tools")
+    expect(row).to_have_count(1)
+    expect(page.locator(".paginator")).to_contain_text("1 listen stream")
+    tab_to(page, row.get_by_role("checkbox"))
+    page.keyboard.press("Space")
+    expect(page.locator(".action-counter")).to_contain_text("1 of 1 selected")
+    page.keyboard.press("Space")
+    page.locator("#searchbar").focus()
+    stream.close()
+    expect(row).to_have_count(0)
+    assert page.evaluate("window.loadedOnce") is True
+
+
+def test_the_list_of_sessions_keeps_itself_current(stack: Stack, steps: Path, browse: "Browse") -> None:
+    page = browse("janitor")
+    page.goto(pages.SESSIONS)
+    page.evaluate("window.loadedOnce = true")
+    client = legacy_wire.Client.opened(stack)
+    row = pages.row(page, "acceptance 1")
+    expect(row.locator(".field-open_calls")).to_have_text("0")
+    client.call("index_documents", path=str(steps), documents=DOCUMENTS)
+    expect(row.locator(".field-open_calls")).to_have_text("1")
+    assert page.evaluate("window.loadedOnce") is True
+
+
+def test_a_tools_page_tells_what_of_it_runs(stack: Stack, tmp_path: Path, browse: "Browse") -> None:
+    page = browse("chief")
+    page.goto(pages.tool("wait_for_file"))
+    page.evaluate("window.loadedOnce = true")
+    running = page.locator("#mcp-now-running")
+    expect(running).to_have_text("0")
+    call(stack, "wait_for_file", path=str(tmp_path / "file"))
+    expect(running).to_have_text("1")
+    (tmp_path / "file").touch()
+    expect(running).to_have_text("0")
+    assert page.evaluate("window.loadedOnce") is True

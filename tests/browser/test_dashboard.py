@@ -137,11 +137,11 @@ def test_the_plots_show_what_the_database_holds(page: "Page", tallied: list[tupl
 
 def quantiles(tallied: list[tuple[Any, ...]], measure: str, share: float) -> list[float | None]:
     """What is to be seen of the hours, oldest first."""
-    counted = [Counter[int]() for _ in range(HOURS)]
+    held = [buckets.Histogram() for _ in range(HOURS)]
     for hour, measured, *_, seconds, count in tallied:
         if measured == measure and seconds is not None:
-            counted[hour][buckets.bucket_of(seconds)] += count
-    return [buckets.quantile(hour, share) for hour in reversed(counted)]
+            held[hour].add(buckets.bucket_of(seconds), count, count * seconds)
+    return [hour.quantile(share) for hour in reversed(held)]
 
 
 def test_every_plot_is_drawn_and_has_its_numbers_in_a_table(page: "Page") -> None:

@@ -32,4 +32,9 @@ USERS: Final[Mapping[str, tuple[str, ...]]] = {
         "view_tally",
         "add_token",
     ),
+    "owner": (
+        *(*AUDITOR, "cancel_request", "view_request_payload", "view_tally"),
+        *("view_tool", "change_tool", "call_tool", "add_token", "change_token", "view_token"),
+        *("view_session", "close_session", "view_listenstream", "close_listenstream"),
+    ),
 }

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app import databases
-from mcp_app.lifecycle import buckets, clock, live_numbers, statistics, tallies, transitions
+from mcp_app.lifecycle import buckets, clock, day_tallies, live_numbers, statistics, tallies, transitions
 from mcp_app.lifecycle.periods import Period
 from mcp_app.lifecycle.statistics import Quantiles
 from mcp_app.models import Request
@@ -169,12 +169,16 @@ def test_how_far_counting_is_behind_is_the_age_of_what_ended_first(worker):
     assert live_numbers.lag() == 0
 
 
-def test_a_period_costs_one_statement_and_the_live_numbers_four():
+def test_a_period_costs_three_statements_a_tool_s_periods_and_the_live_numbers_four(monkeypatch):
     ended(HOUR)
+    ended(HOUR - timedelta(days=3))
+    monkeypatch.setattr(day_tallies, "_added", None)
+    day_tallies.add_ended_days()
     for read, most in (
-        (lambda: statistics.read(Period.MONTH), 1),
-        (lambda: statistics.by_tool(Period.MONTH), 1),
-        (lambda: statistics.of_tool("dig"), 1),
+        (lambda: statistics.read(Period.DAY), 1),
+        (lambda: statistics.read(Period.MONTH), 3),
+        (lambda: statistics.by_tool(Period.MONTH), 3),
+        (lambda: statistics.of_tool("dig"), 4),
         (live_numbers.read, 4),
     ):
         with CaptureQueriesContext(databases.connection()) as asked:

@@ -1,5 +1,6 @@
 """What ended is counted once, by how it ended, and stays counted when its rows are purged."""
 
+import math
 from collections import Counter
 from datetime import UTC, timedelta
 
@@ -164,16 +165,36 @@ def test_an_hour_begins_with_its_first_second(worker):
 
 @given(st.lists(st.floats(0.001, 60_000.0), min_size=1, max_size=50), st.floats(0.01, 1.0))
 def test_a_quantile_is_right_to_the_width_of_its_bucket(durations, share):
-    counts = Counter(map(buckets.bucket_of, durations))
-    counts[buckets.NONE] = 7
-    rank = max(1, -(-len(durations) * share // 1))
-    true = sorted(durations)[int(rank) - 1]
-    found = buckets.quantile(counts, share)
+    rank = max(1, math.ceil(len(durations) * share - 1e-9))
+    true = sorted(durations)[rank - 1]
+    found = held(*durations).quantile(share)
     assert found is not None
     assert true / 1.61 <= found <= true * 1.61
 
 
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 1.0])
+def test_a_quantile_of_one_call_is_that_call(share):
+    assert held(20.0).quantile(share) == 20.0
+    assert held(70_000.0).quantile(share) == 70_000.0
+    assert held(0.0004).quantile(share) == pytest.approx(0.0004)
+    assert held(*[0.05] * 99, 20.0).quantile(1.0) == 20.0
+
+
+def test_among_calls_of_one_bucket_the_median_is_their_mean():
+    assert held(17.0, 18.0, 24.0).quantile(0.5) == pytest.approx(59 / 3)
+
+
 def test_of_nothing_there_is_no_quantile():
-    assert buckets.quantile({}, 0.5) is None
-    assert buckets.quantile({buckets.NONE: 3}, 0.5) is None
-    assert buckets.quantile({len(buckets.UPPER_BOUNDS): 1}, 0.5) == buckets.UPPER_BOUNDS[-1]
+    nothing = buckets.Histogram()
+    assert nothing.quantile(0.5) is None
+    nothing.add(buckets.NONE, 3, 0.0)
+    assert nothing.quantile(0.5) is None
+
+
+def held(*durations):
+    """These lengths, among calls that had none."""
+    found = buckets.Histogram()
+    found.add(buckets.NONE, 7, 0.0)
+    for seconds in durations:
+        found.add(buckets.bucket_of(seconds), 1, seconds)
+    return found

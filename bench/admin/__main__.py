@@ -1,0 +1,111 @@
+"""`python -m bench.admin`: makes a database, fills it, asks for every page, prints, throws it away."""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bench import machine
+from bench.engines import NoEngineError, postgresql_database
+
+if TYPE_CHECKING:
+    from bench.admin.visiting import Visit
+
+FEW: Final = 10_000
+MANY: Final = 1_000_000
+LEAST: Final = 2_000
+
+
+def main() -> int:
+    options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ExitStack() as borrowed:
+            folder = borrowed.enter_context(tempfile.TemporaryDirectory(prefix="mcp-bench-admin-"))
+            database = options.postgresql and borrowed.enter_context(postgresql_database(options.postgresql))
+            return _run(options, folder, database)
+    except NoEngineError as error:
+        print(f"No measurement: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Stopped; the database is gone.", file=sys.stderr)
+        return 130
+
+
+def _run(options: argparse.Namespace, folder: str, database: str | None) -> int:
+    _set_up(folder, database)
+    from bench.admin import report  # models need Django set up
+    from bench.admin.rounds import Rounds
+
+    print(f"command   {' '.join(['python -m bench.admin', *sys.argv[1:]])}")
+    print(f"machine   {machine.describe()}")
+    print(f"versions  {machine.versions()}", flush=True)
+    others = machine.Others()
+    rounds = Rounds(_say(), options.samples, options.pages)
+    try:
+        few = {visit.page.name: len(visit.queries) for visit in rounds.few(min(FEW, options.requests // 2))}
+        visits = rounds.many(options.requests)
+    finally:
+        rounds.close()
+    print(f"\n{report.slowest(visits)}\n\n{report.table(visits, few)}\n")
+    print(f"{rounds.held}; others used {others.cores():.2f} cores.")
+    _write(options.json, visits, few)
+    late, faults = report.missed(visits), report.faults(visits, few)
+    print(f"Of {len(visits)} pages {len(late)} take longer than {report.GOAL_MS:g} ms; {len(faults)} are at fault.")
+    print("\n".join(faults))
+    return 1 if faults else 0
+
+
+def _set_up(folder: str, database: str | None) -> None:
+    """A site of this process's own, in an empty folder."""
+    for name in [name for name in os.environ if name.startswith("MCPSITE_")]:
+        del os.environ[name]
+    # A debugging site keeps every query it makes.
+    os.environ |= {"MCPSITE_DATA": folder, "MCPSITE_DEBUG": "0", "MCPSITE_HOSTS": "testserver"}
+    os.environ["DJANGO_SETTINGS_MODULE"] = "bench.admin.settings"
+    if database:
+        os.environ["MCPSITE_DATABASE"] = database
+    import django
+
+    django.setup()
+
+
+def _say() -> Any:
+    began_at = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"{time.monotonic() - began_at:6.1f} s  {what}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def _write(file: Path | None, visits: "list[Visit]", few: dict[str, int]) -> None:
+    from bench.admin import report
+
+    if file is not None:
+        told = {"machine": machine.describe(), "versions": machine.versions()}
+        pages = [report.as_json(visit, few) for visit in visits]
+        file.write_text(json.dumps(told | {"pages": pages}, indent=1) + "\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.admin", description="Ask for every page of the admin.")
+    parser.add_argument("--requests", type=int, default=MANY, help=f"that have ended; a multiple of 1000 ({MANY})")
+    parser.add_argument("--postgresql", metavar="URL", help="in a new database beside this one, instead of SQLite")
+    parser.add_argument("--pages", default="", metavar="TEXT", help="only those whose name has this text")
+    parser.add_argument("--samples", type=int, default=5, help="how often each page is asked for (5)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there as well")
+    options = parser.parse_args()
+    if options.requests < LEAST:
+        parser.error(f"at least {LEAST} requests")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,273 @@
+"""Rows of a site that was used for weeks: samples, repeated by the database itself, each time further back.
+
+Owns what a filled database holds: requests and their events, the audit with its signatures and seals, tallies. What it
+writes is what the app itself would have written. Refuses to be used on a database that holds anything else: its indexes
+are dropped for a while, and made again.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Final
+from uuid import UUID
+
+from django.core.management.color import no_style
+from django.db.models import Max
+
+from bench.admin import samples
+from mcp_app import databases
+from mcp_app.catalogue import rows as tool_rows
+from mcp_app.lifecycle import buckets, day_tallies, processes, sealing, seals
+from mcp_app.lifecycle.lengths import Lengths
+from mcp_app.lifecycle.processes import Identity
+from mcp_app.models import AuditDay, Cancellation, ListenStream, Request, RequestEvent, Session, Tally, Token, Tool
+from mcp_app.states import Cause, Measure, Outcome, ProcessRole, Status
+
+_AT_ONCE: Final = 1_000
+_TIMES: Final = ("submitted_at", "queued_at", "published_at", "claimed_at", "finished_at", "delivered_at")
+_ALL_TIMES: Final = (*_TIMES, "tallied_at", "cancel_requested_at")
+_KEYS: Final = ("tool", "measure", "status", "cause", "stage", "bucket")
+
+
+@dataclass(slots=True)
+class Site:
+    """What is in the database, and who lives."""
+
+    newest: datetime = field(default_factory=lambda: datetime.now(UTC))
+    worker: Identity = field(default_factory=lambda: Identity(ProcessRole.WORKER))
+    server: Identity = field(default_factory=lambda: Identity(ProcessRole.SERVER))
+    requests: int = 0
+    """Those that have ended."""
+
+    def beat(self) -> None:
+        """Its processes live, and are heard."""
+        processes.beat(self.worker)
+        processes.beat(self.server)
+
+
+def begin() -> Site:
+    """Everything that there are few of, and the first `samples.SAMPLES` requests."""
+    site = Site()
+    site.beat()
+    tool_rows.sync()
+    tools = list(Tool.objects.values_list("name", flat=True))
+    _store(Session, samples.sessions(site.newest, site.server.boot_id))
+    _store(ListenStream, samples.streams(site.newest, site.server.boot_id))
+    _store(Token, samples.tokens(site.newest))
+    sessions = list(Session.objects.values_list("pk", flat=True))
+    _store(Request, samples.in_flight(site.newest, tools, site.worker.boot_id, sessions))
+    for row in Request.objects.iterator(_AT_ONCE):
+        RequestEvent.objects.bulk_create(samples.events(row))
+    ended = samples.ended(site.newest, tools)
+    Request.objects.bulk_create(ended)
+    _execute("CREATE TABLE bench_request AS SELECT * FROM mcp_app_request WHERE finished_at IS NOT NULL")
+    _remember_tallies(ended)
+    _add_what_follows(site, 0, 1, last=False)
+    return site
+
+
+def grow(site: Site, requests: int, *, last: bool) -> None:
+    """To so many requests that have ended. The audit is sealed the last time: seals go from the oldest on."""
+    first, end = site.requests // samples.SAMPLES, requests // samples.SAMPLES
+    if end <= first:
+        return
+    columns = {each.column: each.column for each in Request._meta.concrete_fields}
+    columns["id"] = "lower(hex(randomblob(16)))" if _is_sqlite() else "gen_random_uuid()"
+    columns |= {name: _earlier(name) for name in _ALL_TIMES}
+    with _bulk():
+        _execute(
+            f"INSERT INTO mcp_app_request ({', '.join(columns)}) {_again(first, end)} "
+            f"SELECT {', '.join(columns.values())} FROM again CROSS JOIN bench_request"
+        )
+        _add_what_follows(site, first, end, last=last)
+    if not _is_sqlite():
+        _execute("VACUUM ANALYZE")  # as PostgreSQL does by itself, in time
+
+
+def talkative(site: Site) -> UUID:
+    """A request that has said very much."""
+    row = Request.objects.filter(status=Status.COMPLETED).order_by("-submitted_at")[0]
+    _store(RequestEvent, samples.talk(row))
+    Request.objects.filter(pk=row.pk).update(event_seq=samples.TALKATIVE)
+    return row.pk
+
+
+def _add_what_follows(site: Site, first: int, end: int, *, last: bool) -> None:
+    """The events, the audit and the tallies of the repetitions from `first`, before `end`."""
+    since = site.newest - samples.SPACING * samples.SAMPLES * end
+    before = site.newest - samples.SPACING * samples.SAMPLES * first
+    _insert_events(since, before)
+    _audit(since, before, seal=last)
+    _tally(first, end)
+    if last:
+        day_tallies.add_ended_days()
+    site.requests = end * samples.SAMPLES
+
+
+def _insert_events(since: datetime, before: datetime) -> None:
+    fourth, third = "'{\"status\": \"' || status || '\"}'", '\'{"progress": 50, "total": 100, "message": "half"}\''
+    cancel = '\'{"cause": "\' || cancel_cause || \'", "actor": "\' || cancel_actor || \'"}\''
+    data = (
+        'CASE seq WHEN 1 THEN \'{"status": "queued"}\' WHEN 2 THEN \'{"status": "running", "pid": 4711}\' '
+        f"WHEN 3 THEN CASE status WHEN 'cancelled' THEN {cancel} ELSE {third} END ELSE {fourth} END"
+    )
+    data = data if _is_sqlite() else f"({data})::jsonb"
+    kind = "CASE WHEN seq <> 3 THEN 'transition' WHEN status = 'cancelled' THEN 'cancel' ELSE 'progress' END"
+    at = "CASE seq WHEN 1 THEN submitted_at WHEN 2 THEN claimed_at ELSE finished_at END"
+    _execute(
+        "INSERT INTO mcp_app_requestevent (request_id, seq, kind, data, recorded_at) "
+        "WITH RECURSIVE story(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM story WHERE seq < 4) "
+        f"SELECT id, seq, {kind}, {data}, {at} FROM mcp_app_request CROSS JOIN story "
+        "WHERE finished_at IS NOT NULL AND submitted_at >= %s AND submitted_at < %s",
+        _time(since), _time(before),
+    )  # fmt: skip
+
+
+def _audit(since: datetime, before: datetime, *, seal: bool) -> None:
+    """An accepted attempt for each that was cancelled; with `seal`, those that are not sealed yet come after these."""
+    cancelled = Request.objects.filter(
+        cancel_requested_at__isnull=False, finished_at__isnull=False, submitted_at__gte=since, submitted_at__lt=before
+    ).order_by("submitted_at")
+    columns = (
+        *("pk", "tool", "issuer", "subject", "client_id", "endpoint", "principal_label", "cancel_cause"),
+        *("cancel_actor", "cancel_reason", "stage", "cancel_requested_at", "finished_at"),
+    )
+    number = Cancellation.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    chain = _Chain()
+    for some in _parts(cancelled.values_list(*columns).iterator(_AT_ONCE)):
+        attempts = [_attempt(number + place, *row) for place, row in enumerate(some, 1)]
+        number += len(attempts)
+        if seal:
+            chain.add(attempts)
+        Cancellation.objects.bulk_create(attempts)
+    chain.close()
+    for statement in databases.connection().ops.sequence_reset_sql(no_style(), [Cancellation]):
+        _execute(statement)
+    if seal:
+        while sealing.unsealed().exists():
+            sealing.seal_final_attempts()
+
+
+def _attempt(number: int, *row: Any) -> Cancellation:
+    request_id, tool, issuer, subject, client_id, endpoint, label, cause, actor, reason, stage, asked, ended = row
+    attempt = Cancellation(
+        pk=number, request_id=request_id, tool=tool, issuer=issuer, subject=subject, client_id=client_id,
+        endpoint=endpoint, principal_label=label, client_name="editor 1.102.3", cause=cause, actor=actor,
+        actor_address="192.0.2.7" if cause == Cause.ADMIN else "", reason=reason, outcome=Outcome.ACCEPTED,
+        status_before=Status.RUNNING, status_after=Status.CANCELLED, stage=stage, requested_at=asked, stopped_at=ended,
+        settled_at=ended, latency_ms=(ended - asked).total_seconds() * 1000,
+    )  # fmt: skip
+    attempt.signature = seals.sign(attempt)
+    return attempt
+
+
+class _Chain:
+    """The seals of attempts that come in their order, each on the day on which it was asked for."""
+
+    def __init__(self) -> None:
+        self._days: list[AuditDay] = []
+
+    def add(self, attempts: Sequence[Cancellation]) -> None:
+        for row in attempts:
+            day = self._day(row.requested_at.astimezone(UTC))
+            row.sealed_on, row.seal_number = day.day, day.count + 1
+            row.seal = seals.seal(row, day.head)
+            day.count, day.head = row.seal_number, row.seal
+
+    def _day(self, at: datetime) -> AuditDay:
+        if not self._days or self._days[-1].day < at.date():
+            origin = self._days[-1].head if self._days else ""
+            self._days.append(AuditDay(day=at.date(), origin=origin, head=seals.start(at.date(), origin)))
+        return self._days[-1]
+
+    def close(self) -> None:
+        for day in self._days:
+            day.signature = seals.sign_day(day)
+        AuditDay.objects.bulk_create(self._days)
+
+
+def _remember_tallies(ended: Sequence[Request]) -> None:
+    """What each sample adds to the tallies of its hour."""
+    _execute(
+        "CREATE TABLE bench_tally (finished_at timestamp with time zone, tool text, measure text, "
+        "status text, cause text, stage smallint, bucket smallint, seconds double precision)"
+    )
+    told = []
+    for row in ended:
+        cause, stage = (row.cancel_cause, int(row.stage)) if row.status == Status.CANCELLED else ("", 0)
+        took = Lengths.of(row)
+        for measure, seconds in ((Measure.RUN, took.run), (Measure.WAIT, took.wait), (Measure.STOP, took.stop)):
+            if seconds is not None:
+                key = (row.tool, measure.value, str(row.status), str(cause), stage, buckets.bucket_of(seconds))
+                told.append((_time(row.finished_at), *key, seconds))
+    with databases.connection().cursor() as cursor:
+        cursor.executemany(f"INSERT INTO bench_tally VALUES ({', '.join(['%s'] * 8)})", told)
+
+
+def _tally(first: int, end: int) -> None:
+    at = _earlier("finished_at")
+    hour = f"strftime('%%Y-%%m-%%d %%H:00:00', {at})" if _is_sqlite() else f"date_trunc('hour', {at}, 'UTC')"
+    keys = ", ".join(_KEYS)
+    _execute(
+        f"INSERT INTO {Tally._meta.db_table} (hour, {keys}, count, seconds) {_again(first, end)} "
+        f"SELECT {hour}, {keys}, count(*), sum(seconds) FROM again CROSS JOIN bench_tally WHERE true "
+        f"GROUP BY {hour}, {keys} ON CONFLICT (hour, {keys}) DO UPDATE SET "
+        "count = mcp_app_tally.count + excluded.count, seconds = mcp_app_tally.seconds + excluded.seconds"
+    )
+
+
+def _again(first: int, end: int) -> str:
+    """`again`: the numbers of the repetitions, the oldest first, as rows of a site are stored."""
+    return f"WITH RECURSIVE again(n) AS (SELECT {end - 1} UNION ALL SELECT n - 1 FROM again WHERE n > {first}) "
+
+
+def _earlier(column: str) -> str:
+    """The time of a sample, of its repetition number `n`."""
+    seconds = int(samples.SPACING.total_seconds()) * samples.SAMPLES
+    if _is_sqlite():
+        return f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {column}, (-n * {seconds}) || ' seconds')"
+    return f"({column} - n * interval '{seconds} seconds')"
+
+
+@contextmanager
+def _bulk() -> Iterator[None]:
+    """Without the indexes of requests, which are made again at once, and without what only a crash would need."""
+    wrapper = databases.connection()
+    if _is_sqlite():
+        for pragma in ("synchronous = OFF", "cache_size = -1000000", "foreign_keys = OFF"):
+            _execute(f"PRAGMA {pragma}")
+    with wrapper.schema_editor() as editor:
+        for index in Request._meta.indexes:
+            editor.remove_index(Request, index)
+    yield
+    with wrapper.schema_editor() as editor:
+        for index in Request._meta.indexes:
+            editor.add_index(Request, index)
+    if _is_sqlite():
+        _execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        wrapper.close()  # with what was set for it
+
+
+def _store(model: Any, rows: Iterator[Any]) -> None:
+    for some in _parts(rows):
+        model.objects.bulk_create(some)
+
+
+def _parts(rows: Iterator[Any]) -> Iterator[list[Any]]:
+    while some := list(islice(rows, _AT_ONCE)):
+        yield some
+
+
+def _execute(statement: str, *parameters: Any) -> None:
+    with databases.connection().cursor() as cursor:
+        cursor.execute(statement, parameters)  # a percent sign is always doubled: there are parameters, or ()
+
+
+def _time(moment: datetime | None) -> Any:
+    return databases.connection().ops.adapt_datetimefield_value(moment)
+
+
+def _is_sqlite() -> bool:
+    return databases.connection().vendor == "sqlite"

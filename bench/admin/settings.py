@@ -1,0 +1,7 @@
+"""The fixture site with three endpoints, so that lists are filtered by them too."""
+
+from tests.everything.settings import *  # noqa: F403
+from tests.everything.settings import MCP
+
+DEFAULT, STAFF, PARTNERS = "default", "staff", "partners"
+MCP = {**MCP, "ENDPOINTS": {name: {"PATH": f"/{name}"} for name in (DEFAULT, STAFF, PARTNERS)}}

@@ -1,0 +1,39 @@
+"""How ended calls are counted for statistics of many days."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from mcp_app.states import Cause, Measure, Stage, Status
+
+
+class DayTally(models.Model):
+    """The tallies of one day that is over, in one time zone: of one tool, or of all together.
+
+    Made of them and never changed (`lifecycle.day_tallies`): a month is read without its hours.
+    """
+
+    zone = models.CharField(max_length=64, help_text=_("the time zone of the day"))
+    begins_at = models.DateTimeField(help_text=_("its midnight"))
+    tool = models.CharField(max_length=128, blank=True, default="", help_text=_("empty: all tools"))
+    measure = models.CharField(max_length=8, choices=Measure.choices)
+    status = models.CharField(max_length=16, choices=Status.choices)
+    cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")
+    stage = models.PositiveSmallIntegerField(choices=Stage.choices, default=Stage.NONE)
+    bucket = models.SmallIntegerField(help_text=_("as in a tally"))
+    count = models.PositiveBigIntegerField()
+    seconds = models.FloatField()
+
+    class Meta:
+        default_permissions = ()
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=("zone", "tool", "begins_at", "measure", "status", "cause", "stage", "bucket"),
+                name="mcp_day_tally_key",
+            ),
+        ]
+        indexes: ClassVar = [models.Index(fields=("zone", "begins_at"), name="mcp_day_tally_begins")]
+
+    def __str__(self) -> str:
+        return f"{self.begins_at:%Y-%m-%d} {self.zone} {self.tool} {self.measure} {self.status}: {self.count}"
