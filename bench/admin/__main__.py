@@ -94,16 +94,21 @@ def _write(file: Path | None, visits: "list[Visit]", few: dict[str, int]) -> Non
         file.write_text(json.dumps(told | {"pages": pages}, indent=1) + "\n")
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m bench.admin", description="Ask for every page of the admin.")
+    made.add_argument("--requests", type=int, default=MANY, help=f"that have ended; a multiple of 1000 ({MANY})")
+    made.add_argument("--postgresql", metavar="URL", help="in a new database beside this one, instead of SQLite")
+    made.add_argument("--pages", default="", metavar="TEXT", help="only those whose name has this text")
+    made.add_argument("--samples", type=int, default=5, help="how often each page is asked for (5)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write everything there as well")
+    return made
+
+
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.admin", description="Ask for every page of the admin.")
-    parser.add_argument("--requests", type=int, default=MANY, help=f"that have ended; a multiple of 1000 ({MANY})")
-    parser.add_argument("--postgresql", metavar="URL", help="in a new database beside this one, instead of SQLite")
-    parser.add_argument("--pages", default="", metavar="TEXT", help="only those whose name has this text")
-    parser.add_argument("--samples", type=int, default=5, help="how often each page is asked for (5)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there as well")
-    options = parser.parse_args()
+    asked = parser()
+    options = asked.parse_args()
     if options.requests < LEAST:
-        parser.error(f"at least {LEAST} requests")
+        asked.error(f"at least {LEAST} requests")
     return options
 
 

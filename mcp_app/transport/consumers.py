@@ -121,7 +121,8 @@ class MCPConsumer(AsyncConsumer):
         work = loop.create_task(self._respond(refusal), name="mcp-request")
 
         def end(_: asyncio.Task[None]) -> None:
-            presence.reschedule(0)
+            with suppress(RuntimeError):  # the client left at that very moment
+                presence.reschedule(0)
 
         try:
             async with presence:

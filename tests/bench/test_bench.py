@@ -9,6 +9,7 @@ from django.apps import apps
 
 from bench import profile, roles
 from bench.__main__ import parser
+from bench.admin import __main__ as admin
 from bench.admin import report
 from bench.admin.pages import Page
 from bench.admin.visiting import Query, Visit
@@ -64,11 +65,12 @@ def test_the_table_shows_why_a_measure_failed() -> None:
 COMMANDS = [
     (parser, snippet("benchmarks.md#this-project-alone")),
     (peers.parser, snippet("benchmarks.md#beside-its-peers")),
+    (admin.parser, snippet("benchmarks.md#the-admin-with-a-million-requests")),
     (profile.parser, snippet("performance.md#seeing-it")),
 ]
 
 
-@pytest.mark.parametrize(("parser_of", "block"), COMMANDS, ids=["bench", "peers", "profile"])
+@pytest.mark.parametrize(("parser_of", "block"), COMMANDS, ids=["bench", "peers", "admin", "profile"])
 def test_the_page_has_every_option(parser_of: Callable[[], ArgumentParser], block: Snippet) -> None:
     usage = " ".join(parser_of().format_usage().split()).removeprefix("usage: ").replace("[-h] ", "")
     with_choices = re.sub(r"\{([^}]*)\}", lambda choices: choices[1].replace(",", "|"), usage)

@@ -82,7 +82,7 @@ class Faults:
         if verb == "freeze":
             self._freeze(kept, pid, fault.seconds)
         else:
-            if kept is not None:
+            if kept is not None and kept.lives[-1].told_to_end_at is None:  # it may be killed while it drains
                 kept.lives[-1].told_to_end_at = time.time()
             send(pid, signal.SIGKILL if verb == "kill" else signal.SIGTERM)
         return f"{kept.name if kept else thing}, process {pid}: {programs.command_line(pid)[-60:]}"

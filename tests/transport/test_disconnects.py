@@ -1,5 +1,6 @@
 """A client that leaves cancels its request, whatever form the answer was to have (streamable-http, Cancellation)."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,8 @@ from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, Status
 from mcp_app.transport import cancellations
-from tests.transport.client import Connection, call, message, post, run
+from mcp_app.transport.consumers import MCPConsumer
+from tests.transport.client import VERSION, Connection, call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row
 
 JSON = "application/json"
@@ -200,3 +202,40 @@ def test_client_with_too_much_unread_is_a_client_that_left(worker: Worker, confi
         assert await client.rest() == []
 
     run(scenario())
+
+
+def test_a_client_that_leaves_as_its_response_ends_disturbs_nobody() -> None:
+    unheeded: list[dict[str, Any]] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheeded.append(context))
+        answered = asyncio.Event()
+        body = json.dumps(message("server/discover")).encode()
+        parts = [{"type": "http.request", "body": body}]
+
+        async def receive() -> dict[str, Any]:
+            if parts:
+                return parts.pop()
+            await answered.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(part: dict[str, Any]) -> None:
+            if part["type"] == "http.response.body" and not part.get("more_body"):
+                answered.set()
+
+        fields = {
+            "host": "testserver",
+            "content-type": "application/json",
+            "mcp-protocol-version": VERSION,
+            "mcp-method": "server/discover",
+        }
+        headers = [(name.encode(), value.encode()) for name, value in fields.items()]
+        await MCPConsumer.as_asgi()(
+            {"type": "http", "method": "POST", "path": "/mcp", "headers": headers, "client": ("192.0.2.1", 4711)},
+            receive,
+            send,
+        )
+        assert answered.is_set()
+
+    run(scenario())
+    assert unheeded == []
