@@ -29,12 +29,12 @@ def _now(monkeypatch):
 
 
 def fill():
-    """Calls of two tools in hours of more than a month."""
+    """Calls of two tools in hours of more than a month, of lengths whose sums are exact in whatever order."""
     for number in MONTH:
         hour = NOW.replace(minute=0) - timedelta(hours=number)
-        ended(hour, tool="dig", count=number + 1, seconds=0.1 + number)
+        ended(hour, tool="dig", count=number + 1, seconds=0.125 + number)
         ended(hour, Status.FAILED, tool="sow", seconds=2.0)
-        waited(hour, 0.2, tool="sow")
+        waited(hour, 0.25, tool="sow")
         stopped(hour, Cause.ADMIN, Stage.KILL, seconds=3.0, tool="dig")
 
 

@@ -82,6 +82,9 @@ class Window:
         assert self._interrupted or not prompt["failed"], self.said
 
     def close(self) -> None:
+        """End the shell; again, do nothing."""
+        if self._terminal.process.poll() is not None:
+            return
         self._terminal.process.send_signal(signal.SIGKILL)
         self._terminal.process.wait(PATIENCE)
         self._terminal.hang_up()
@@ -154,6 +157,8 @@ class Newcomer:
         self._other.done()
         self.sites.interrupt()
         self.sites.sees(re.compile(r"Stopped\."))
+        for window in (self._other, self.sites):
+            window.close()
 
     def _look(self, step: Seen) -> None:
         window = self.sites if step.in_site else self._other
