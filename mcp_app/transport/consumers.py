@@ -7,11 +7,11 @@ its task has.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, ClassVar
 
 from channels.consumer import AsyncConsumer
+from channels.exceptions import StopConsumer
+from channels.utils import await_many_dispatch
 from django.conf import settings as django_settings
 
 from mcp_app.auth.connection import HeaderFields, HTTPConnection
@@ -43,12 +43,6 @@ ALWAYS_SERVED = "server/discover"
 """By it clients find out whether the server is there: it touches no row, and is answered however much else is asked."""
 TOO_SLOW = Rejection(408, "The request body took too long to arrive.", 408)
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-
-
-class _LeftError(Exception):
-    """The client closed its connection."""
-
 
 class MCPConsumer(AsyncConsumer):
     """The MCP endpoint: `MCPConsumer.as_asgi()`, or of several `MCPConsumer.as_asgi(endpoint="staff")`.
@@ -70,78 +64,67 @@ class MCPConsumer(AsyncConsumer):
         MCPConsumer.mounted.add(endpoint)
         return super().as_asgi(endpoint=endpoint)
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
         self.scope = scope
         self.base_send = send
         self._headers = Headers(scope["headers"])
         self._response = Response(send, scope)
         self._body = bytearray()
         self._held_bytes = 0
+        self._checked = False
         self._exchange: Exchange | Peer | None = None
-        self._arrival = asyncio.timeout(settings.BODY_TIMEOUT)
-        self._refusal = TOO_SLOW
+        self._work: asyncio.Task[None] | None = None
+        self._working = asyncio.Event()
         server = current()
         server.arriving.add(self)
+        if server.stopped:
+            self.refuse(shutting_down())
         try:
-            refusal = shutting_down() if server.stopped else await self._arrive(receive)
-            server.arriving.discard(self)
-            await self._work(receive, refusal)
-        except _LeftError:
-            logger.debug("a client left before its request had arrived")
+            await await_many_dispatch([receive, self._finished], self.dispatch)
+        except StopConsumer:
+            pass
         finally:
             server.arriving.discard(self)
             self._release()
+            await self._stop_work()
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """As in Channels, without a visit to the shared database thread."""
+        handlers = {
+            "http.request": self.http_request,
+            "http.disconnect": self.http_disconnect,
+            "mcp.finished": self.mcp_finished,
+        }
+        await handlers[message["type"]](message)
+
+    async def http_request(self, message: dict[str, Any]) -> None:
+        """A part of the body. Returns at once, whatever it starts."""
+        if self._work is not None:
+            return
+        if not self._checked:
+            self._checked = True
+            if (refusal := self._check_connection()) is not None:
+                self._begin(refusal)
+                return
+        if (refusal := self._take_in(message.get("body", b""))) is not None:
+            self._release()
+            self._begin(refusal)
+        elif not message.get("more_body", False):
+            self._begin(None)
+
+    async def http_disconnect(self, message: dict[str, Any]) -> None:
+        """The client left; of a request that was answered this says nothing."""
+        if self._exchange is not None:
+            self._exchange.disconnected = True
+        raise StopConsumer
+
+    async def mcp_finished(self, message: dict[str, Any]) -> None:
+        raise StopConsumer
 
     def refuse(self, refusal: Rejection) -> None:
         """Wait no longer for the rest of the body."""
-        with suppress(RuntimeError):  # it has arrived, or its time is up
-            self._arrival.reschedule(0)
-            self._refusal = refusal
-
-    async def _arrive(self, receive: Receive) -> Rejection | None:
-        """Take in the body; or say why not, maybe before all of it is there."""
-        refusal: Rejection | None = None
-        try:
-            async with self._arrival:
-                message = await _received(receive)
-                refusal = self._check_connection() or self._take_in(message.get("body", b""))
-                while refusal is None and message.get("more_body", False):
-                    message = await _received(receive)
-                    refusal = self._take_in(message.get("body", b""))
-        except TimeoutError:
-            refusal = self._refusal
-        if refusal is not None:
-            self._release()
-        return refusal
-
-    async def _work(self, receive: Receive, refusal: Rejection | None) -> None:
-        """Answer, until that is done or the client leaves."""
-        loop = asyncio.get_running_loop()
-        presence = asyncio.timeout(None)
-        work = loop.create_task(self._respond(refusal), name="mcp-request")
-
-        def end(_: asyncio.Task[None]) -> None:
-            with suppress(RuntimeError):  # the client left at that very moment
-                presence.reschedule(0)
-
-        try:
-            async with presence:
-                work.add_done_callback(end)
-                try:
-                    while True:
-                        await _received(receive)
-                finally:
-                    work.remove_done_callback(end)
-        except TimeoutError:
-            assert work.done(), "nothing else ends this"
-        except _LeftError:
-            # Of a request that was answered this says nothing.
-            if self._exchange is not None:
-                self._exchange.disconnected = True
-        finally:
-            if not work.done():
-                work.cancel()
-                await asyncio.wait([work])
+        if self._work is None:
+            self._begin(refusal)
 
     def _take_in(self, part: bytes) -> Rejection | None:
         admission = current().admission
@@ -168,6 +151,26 @@ class MCPConsumer(AsyncConsumer):
             max_body_bytes=settings.MAX_BODY_BYTES,
             allow_loopback_origins=django_settings.DEBUG,
         )
+
+    def _begin(self, refusal: Rejection | None) -> None:
+        self._work = asyncio.get_running_loop().create_task(self._respond(refusal), name="mcp-request")
+        self._working.set()
+
+    async def _finished(self) -> dict[str, Any]:
+        """Wait for the work; a body that does not come is refused."""
+        try:
+            async with asyncio.timeout(settings.BODY_TIMEOUT):
+                await self._working.wait()
+        except TimeoutError:
+            self.refuse(TOO_SLOW)
+        assert self._work is not None, "whoever sets the event has begun it"
+        await asyncio.wait([self._work])
+        return {"type": "mcp.finished"}
+
+    async def _stop_work(self) -> None:
+        if self._work is not None and not self._work.done():
+            self._work.cancel()
+            await asyncio.wait([self._work])
 
     async def _respond(self, refusal: Rejection | None) -> None:
         """The task: answer, whatever happens."""
@@ -270,14 +273,6 @@ class MCPConsumer(AsyncConsumer):
     @property
     def _request_id(self) -> str | int | None:
         return self._exchange.request_id if self._exchange is not None else None
-
-
-async def _received(receive: Receive) -> dict[str, Any]:
-    """A part of the body. Raises `_LeftError`."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise _LeftError
-    return message
 
 
 def _allowed_hosts() -> list[str]:
