@@ -92,15 +92,17 @@ def test_the_list_of_listen_streams_keeps_itself_current(stack: Stack, browse: "
     assert page.evaluate("window.loadedOnce") is True
 
 
-def test_the_list_of_sessions_keeps_itself_current(stack: Stack, steps: Path, browse: "Browse") -> None:
+def test_the_list_of_sessions_keeps_itself_current(stack: Stack, tmp_path: Path, browse: "Browse") -> None:
     page = browse("janitor")
     page.goto(pages.SESSIONS)
     page.evaluate("window.loadedOnce = true")
     client = legacy_wire.Client.opened(stack)
     row = pages.row(page, "acceptance 1")
     expect(row.locator(".field-open_calls")).to_have_text("0")
-    client.call("index_documents", path=str(steps), documents=DOCUMENTS)
+    client.call("wait_for_file", path=str(tmp_path / "file"))
     expect(row.locator(".field-open_calls")).to_have_text("1")
+    (tmp_path / "file").touch()
+    expect(row.locator(".field-open_calls")).to_have_text("0")
     assert page.evaluate("window.loadedOnce") is True
 
 

@@ -51,7 +51,8 @@ def _tally(tool: str, ended: Sequence[Sequence[Any]]) -> None:
     names = ("measure", "status", "cause", "stage")
     for hours_ago, *kind, seconds, count in ended:
         bucket = buckets.NONE if seconds is None else buckets.bucket_of(seconds)
-        columns = {**dict(zip(names, kind, strict=True)), "bucket": bucket, "count": count}
+        together = (seconds or 0.0) * count
+        columns = {**dict(zip(names, kind, strict=True)), "bucket": bucket, "count": count, "seconds": together}
         Tally.objects.create(tool=tool, hour=hour - timedelta(hours=hours_ago), **columns)
 
 
