@@ -30,6 +30,7 @@ CONTROLS: Final = (
     "() => {"
     + LOOK
     + """
+    document.activeElement.blur();  // what has the focus from the beginning shows it already
     const wanted = "a[href], button, input, select, textarea, summary, [tabindex='0']";
     window.controls = [...document.querySelectorAll(wanted)].filter((each) =>
         !each.disabled && each.type !== "hidden" && each.tabIndex >= 0 && each.getClientRects().length
@@ -53,6 +54,7 @@ MORE: Final = 10
 
 def walk(page: "Page") -> None:
     """By Tab alone to every control of the page, and each shows that it has the focus."""
+    expect(page.locator("#content")).to_be_visible()
     controls = page.evaluate(CONTROLS)
     assert controls
     reached, unseen = set(), set()
