@@ -13,19 +13,21 @@ pytestmark = pytest.mark.acceptance
 
 
 @pytest.mark.parametrize(
-    ("command", "role", "said", "last"),
+    ("command", "role", "said", "last", "status"),
     [
-        ("supervise", "supervisor", "Supervising. Ctrl-C ends it.", "Stopped."),
-        ("worker --queues mcp,slow", "worker", " at once, from the queues mcp, slow. Ctrl-C ends it.", ""),
+        ("supervise", "supervisor", "Supervising. Ctrl-C ends it.", "Stopped.", 0),
+        ("worker --queues mcp,slow", "worker", " at once, from the queues mcp, slow. Ctrl-C ends it.", "", 1),
     ],
     ids=["supervise", "worker"],
 )
-def test_what_goes_on_says_so_and_ends_well(data: Path, command: str, role: str, said: str, last: str) -> None:
+def test_what_goes_on_says_so_and_ends_well(
+    data: Path, command: str, role: str, said: str, last: str, status: int
+) -> None:
     with terminal(data, *command.split()) as shown:
         shown.wait_shows(said)
         wait_until(lambda: read(data, f"SELECT 1 FROM ?process WHERE role = '{role}'"))
         shown.press(CTRL_C)
-        assert shown.wait() == 0
+        assert shown.wait() == status
     assert last in shown.raw
     assert "Traceback" not in shown.raw
 
