@@ -23,6 +23,7 @@ _DIFFERS: Final = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?", "TIME"),
     (r"\d{4}-\d\d-\d\d", "DAY"),
     (r"\b(?=[0-9a-f]*\d)[0-9a-f]{8}\b", "ID"),
+    (r"\bmcp cancel [0-9a-f]+\b", "mcp cancel ID"),
     (r"\b[\w-]+@[\w.-]+", "SOMEBODY"),
     (rf"\b{_MACHINE}:\d+", "PROCESS"),
     (rf"\b\d+(?:\.\d+)? {_UNIT}\b(?: \d+ {_UNIT}\b)*", "LENGTH"),
