@@ -1,0 +1,39 @@
+"""What was loaded before a process serves is set aside from garbage collection; what is made later is not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MOST = 50_000
+"""Less than Django and this app by themselves."""
+SERVES = """
+import gc, json, weakref
+import mcpsite.asgi
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+aside, garbage = gc.get_freeze_count(), weakref.ref(Cycle())
+gc.collect()
+print(json.dumps([aside, garbage() is None]))
+"""
+
+
+def test_a_server_sets_aside_what_its_site_has_loaded_and_collects_what_is_made_later(tmp_path: Path) -> None:
+    environment = {**os.environ, "MCPSITE_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "mcpsite.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", SERVES],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    aside, collected = json.loads(done.stdout)
+    assert aside > MOST
+    assert collected
