@@ -18,6 +18,8 @@ from mcp_app.states import CancelPolicy
 OWN_PROCESS_ONLY: Final = frozenset({"memory", "filesystem"})
 """Brokers that take a message to no other process, or not for certain."""
 JSON: Final = frozenset({"json", "application/json"})
+WITHOUT_KILL: Final = frozenset({"threads", "mcp_app.execution.async_pool:TaskPool"})
+"""Pools in which tools run and none is killed."""
 
 
 @register
@@ -116,12 +118,12 @@ def check_workers(**kwargs: Any) -> list[CheckMessage]:
 
 
 def _without_processes(pool: str) -> CheckMessage:
-    """`threads` runs tools, and kills none; any other pool runs none."""
+    """`threads` and our own run tools, and kill none; any other pool runs none."""
     message = f"CELERY_WORKER_POOL is {pool!r}, in which no tool can run."
-    if pool == "threads":
+    if pool in WITHOUT_KILL:
         killed = [tool.name for tool in registered_tools().values() if tool.cancel_policy == CancelPolicy.KILL]
         named = f", though these say so: {', '.join(sorted(killed))}" if killed else ""
-        message = f"CELERY_WORKER_POOL is 'threads', in which a tool cannot be killed{named}."
+        message = f"CELERY_WORKER_POOL is {pool!r}, in which a tool cannot be killed{named}."
     hint = (
         "Run tools in workers that `manage.py mcp worker` starts, whose pool is prefork unless you say --pool; then "
         "silence this:" + lines.indented('SILENCED_SYSTEM_CHECKS = ["mcp_app.W006"]')

@@ -25,7 +25,7 @@ LAST_WORDS = 1.0
 """Seconds that the tasks of an interrupted tool are given to clean up."""
 
 
-class _Threads(ThreadPoolExecutor):
+class CallThreads(ThreadPoolExecutor):
     """Threads of one call. The watcher knows their connections, and cancels what those execute."""
 
     def __init__(self, running: Running, max_workers: int | None = None) -> None:
@@ -40,13 +40,17 @@ class _Threads(ThreadPoolExecutor):
         future.add_done_callback(self._open.discard)
         return future
 
+    def dismiss(self) -> list[Future[Any]]:
+        """Take no more, and forget what has not begun; what still runs in them."""
+        self.shutdown(wait=False, cancel_futures=True)
+        return list(self._open)
+
     def end(self) -> None:
         """Wait until nothing runs in the threads any more, and close their connections.
 
         Not by joining them: a join that was interrupted takes its thread for ended (CPython 3.11).
         """
-        self.shutdown(wait=False, cancel_futures=True)
-        wait(list(self._open))
+        wait(self.dismiss())
         self._running.slot.connections.leave_threads(self._wrappers)
 
     def _meet(self) -> None:
@@ -57,7 +61,7 @@ class _Threads(ThreadPoolExecutor):
 
 def run(function: Callable[[], Awaitable[Any]], running: Running, atomic_aliases: Iterable[str]) -> Any:
     """Call a coroutine function in a loop of its own, to its end and that of every task and thread it started."""
-    blocking, sensitive = _Threads(running), _Threads(running, 1)
+    blocking, sensitive = CallThreads(running), CallThreads(running, 1)
     try:
         with asyncio.Runner() as runner:
             runner.get_loop().set_default_executor(blocking)
@@ -89,6 +93,13 @@ async def _main(
     running.cancel_task = in_loop(loop, partial(running.context.when_unshielded, current.cancel))
     if running.context.is_cancelled:
         current.cancel()
+    return await called(function, sensitive, atomic_aliases)
+
+
+async def called(
+    function: Callable[[], Awaitable[Any]], sensitive: ThreadPoolExecutor, atomic_aliases: Iterable[str]
+) -> Any:
+    """Call it with what is thread-sensitive in one thread of its own, in the task's context from then on."""
     # The process has one thread for this, which a query of the call before might keep. Not entered, as its exit fails
     # where a coroutine is closed from outside; the context ends with the task.
     own = ThreadSensitiveContext()
@@ -100,7 +111,7 @@ async def _main(
         return await function()
 
 
-def _end_all(*pools: _Threads) -> None:
+def _end_all(*pools: CallThreads) -> None:
     for pool in pools:
         pool.end()
 

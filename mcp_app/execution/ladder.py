@@ -6,6 +6,7 @@ Refuses to know a pool: what its last step is, and what runs a row, `prefork` an
 
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ from mcp_app.lifecycle import processes as liveness
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.quiet import Rounds
 from mcp_app.models import Request
 from mcp_app.states import CancelPolicy, Cause, Status
 
@@ -45,6 +47,9 @@ class Pool(Protocol):
     def pids(self) -> set[int]:
         """Its live processes."""
 
+    def holds_work(self) -> bool:
+        """Whether the worker was sent a task that has not ended."""
+
 
 class Ladder(ABC):
     """Timers of one worker's main process. All but `start`, `every`, `soon`, `stop` and hints runs on its thread."""
@@ -58,6 +63,8 @@ class Ladder(ABC):
         self._identity = identity
         self._pool = pool
         self._timers = Timers("mcp-ladder", _heard_visit)
+        self._rounds = Rounds(supervision.supervise, pool.holds_work)
+        self._beaten_at = float("-inf")
         self._last_steps: set[UUID] = set()
         self._asked_to_stop: SimpleQueue[UUID] = SimpleQueue()
         self._forced_policies = set(self.forced)
@@ -124,13 +131,21 @@ class Ladder(ABC):
         """Celery found that the child running this request is gone. From any thread."""
         self._timers.after(0, lambda: self._close_lost(request_id))
 
+    @property
+    def rests(self) -> bool:
+        """Whether nothing happens on the site, as far as it was looked at."""
+        return self._rounds.rests
+
     def _beat(self) -> None:
-        liveness.beat(self._identity)
+        if self._rounds.is_beat_due(self._beaten_at):
+            began_at = time.monotonic()
+            liveness.beat(self._identity)
+            self._beaten_at = began_at
 
     def _supervise(self) -> None:
-        supervision.supervise()
-        self._schedule_last_steps(self._mine())
-        self._close_rows_that_nobody_runs()
+        if self._rounds.take():
+            self._schedule_last_steps(self._mine())
+            self._close_rows_that_nobody_runs()
 
     def _mine(self) -> QuerySet[Request]:
         return Request.objects.filter(status=Status.RUNNING, worker=self._identity.boot_id)

@@ -34,6 +34,9 @@ class PreforkPool:
         pool = getattr(self._worker.pool, "_pool", None)
         return {child.pid for child in list(pool._pool)} if pool is not None else set()
 
+    def holds_work(self) -> bool:
+        return bool(worker_state.reserved_requests)
+
     def terminate(self, request_id: UUID, pid: int) -> None:
         """SIGKILL the child `pid`, Celery being told that this was meant."""
         for child in list(self._worker.pool._pool._pool):

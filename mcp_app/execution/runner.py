@@ -9,13 +9,14 @@ import logging
 import time
 import traceback
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from celery import Task
 from celery.exceptions import Ignore
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError
 
 from mcp_app import languages
 from mcp_app.auth.challenges import insufficient_scope
@@ -25,28 +26,32 @@ from mcp_app.catalogue import results, rights
 from mcp_app.catalogue.errors import ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.catalogue.schema import bind
-from mcp_app.execution import child, connections, coroutines, spans, surroundings
+from mcp_app.execution import child, connections, coroutines, reporting, spans, surroundings
 from mcp_app.execution.child import Child
 from mcp_app.execution.conclusion import conclude
 from mcp_app.execution.context import ToolContext, entered
 from mcp_app.execution.ending import Ending, redacted
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.interrupt import Raised, Returned
+from mcp_app.execution.reporting import Success
 from mcp_app.execution.watcher import Running
 from mcp_app.lifecycle import cancellation, input_rounds, publishing, redaction, transitions
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.models import Request
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, unknown_tool
 from mcp_app.states import Cause, Stage, Status
+from mcp_app.tracing import Span
 
 logger = logging.getLogger(__name__)
 
 STAND_STILL_SECONDS = 3.0
 PROCESS_ENDS = "its worker process was told to end"
 
+Served: TypeAlias = tuple[Request, Status | None, Ending]
+"""A request's row as it was claimed, what was written, its end."""
 
-class OutOfMemoryError(Exception):
-    """A tool's MemoryError as Celery is told of it: under its own name it would end the worker, with all its calls."""
+begun: ContextVar[Callable[[], Served] | None] = ContextVar("mcp_app_begun", default=None)
+"""What is left to do of a call whose run began before its Celery task."""
 
 
 def run(task: Task, request_id: UUID) -> str:
@@ -56,25 +61,33 @@ def run(task: Task, request_id: UUID) -> str:
     if not here.termination.begin():
         hand_back(request_id)
         raise SystemExit  # billiard's pool takes that for the task's, and lets the process go
-    return report(task, *serve(here, request_id))
+    rest = begun.get() or partial(serve, here, request_id, task)
+    return reporting.report(task, *rest())
 
 
-def serve(here: Child, request_id: UUID) -> tuple[Request, Status | None, Ending]:
-    """Run one request to its end, as far as Celery is not told: its row as it was claimed, what was written, its end.
+def serve(here: Child, request_id: UUID, task: Task | None = None) -> Served:
+    """Run one request to its end, as far as Celery is not told. Raises Ignore when it is not to be run."""
+    return serve_claimed(here, claim(here, request_id), task)
 
-    Raises Ignore when it is not to be run.
-    """
-    row = claim(here, request_id)
+
+def serve_claimed(here: Child, row: Request, task: Task | None = None) -> Served:
+    """The same of a request that this process has claimed."""
     try:
         with spans.running(row) as span, languages.active(row.language):
-            running, outcome = call(here, row)
-            ending = redacted(conclude(row, running.context, outcome), row.tool)
-            status = close(here, row, running, ending)
-            if running.context.has_started:
-                end_children(here, row)
-            spans.conclude(span, status or ending.status, ending.kept_error)
+            return end(here, row, *call(here, row), span, task)
     finally:
-        here.claimed.discard(request_id)
+        here.claimed.discard(row.pk)
+
+
+def end(
+    here: Child, row: Request, running: Running, outcome: Returned | Raised, span: Span, task: Task | None = None
+) -> Served:
+    """What follows when the tool's body has ended and its call is left."""
+    ending = redacted(conclude(row, running.context, outcome), row.tool)
+    status = close(here, row, running, ending, reporting.success(task, ending))
+    if running.context.has_started:
+        end_children(here, row)
+    spans.conclude(span, status or ending.status, ending.kept_error)
     return row, status, ending
 
 
@@ -113,6 +126,13 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
             outcome = slot.interrupter.run(row.pk, body)
     finally:
         here.watcher.end(running)
+    leave(here, running, outcome)
+    return running, outcome
+
+
+def leave(here: Child, running: Running, outcome: Returned | Raised) -> None:
+    """After the body: what it left is ended, how far it was pushed to stop is noted."""
+    row, slot, context = running.row, running.slot, running.context
     if isinstance(outcome, Raised) and isinstance(outcome.error, SystemExit) and here.termination.told_at is not None:
         note_termination(here, running)
     if slot.interrupter.raised:
@@ -123,7 +143,6 @@ def call(here: Child, row: Request) -> tuple[Running, Returned | Raised]:
         slot.connections.drop_all()
         slot.kill_leftovers(row.pk, marked=context.has_run)
     slot.connections.drop_unfinished(running.wrappers)
-    return running, outcome
 
 
 def note_termination(here: Child, running: Running) -> None:
@@ -135,7 +154,18 @@ def note_termination(here: Child, running: Running) -> None:
 
 
 def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[], Any]:
-    """The tool's body as a function of nothing. Raises ToolError or InvalidArguments when there is none, and
+    """The tool's body as a function of nothing. Raises what `bound` raises."""
+    tool, function = bound(row, context)
+    aliases = surroundings.atomic_aliases(tool)
+    if tool.is_async:
+        body = partial(coroutines.run, function, running, aliases)
+    else:
+        body = partial(surroundings.atomically, function, aliases)
+    return partial(_answer, tool, context, surroundings.in_middleware(body, context))
+
+
+def bound(row: Request, context: ToolContext) -> tuple[RegisteredTool, Callable[[], Any]]:
+    """The tool, and its function with its arguments. Raises ToolError or InvalidArguments when there is none, and
     ProtocolError when its caller may not have it any more."""
     tool = registered_tools().get(row.tool)
     if tool is None:
@@ -144,12 +174,7 @@ def prepare(row: Request, context: ToolContext, running: Running) -> Callable[[]
     arguments = bind(tool, row.original("arguments"))
     if (parameter := tool.signature.context_parameter) is not None:
         arguments[parameter] = context
-    function, aliases = partial(tool.function, **arguments), surroundings.atomic_aliases(tool)
-    if tool.is_async:
-        body = partial(coroutines.run, function, running, aliases)
-    else:
-        body = partial(surroundings.atomically, function, aliases)
-    return partial(_answer, tool, context, surroundings.in_middleware(body, context))
+    return tool, partial(tool.function, **arguments)
 
 
 def check_caller(row: Request, tool: RegisteredTool) -> None:
@@ -167,13 +192,13 @@ def check_caller(row: Request, tool: RegisteredTool) -> None:
         raise ProtocolError(lacking.message, lacking.code)
 
 
-def close(here: Child, row: Request, running: Running, ending: Ending) -> Status | None:
+def close(here: Child, row: Request, running: Running, ending: Ending, success: Success | None) -> Status | None:
     """Write the end; None when it was not this worker's to write (killed, lost, or closed by somebody else).
 
     Where the database stays away for longer than `ENDING_TIMEOUT` nobody runs the row any more: it is found lost.
     """
     try:
-        status = here.recorder.close(row.pk, partial(_write, row, running, ending))
+        status = here.recorder.close(row.pk, partial(_end, row, running, ending, success))
     except (OperationalError, InterfaceError):
         logger.critical("the end of request %s could not be stored in time", row.pk, exc_info=True)
         running.slot.leave_to_supervision()
@@ -199,20 +224,6 @@ def end_children(here: Child, row: Request) -> None:
         here.recorder.call(partial(cancellation.cancel_children, [row.pk]))
     except Exception:
         logger.exception("what request %s started is left to supervision", row.pk)
-
-
-def report(task: Task, row: Request, status: Status | None, ending: Ending) -> str:
-    """Tell Celery: a stop is REVOKED with our words, an unexpected exception FAILURE with its traceback."""
-    if status is None:
-        raise Ignore
-    if status == Status.CANCELLED:
-        task.backend.mark_as_revoked(task.request.id, _why(row), request=task.request, store_result=True)
-        raise Ignore
-    if isinstance(ending.raised, MemoryError):
-        raise OutOfMemoryError(str(ending.raised)) from ending.raised
-    if ending.raised is not None:
-        raise ending.raised
-    return status.value
 
 
 def _claim(here: Child, request_id: UUID) -> Request | None:
@@ -249,6 +260,32 @@ def _answer(tool: RegisteredTool, context: ToolContext, function: Callable[[], A
     return value, {} if context.observed else results.to_result(tool, value)
 
 
+def _end(row: Request, running: Running, ending: Ending, success: Success | None) -> Status | None:
+    """Write the end in one statement, with Celery's own result, where it is as most ends are."""
+    if _is_ordinary(running, ending) and _is_ended(row, ending, success):
+        if success is not None:
+            success.is_stored()
+        return ending.status
+    return _write(row, running, ending)
+
+
+def _is_ended(row: Request, ending: Ending, success: Success | None) -> bool:
+    stored = None if success is None else success.row
+    try:
+        return transitions.end_run(row, ending.status, result=ending.result, error=ending.error, celery_result=stored)
+    except (OperationalError, InterfaceError):
+        raise
+    except DatabaseError:
+        # Perhaps of Celery's result alone, which the end does not need.
+        logger.debug("request %s cannot be ended in one statement", row.pk, exc_info=True)
+        return False
+
+
+def _is_ordinary(running: Running, ending: Ending) -> bool:
+    unusual = ending.partial_result is not None or ending.questions or ending.kept
+    return ending.status in (Status.COMPLETED, Status.FAILED) and running.stage == Stage.NONE and not unusual
+
+
 def _write(row: Request, running: Running, ending: Ending, *, fenced: bool = False) -> Status | None:
     if ending.questions and not fenced:
         return input_rounds.ask(row.pk, ending.questions, worker=row.worker, stage=running.stage, kept=ending.kept)
@@ -267,9 +304,3 @@ def _write(row: Request, running: Running, ending: Ending, *, fenced: bool = Fal
 
 def _is_being_killed(here: Child, row: Request) -> bool:
     return here.recorder.call(Request.objects.filter(pk=row.pk, status=Status.RUNNING, killing=True).exists)
-
-
-def _why(row: Request) -> str:
-    fresh = Request.objects.values_list("cancel_cause", "cancel_reason").filter(pk=row.pk).first()
-    cause, reason = fresh or ("", "")
-    return f"{cause}: {reason}" if reason else str(cause)

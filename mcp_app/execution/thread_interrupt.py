@@ -39,11 +39,11 @@ class Interrupted(ToolCancelled):
 
 
 class ThreadInterrupter(Interrupter):
-    """Interrupts the thread that it was made in. One for each call."""
+    """Interrupts one thread, by default that in which it is made. One for each call."""
 
-    def __init__(self) -> None:
-        super().__init__(threading.get_ident())
-        self._thread = threading.get_ident()
+    def __init__(self, thread: int | None = None) -> None:
+        self._thread = threading.get_ident() if thread is None else thread
+        super().__init__(self._thread)
         self._lock = threading.RLock()  # a finalizer may ask for its own thread's interrupt
         self._sent = False
         # Called from C code, between which nothing is raised: what struck there would leave the lock held.

@@ -47,6 +47,9 @@ class ThreadsPool:
     def pids(self) -> set[int]:
         return {os.getpid()}
 
+    def holds_work(self) -> bool:
+        return bool(worker_state.reserved_requests)
+
     @property
     def is_ending(self) -> bool:
         """Whether the worker was told to stop, however."""
@@ -62,6 +65,7 @@ class ThreadsPool:
 class ThreadsLadder(Ladder):
     """The ladder of a worker whose tools run in threads."""
 
+    pool_name = "threads"
     forced = frozenset({CancelPolicy.INTERRUPT, CancelPolicy.KILL})
     loss = "its run is over, and how it ended could not be stored"
 
@@ -79,8 +83,8 @@ class ThreadsLadder(Ladder):
         killed = sorted(tool.name for tool in offered if tool.cancel_policy == CancelPolicy.KILL)
         if killed:
             named = ", ".join(killed[:NAMED]) + (", …" if len(killed) > NAMED else "")
-            told = "a worker with the threads pool kills no tool, though the policy of %d is kill (%s)"
-            logger.warning(told, len(killed), named)
+            told = "a worker with the %s pool kills no tool, though the policy of %d is kill (%s)"
+            logger.warning(told, self.pool_name, len(killed), named)
 
     def start(self) -> None:
         self.every(LOOK_AT_END_SECONDS, self._look_at_end)

@@ -72,6 +72,10 @@ class Running:
     """Cancels the `asyncio` task of an `async` tool, from any thread."""
     wake_loop: Callable[[], None] | None = None
     """Has the event loop of an `async` tool look up, from any thread: a thread that waits in C sees no interrupt."""
+    abandon: Callable[[], None] | None = None
+    """Ends an `async` tool that shares its loop and takes no notice of the interrupt, from any thread."""
+    is_over: bool = False
+    """Whether its body has ended: the end of many that stop together is written one after another."""
     timers: list[tuple[float, Callable[["Running"], None]]] = field(default_factory=list)
 
     def after(self, seconds: float, action: Callable[["Running"], None]) -> None:
@@ -109,7 +113,7 @@ class Watcher:
     def running(self) -> dict[UUID, Running]:
         """The calls that run now, by request."""
         with self._lock:
-            return dict(self._running)
+            return {pk: running for pk, running in self._running.items() if not running.is_over}
 
     def _run(self) -> None:
         while True:
@@ -164,7 +168,7 @@ class Watcher:
             self._termination.end()
 
     def _still_runs(self, running: Running) -> bool:
-        return self._running.get(running.row.pk) is running
+        return self._running.get(running.row.pk) is running and not running.is_over
 
     def _to_stop(self, request_ids: Collection[UUID]) -> set[UUID]:
         """Those that were cancelled, or given up for lost: then nobody waits for them, nor could cancel them."""

@@ -1,7 +1,7 @@
 """Celery's worker and ours: control commands, its queues, the ladder's start and end.
 
-With `prefork` and `threads` the only module that speaks of Celery's worker internals. Refuses to run tools in a pool
-that is neither, and leaves alone the workers of a site that consume none of the tools' queues.
+With `prefork`, `threads` and `async_pool` the only module that speaks of Celery's worker internals. Refuses to run
+tools in a pool that is none of these, and leaves alone the workers of a site that consume none of the tools' queues.
 """
 
 import atexit
@@ -24,9 +24,11 @@ from celery.worker import state as worker_state
 from celery.worker.control import control_command, inspect_command
 from django.db import connections
 
+from mcp_app import loaded
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
-from mcp_app.execution import broker_loss
+from mcp_app.execution import async_pool, broker_loss
+from mcp_app.execution.async_ladder import AsyncLadder
 from mcp_app.execution.child import UnsupportedPoolError, open_for_threads
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.ladder import Ladder
@@ -127,12 +129,18 @@ def presence(state: Any, **kwargs: Any) -> dict[str, Any]:
         "boot_id": str(identity.boot_id),
         "hostname": identity.hostname,
         "pid": identity.pid,
-        "pool": "threads" if isinstance(worker.pool, ThreadTaskPool) else type(worker.pool).__module__.rsplit(".")[-1],
+        "pool": _name(worker.pool),
         "slots": worker.concurrency,
         "queues": [] if consumer is None else sorted(queue.name for queue in consumer.queues),
         "runs_tools": _ladder() is not None,
         "time": time.time(),
     }
+
+
+def _name(pool: Any) -> str:
+    if isinstance(pool, async_pool.TaskPool):
+        return "async"
+    return "threads" if isinstance(pool, ThreadTaskPool) else type(pool).__module__.rsplit(".")[-1]
 
 
 @signals.celeryd_init.connect
@@ -143,6 +151,7 @@ def _configure(instance: Any, **kwargs: Any) -> None:
 @signals.worker_init.connect
 def _prepare(sender: Any, **kwargs: Any) -> None:
     worker_identity()
+    loaded.keep()  # before the pool is forked: a collection in a child would copy the pages that it looks through
     if issubclass(get_implementation(sender.pool_cls), TaskPool):
         guard_forks()  # elsewhere this process runs tools, whose forks and connections are their own
         # The pool's shared memory is a file without a name, made in a folder that a killed worker could not remove.
@@ -162,7 +171,9 @@ def _start(sender: Any, **kwargs: Any) -> None:
         with visit():
             ladder.warn()
     if getattr(worker, "follows_tool_queues", False):
-        ladder.every(settings.SUPERVISION_INTERVAL, ToolQueues(worker).look)
+        queues = ToolQueues(worker)
+        # Where nothing happens, nothing waits in a new queue either.
+        ladder.every(settings.SUPERVISION_INTERVAL, lambda: None if ladder.rests else queues.look())
     ladder.start()
     atexit.register(_stop, None)  # a cold shutdown sends no signal when it is over
 
@@ -190,6 +201,8 @@ def _ladder_for(worker: Any) -> Ladder:
     """Raises WorkerTerminate for a pool in which tools cannot run."""
     if isinstance(worker.pool, TaskPool):
         return PreforkLadder(worker_identity(), PreforkPool(worker))
+    if isinstance(worker.pool, async_pool.TaskPool):
+        return AsyncLadder(worker_identity(), ThreadsPool(worker), open_for_threads(), worker.pool.loop)
     if isinstance(worker.pool, ThreadTaskPool):
         return ThreadsLadder(worker_identity(), ThreadsPool(worker), open_for_threads())
     logger.critical(UnsupportedPoolError.__doc__)
@@ -206,7 +219,7 @@ def _stop(sender: Any, **kwargs: Any) -> None:
 @signals.task_postrun.connect
 def _let_go(sender: Any, **kwargs: Any) -> None:
     """A process has a connection or two; two hundred threads would have more than a database server gives away."""
-    if isinstance(_ladder(), ThreadsLadder):
+    if isinstance(_ladder(), ThreadsLadder) and not async_pool.is_at_desk():
         connections.close_all()
 
 

@@ -177,8 +177,11 @@ def _add_concurrency(parser: argparse._ActionsContainer) -> None:
 
 
 def _add_pool(parser: argparse._ActionsContainer) -> None:
-    told = "prefork (default): a process for each call, which can be killed; threads: for many calls that wait"
-    parser.add_argument("--pool", choices=worker.POOLS, default=worker.PREFORK, help=told)
+    told = (
+        "prefork (default): a process for each call, which can be killed; threads: for many calls that wait; async: "
+        "threads, and one event loop in which hundreds of async tools wait"
+    )
+    parser.add_argument("--pool", choices=tuple(worker.POOLS), default=worker.PREFORK, help=told)
 
 
 def _port(text: str) -> int:

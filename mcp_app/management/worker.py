@@ -1,6 +1,7 @@
 """This site's Celery worker in this process: its queues, its options, and that it ends with the process it belongs to.
 
-Its pool is prefork, where every tool can be stopped for certain, or threads, for many calls that wait.
+Its pool is prefork, where every tool can be stopped for certain, or for many calls that wait threads, or async, where
+those of coroutines take none.
 """
 
 import ctypes
@@ -22,14 +23,15 @@ from django.db import connections
 
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
-from mcp_app.execution import closing, processes
+from mcp_app.execution import async_pool, closing, processes
 from mcp_app.execution.worker import follow_queues
 from mcp_app.management import terminal
 
 MARKER = "MCP_WORKER"
 """In the environment of a worker and all that it starts: a token of who started it."""
 PREFORK = "prefork"
-POOLS = (PREFORK, "threads")
+POOLS = {PREFORK: PREFORK, "threads": "threads", "async": async_pool.NAME}
+"""By name what Celery knows them by."""
 PR_SET_PDEATHSIG = 1
 PARENT_POLL_SECONDS = 0.5
 
@@ -58,7 +60,7 @@ def run(*, concurrency: int, queues: Sequence[str] | None, pool: str = PREFORK, 
     connections.close_all()  # the pool is forked: no child may hold a connection of this process
     worker = current_app.Worker(
         hostname=host_format(default_nodename(f"mcp-{secrets.token_hex(4)}@%h")),
-        pool_cls=pool,
+        pool_cls=POOLS[pool],
         concurrency=concurrency,
         queues=consumed,
         prefetch_multiplier=1,  # a call that is fetched waits for this worker, whoever else is free

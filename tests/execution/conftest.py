@@ -1,4 +1,4 @@
-"""Sites of workers. Those of the package have one worker, for tests that leave it as it was."""
+"""Sites of workers, and both interrupters. The package's sites have one worker, for tests that leave it as it was."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
+from mcp_app.execution.interrupt import SignalInterrupter
+from mcp_app.execution.thread_interrupt import ThreadInterrupter
 from tests.acceptance.services import ServicesMissingError, missing
 from tests.execution.site import SETTINGS, Site, engines_of
 from tests.execution.threads import SLOTS
+
+COROUTINES = 512
+"""The slots of a worker whose coroutines share a loop."""
 
 Opened = Callable[..., AbstractContextManager[Site]]
 AtWork = Callable[..., AbstractContextManager[Site]]
@@ -79,6 +84,18 @@ def engines_threads(at_work: AtWork) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="package")
+def embedded_coroutines(at_work: AtWork) -> Iterator[Site]:
+    with at_work("embedded", concurrency=COROUTINES, pool="async") as site:
+        yield site
+
+
+@pytest.fixture(scope="package")
+def engines_coroutines(at_work: AtWork) -> Iterator[Site]:
+    with at_work("engines", concurrency=COROUTINES, pool="async") as site:
+        yield site
+
+
+@pytest.fixture(scope="package")
 def family(at_work: AtWork) -> Iterator[Site]:
     """An embedded site whose worker has slots for a starter and what it starts."""
     with at_work("embedded", concurrency=3) as site:
@@ -97,3 +114,15 @@ def threads(request: pytest.FixtureRequest) -> Site:
     """A site whose one worker runs its tools in threads."""
     site: Site = request.getfixturevalue(f"{request.param}_threads")
     return site
+
+
+@pytest.fixture(params=ENGINES)
+def coroutines(request: pytest.FixtureRequest) -> Site:
+    """A site whose one worker has its coroutines share a loop."""
+    site: Site = request.getfixturevalue(f"{request.param}_coroutines")
+    return site
+
+
+@pytest.fixture(params=[SignalInterrupter, ThreadInterrupter])
+def interrupter(request):
+    return request.param()

@@ -211,3 +211,39 @@ def take_permissions(user_id: str) -> None:
     from django.contrib.auth.models import User
 
     User.objects.get(pk=user_id).user_permissions.clear()
+
+
+def submit_many(calls: int, tool: str, arguments: dict[str, Any], **changes: Any) -> list[str]:
+    return [submit(tool, arguments, **changes) for _ in range(calls)]
+
+
+def cancel_many(request_ids: list[str]) -> None:
+    for request_id in request_ids:
+        cancel(request_id)
+
+
+def cancel_of_tool(tool: str) -> None:
+    """In one act, as the admin does."""
+    from mcp_app.lifecycle import groups
+    from mcp_app.lifecycle.audit import Actor
+    from mcp_app.states import Cause
+
+    groups.cancel(groups.of_tool(tool), cause=Cause.ADMIN, actor=Actor("test"), reason="")
+
+
+def statuses(request_ids: list[str]) -> dict[str, int]:
+    """How many of them are where."""
+    from collections import Counter
+
+    from mcp_app.models import Request
+
+    return dict(Counter(Request.objects.filter(pk__in=request_ids).values_list("status", flat=True)))
+
+
+def ends(request_ids: list[str]) -> dict[tuple[str, str], int]:
+    """How many of them ended as what, by which cause."""
+    from collections import Counter
+
+    from mcp_app.models import Request
+
+    return dict(Counter(Request.objects.filter(pk__in=request_ids).values_list("status", "cancel_cause")))

@@ -24,3 +24,11 @@ async def main():
             pass
 """
 """For `python_async`: cancelling it does not end it."""
+SHIELDED_COROUTINE = """
+    async def main():
+        with ctx.shield():
+            open(READY, "w").close()
+            await asyncio.sleep(0.4)
+            ctx.partial_result = "whole"
+        await asyncio.sleep(30)
+"""

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.execution import driver
-from tests.execution.programs import SWALLOWING_COROUTINE
+from tests.execution.programs import SHIELDED_COROUTINE, SWALLOWING_COROUTINE
 from tests.execution.site import stop
 
 
@@ -57,15 +57,7 @@ def test_an_interrupted_tool_may_still_await_while_it_cleans_up(one_slot):
 
 
 def test_a_shield_puts_the_cancellation_of_a_coroutine_off(one_slot):
-    code = """
-        async def main():
-            with ctx.shield():
-                open(READY, "w").close()
-                await asyncio.sleep(0.4)
-                ctx.partial_result = "whole"
-            await asyncio.sleep(30)
-    """
-    ended = stop(one_slot, code, "python_async")
+    ended = stop(one_slot, SHIELDED_COROUTINE, "python_async")
     assert ended["status"] == "cancelled"
     assert ended["partial_result"]["content"][0]["text"] == "whole"
 

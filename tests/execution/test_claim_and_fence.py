@@ -34,6 +34,9 @@ class NoPool:
     def pids(self) -> set[int]:
         return self.asked
 
+    def holds_work(self) -> bool:
+        return True
+
     def terminate(self, request_id: UUID, pid: int) -> None:
         self.asked.add(pid)
 

@@ -22,7 +22,7 @@ def end(site: Site, request_id: str) -> tuple[str, str]:
 
 def test_C5_a_warm_shutdown_gives_calls_in_threads_their_time_and_then_stops_them(site: Site) -> None:
     worker = site.start_worker(concurrency=SLOTS, pool="threads")
-    short, spinning = begin_code(site, SHORT), begin_code(site, SPINNING)
+    short, spinning = begin_code(site, SHORT), begin_code(site, SPINNING, hard_grace=20.0)
     spared = begin_code(site, SPARED, cancel_policy="cooperative")
     asleep = begin_code(site, ASLEEP.format(seconds=60), cancel_policy="interrupt", hard_grace=0.2)
     worker.process.terminate()
@@ -70,7 +70,7 @@ def test_C5_a_worker_that_ends_ends_its_unstoppable_threads_and_says_so(site: Si
     site.cancel(unstoppable)
     given_up(site, unstoppable)
     others = [
-        begin_code(site, SPINNING),
+        begin_code(site, SPINNING, hard_grace=20.0),
         begin_code(site, ASLEEP.format(seconds=60), cancel_policy="kill", hard_grace=0.2),
     ]
     worker.process.send_signal(how)

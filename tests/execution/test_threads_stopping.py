@@ -37,7 +37,7 @@ def stages(site: Site, request_id: str) -> list[str]:
 
 @pytest.mark.fault("A6")
 def test_A6_a_tool_in_python_code_is_interrupted_and_cleans_up(threads: Site) -> None:
-    ended = stop(threads, SPINNING)
+    ended = stop(threads, SPINNING, hard_grace=20.0)
     assert (ended["status"], ended["stage"]) == ("cancelled", "interrupt")
     assert ended["partial_result"]["content"][0]["text"] == "cleaned"
 
@@ -64,7 +64,7 @@ def test_a_coroutine_that_swallows_its_cancellation_is_interrupted(threads: Site
 
 
 def test_a_call_past_its_time_limit_is_stopped(threads: Site) -> None:
-    ended = threads.call("python", {"code": "while True: time.sleep(0.01)"}, time_limit=0.2)
+    ended = threads.call("python", {"code": "while True: time.sleep(0.01)"}, time_limit=0.2, hard_grace=20.0)
     assert (ended["status"], ended["cancel_cause"], ended["stage"]) == ("cancelled", "deadline", "interrupt")
 
 

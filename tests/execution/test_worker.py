@@ -134,3 +134,8 @@ def test_a_late_result_of_a_worker_that_was_given_up_is_refused(site: Site) -> N
     eventually(lambda: "was discarded" in frozen.log.read_text(), "the end of the given up call")
     assert site.ask(driver.row, request_id)["status"] == "lost"
     assert runs.read_text() == "once\n"
+
+
+def test_what_a_worker_has_loaded_is_set_aside_from_garbage_collection_where_tools_run(embedded_slot):
+    aside = embedded_slot.text("python", {"code": "import gc; answer = gc.get_freeze_count()"})
+    assert int(aside) > 50_000  # less than Django and this app by themselves

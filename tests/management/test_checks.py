@@ -10,6 +10,7 @@ from pytest_django import Settings
 
 from mcp_app.checks import celery as celery_checks
 from mcp_app.checks import channels as channels_checks
+from mcp_app.execution import async_pool
 from mcp_app.transport.consumers import MCPConsumer
 from tests.management.findings import found, only_hint
 
@@ -146,6 +147,7 @@ def test_celery_app_that_does_not_read_the_settings_is_found(monkeypatch: pytest
         ({"task_always_eager": True}, "mcp_app.W005", "CELERY_TASK_ALWAYS_EAGER"),
         ({"worker_pool": "gevent"}, "mcp_app.W006", "manage.py mcp worker"),
         ({"worker_pool": "threads"}, "mcp_app.W006", "unless you say --pool"),
+        ({"worker_pool": async_pool.NAME}, "mcp_app.W006", "unless you say --pool"),
     ],
 )
 def test_mistake_in_celerys_settings_is_found(

@@ -1,0 +1,61 @@
+"""What Celery is told of a run: its own result of the task, for people. It is never the truth.
+
+A stop is REVOKED with our words, an unexpected exception FAILURE with its traceback, everything else SUCCESS. As most
+runs end so, that result is written with the end of the request, and Celery is asked to write none.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from celery import Task
+from celery.exceptions import Ignore
+from django.db.models import Model
+
+from mcp_app.execution.ending import Ending
+from mcp_app.lifecycle import celery_results
+from mcp_app.models import Request
+from mcp_app.states import Status
+
+
+class OutOfMemoryError(Exception):
+    """A tool's MemoryError as Celery is told of it: under its own name it would end the worker, with all its calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """Celery's result of a run that is about to be closed, where it can be written with the end."""
+
+    row: Model
+    task_request: Any
+
+    def is_stored(self) -> None:
+        """Celery looks at this as it is about to store the result."""
+        self.task_request.ignore_result = True
+
+
+def success(task: Task | None, ending: Ending) -> Success | None:
+    """In the thread that runs the task; None where Celery is to store the result by itself, or there is no task."""
+    if task is None or ending.raised is not None:
+        return None
+    row = celery_results.of_success(task, ending.status.value)
+    return None if row is None else Success(row, task.request)
+
+
+def report(task: Task, row: Request, status: Status | None, ending: Ending) -> str:
+    """Return, or raise, what Celery makes its result of."""
+    if status is None:
+        raise Ignore
+    if status == Status.CANCELLED:
+        task.backend.mark_as_revoked(task.request.id, _why(row), request=task.request, store_result=True)
+        raise Ignore
+    if isinstance(ending.raised, MemoryError):
+        raise OutOfMemoryError(str(ending.raised)) from ending.raised
+    if ending.raised is not None:
+        raise ending.raised
+    return status.value
+
+
+def _why(row: Request) -> str:
+    fresh = Request.objects.values_list("cancel_cause", "cancel_reason").filter(pk=row.pk).first()
+    cause, reason = fresh or ("", "")
+    return f"{cause}: {reason}" if reason else str(cause)

@@ -1,0 +1,130 @@
+"""Calls that wait in a queue while what lets them in changes, and what becomes of them."""
+
+import secrets
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+from django.utils.module_loading import import_string
+from oauth2_provider.models import AccessToken, Application, RefreshToken, set_token_value
+from pydantic import BaseModel
+
+from mcp_app import conf
+from mcp_app.auth import tokens
+from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.principal import Principal
+from mcp_app.lifecycle import publishing
+from mcp_app.models import Request, Token
+from mcp_app.states import Status
+from mcp_app.testing.worker import InProcessWorker
+from tests.lifecycle import rows
+
+TOKENS = "mcp_app.auth.tokens.bearer"
+
+
+ORIGIN = "https://mcp.example.com"
+
+
+RESOURCE = f"{ORIGIN}/mcp"
+
+
+BAD = "The credentials of this call are not good, or not good any more; ask the server's operator for new ones."
+
+
+GONE = "The user of this call may not log in any more."
+
+
+SHUT = "You may not use this endpoint; ask its operator."
+
+
+NO_ENDPOINT = "The endpoint of this call is not there any more."
+
+
+NO_INK = "Your token was not given for this; ask for one with the scope ink."
+
+
+NO_MCP = "Your token was not given for this; ask for one with the scope mcp."
+
+
+ran: list[str] = []
+
+
+class Ready(BaseModel):
+    word: str
+
+
+def let_in(token: str, endpoint: str = "default") -> Principal:
+    """Who the authenticator of an endpoint says shows this token."""
+    fields = HeaderFields([(b"authorization", f"Bearer {token}".encode())])
+    asked = import_string(conf.settings.at(endpoint).AUTHENTICATOR)
+    return replace(asked(HTTPConnection(fields, "192.0.2.1", "/mcp", endpoint)), endpoint=endpoint)
+
+
+def queued(principal: Principal, name: str = "plain", **changes: Any) -> Request:
+    asking = {"elicitation": {"form": {}}}
+    row = rows.queued(tool=name, arguments={}, principal=principal, client_capabilities=asking, **changes)
+    publishing.publish(row)
+    return row
+
+
+def run(at_work: InProcessWorker, row: Request) -> tuple[int, str] | None:
+    """Have the worker take what is queued; the error that the caller of this call is told, None where it ran."""
+    at_work.run_queued()
+    row.refresh_from_db()
+    if row.status == Status.COMPLETED:
+        assert ran.pop() == row.tool
+        return None
+    assert (row.status, ran) == (Status.FAILED, [])
+    assert row.error is not None
+    return row.error["code"], row.error["message"]
+
+
+def lose_a_scope() -> None:
+    Token.objects.update(scopes=["paper"])
+
+
+def expire() -> None:
+    Token.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+
+def revoke() -> None:
+    tokens.revoke(Token.objects.values_list("prefix", flat=True), by="root")
+
+
+class Grant:
+    """What a user let a client do at the site that is its own authorization server."""
+
+    def __init__(self, user: User) -> None:
+        self.user = user
+        self.client = Application.objects.create(client_id=f"client-{uuid4().hex}", name="Editor", user=None)
+
+    def issue(self, scope: str = "mcp ink", resource: str = RESOURCE, *, renewable: bool = True) -> str:
+        text, in_an_hour = secrets.token_urlsafe(20), timezone.now() + timedelta(hours=1)
+        row = AccessToken(user=self.user, application=self.client, scope=scope, resource=[resource], expires=in_an_hour)
+        set_token_value(row, text)
+        row.save()
+        if renewable:
+            renews = RefreshToken(user=self.user, application=self.client, access_token=row, resource=[resource])
+            set_token_value(renews, secrets.token_urlsafe(20))
+            renews.save()
+        return text
+
+    @property
+    def newest(self) -> AccessToken:
+        found: AccessToken = AccessToken.objects.filter(application=self.client).latest("pk")
+        return found
+
+    def renew(self, **changes: Any) -> None:
+        """As its client does, again and again."""
+        self.newest.refresh_token.revoke()
+        self.issue(**changes)
+
+    def age(self, **by: float) -> None:
+        AccessToken.objects.update(expires=timezone.now() - timedelta(**by))
+
+
+def words(result: Any) -> str:
+    return str(result["content"][0]["text"])

@@ -1,0 +1,53 @@
+"""What tests of the async pool share: coroutines that wait, that hold the loop, take no notice; and crowds of them."""
+
+from tests.execution import driver
+from tests.execution.site import Site, eventually
+
+PATIENCE = 90.0
+WAITING = """
+    async def main():
+        try:
+            open(READY, "w").close()
+            await asyncio.sleep(60)
+        finally:
+            ctx.partial_result = "cleaned"
+"""
+HOLDING = """
+    async def main():
+        open(READY, "w").close()
+        time.sleep({seconds})
+        await asyncio.sleep(60)
+"""
+SPINNING = """
+    async def main():
+        open(READY, "w").close()
+        while True:
+            sum(range(100))
+"""
+SWALLOWING = """
+    async def main():
+        open(READY, "w").close()
+        while True:
+            try:
+                await asyncio.sleep(0.02)
+            except BaseException:
+                pass
+"""
+ASLEEP = """
+async def main():
+    await asyncio.sleep(120)
+"""
+
+
+def begin_crowd(site: Site, calls: int, **changes: object) -> list[str]:
+    """So many calls that wait as coroutines, once all of them run."""
+    crowd: list[str] = site.ask(driver.submit_many, calls, "python_async", {"code": ASLEEP}, **changes)
+    eventually(lambda: site.ask(driver.statuses, crowd) == {"running": calls}, "that all of them run", PATIENCE)
+    return crowd
+
+
+def ended(site: Site, crowd: list[str]) -> dict[tuple[str, str], int]:
+    """How many ended as what, and by which cause, once all have."""
+    eventually(lambda: not site.ask(driver.statuses, crowd).get("running"), "the end of all of them", PATIENCE)
+    found: dict[tuple[str, str], int] = site.ask(driver.ends, crowd)
+    return found
