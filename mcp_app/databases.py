@@ -59,6 +59,13 @@ def connection() -> BaseDatabaseWrapper:
 
 
 @contextmanager
+def turn() -> Iterator[None]:
+    """For a statement alone, what `atomic` has as well: on SQLite a turn to write."""
+    with _turn(connection()):
+        yield
+
+
+@contextmanager
 def _turn(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
     """On SQLite, a turn to write: its own waiting sleeps ever longer between looks, up to 100 ms.
 

@@ -47,7 +47,11 @@ _LACKS: Final = {
 
 def crowd(principal: Principal) -> Excess | None:
     """Why there is no room for one more call of the principal's, whatever the tool."""
-    lack = room.lack(principal)
+    return told(room.lack(principal))
+
+
+def told(lack: Lack | None) -> Excess | None:
+    """What is lacking, in words."""
     return None if lack is None else _LACKS[lack]
 
 

@@ -71,7 +71,12 @@ def find(name: str, principal: Principal) -> OfferedTool | None:
     """The tool that `principal` may call by `name`; None is all that is said of a hidden, disabled or unknown one."""
     if (tool := registered_tools().get(name)) is None or not rights.is_granted(tool.access, principal):
         return None
-    return next(_join([(tool, Tool.objects.filter(pk=name).first())]), None)
+    return offer(tool, Tool.objects.filter(pk=name).first())
+
+
+def offer(tool: RegisteredTool, row: Tool | None) -> OfferedTool | None:
+    """What the code and the row of a tool that is granted come to; None where it is not offered."""
+    return next(_join([(tool, row)]), None)
 
 
 def effective(row: Tool) -> OfferedTool | None:

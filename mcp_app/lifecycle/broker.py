@@ -20,6 +20,7 @@ from kombu.pools import PoolGroup, ProducerPool, connections, register_group, us
 
 from mcp_app.conf import settings
 from mcp_app.embedded.broker import Channel as FolderChannel
+from mcp_app.lifecycle import task_messages
 
 
 class SilentBrokerError(Exception):
@@ -80,7 +81,8 @@ def send_task(name: str, **options: Any) -> None:
     if _instead is not None:
         _instead.send_task(name, **options)
         return
-    _say(lambda producer: current_app.send_task(name, producer=producer, retry=False, **options))
+    app = current_app._get_current_object()
+    _say(lambda producer: task_messages.send(app, producer, name, **options))
 
 
 def broadcast(command: str, arguments: dict[str, list[str]]) -> None:

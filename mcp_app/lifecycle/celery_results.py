@@ -1,15 +1,67 @@
-"""Celery's own result of a run that ended without its task: else it would say for ever that the task has begun.
+"""Celery's own result of a run: what is stored with the run's end, or where it ended without its task.
 
 For people alone: the row is the truth, and nobody waits for what is written here. Refuses to raise.
 """
 
 import logging
+import threading
+from functools import cache
+from typing import Any
 from uuid import UUID
 
-from celery import current_app
+from celery import Task, current_app, states
 from celery.exceptions import WorkerLostError
+from django.apps import apps
+from django.db import router
+from django.db.models import Model
+
+from mcp_app.conf import settings
 
 logger = logging.getLogger(__name__)
+
+
+class _Caught(threading.local):
+    """Where django-celery-results would store a result: keeps the columns it would store."""
+
+    columns: dict[str, Any]
+
+    @property
+    def _default_manager(self) -> "_Caught":
+        return self
+
+    def store_result(self, *, using: str | None = None, **columns: Any) -> None:
+        self.columns = columns
+
+
+def of_success(task: Task, returned: str) -> Model | None:
+    """The result that is stored of a task which returns `returned`, as a row that is not stored yet.
+
+    None where it is not django-celery-results that stores it, or not in the database of the requests.
+    """
+    try:
+        if not apps.is_installed("django_celery_results"):
+            return None
+        from django_celery_results.backends.database import DatabaseBackend
+
+        model = apps.get_model("django_celery_results", "TaskResult")
+        if type(task.backend) is not DatabaseBackend or router.db_for_write(model) != settings.DATABASE:
+            return None
+        backend, caught = _catching(task.app)
+        backend.store_result(task.request.id, returned, states.SUCCESS, request=task.request)
+        result: Model = model(**caught.columns)
+        return result
+    except Exception:
+        logger.warning("Celery's result of request %s is stored by itself", task.request.id, exc_info=True)
+        return None
+
+
+@cache
+def _catching(app: Any) -> tuple[Any, _Caught]:
+    from django_celery_results.backends.database import DatabaseBackend
+
+    made, caught = DatabaseBackend(app=app), _Caught()
+    made.TaskModel = caught
+    return made, caught
 
 
 def tell_lost(request_id: UUID, why: str) -> None:

@@ -53,6 +53,8 @@ def insistent(function: Callable[P, R]) -> Callable[P, R]:
                 if not remaining or not outermost or time.monotonic() > give_up_at:
                     raise
                 logger.info("%s waits for a lock: %s", function.__name__, error)
+                # A connection that was lost is replaced: after a statement without a transaction nothing else does it.
+                databases.connection().close_if_unusable_or_obsolete()
             time.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             delay = min(2 * delay, LONGEST_DELAY)
         raise AssertionError("unreachable: the last attempt returns or raises")

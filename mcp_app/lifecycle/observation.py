@@ -1,35 +1,28 @@
 """What a waiting server process reads: which watched requests moved, and what to tell their clients.
 
-Reading only. One query finds what moved; more are made only for what did.
+Reading only. One query reads what moved, and one more the events of those whose clients hear of them.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, When
+from django.db import connections
 from django.db.models.functions import Now
 
-from mcp_app.lifecycle import originals
+from mcp_app import databases
+from mcp_app.lifecycle import columns, moved, originals
 from mcp_app.lifecycle.endings import final_result, protocol_error
 from mcp_app.models import ChangeVersion, Request, RequestEvent
-from mcp_app.models.ordered_json import OrderedJSONField
 from mcp_app.states import TERMINAL, EventKind, Status
 
 Subject = str | UUID
 """Of a change: what a `ChangeVersion` counts, or a request, whose newest event's number is its version."""
 MAX_SUBJECTS = 500
 """In one query: databases bound its parameters."""
-_TOLD = (
-    "event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "questions", "input_round", "follower",
-    "redacted",
-)  # fmt: skip
-_NEEDED = Case(
-    When(status__in=(*TERMINAL, Status.INPUT_REQUIRED), then="originals"), default=None, output_field=OrderedJSONField()
-)
-"""What is answered or asked with. Of a call that runs the arguments are there: not to be read with each progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +64,9 @@ class Observed:
 
 def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
     """The watched requests whose newest event is newer than what their watchers know."""
-    newest = Request.objects.filter(pk__in=watched).values_list("pk", "event_seq")
-    moved = [pk for pk, event_seq in newest if event_seq > watched[pk].event_seq]
-    if not moved:
-        return []
-    rows = list(Request.objects.filter(pk__in=moved).only(*_TOLD).annotate(needed=_NEEDED))
-    for row in rows:
-        row.originals = row.needed
+    rows = moved.since({pk: watch.event_seq for pk, watch in watched.items()})
     # After the rows: what is committed in between waits for the next look, and is not passed over.
-    told = _events({pk: watched[pk].event_seq for pk in moved if watched[pk].wants_events})
+    told = _events({row.pk: watched[row.pk].event_seq for row in rows if watched[row.pk].wants_events})
     return [_observed(row, told.get(row.pk, ())) for row in rows]
 
 
@@ -111,8 +98,19 @@ def is_answered(row: Request) -> bool:
 def mark_delivered(request_ids: Iterable[UUID]) -> None:
     """Note that the final response of these requests was handed to the connection."""
     ids = list(request_ids)
-    Request.objects.filter(pk__in=ids, delivered_at__isnull=True).update(delivered_at=Now())
+    connection = databases.connection()
+    with connection.cursor() as cursor:
+        cursor.execute(_noting_delivery(connection.alias), [columns.keys(ids, connection)])
     originals.forget_delivered(ids)
+
+
+@cache
+def _noting_delivery(alias: str) -> str:
+    connection = connections[alias]
+    now, _ = columns.said(Now(), connection)
+    among = columns.AMONG[connection.vendor]
+    table = Request._meta.db_table
+    return f"UPDATE {table} SET delivered_at = {now} WHERE id {among} AND delivered_at IS NULL"  # noqa: S608 - of ours
 
 
 def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:

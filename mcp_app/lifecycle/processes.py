@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from mcp_app.conf import settings
 from mcp_app.lifecycle import boot_ids, clock
 from mcp_app.lifecycle.clock import from_now
-from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.locks import insistent, transactional
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
 
@@ -114,7 +114,7 @@ def listening() -> AbstractContextManager[None]:
     return _voice.strained()
 
 
-@transactional
+@insistent
 def _beat(identity: Identity) -> None:
     if not Process.objects.filter(boot_id=identity.boot_id).update(heartbeat_at=Now(), stopped_at=None):
         first = Process(boot_id=identity.boot_id, role=identity.role, hostname=identity.hostname, pid=identity.pid)

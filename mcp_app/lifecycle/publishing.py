@@ -50,7 +50,7 @@ def publish(request: Request) -> None:
 
 def send(request_id: UUID, queue: str) -> None:
     """Put the message for one row into the broker; the task's id is the row's. Raises broker.SilentBrokerError."""
-    broker.send_task(RUN_TASK, args=(str(request_id),), task_id=str(request_id), queue=queue, ignore_result=False)
+    broker.send_task(RUN_TASK, args=(str(request_id),), task_id=str(request_id), queue=queue)
 
 
 def tell_workers_to_stop(*request_ids: UUID) -> None:

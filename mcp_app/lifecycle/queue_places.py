@@ -1,7 +1,8 @@
 """The place of requests in their queues: how many were queued before them and still wait for a worker.
 
 Counted as far as anybody needs to know, by an index, so that a page that asks every second costs the same however long
-the queue is. Refuses to be a promise: a worker may have fetched some already, and a broker may order them otherwise.
+the queue is. Those of one moment, as calls are that were stored together, share theirs. Refuses to be a promise: a
+worker may have fetched some already, and a broker may order them otherwise.
 """
 
 from collections.abc import Collection

@@ -5,6 +5,7 @@ Refuses to lock: calls that are admitted at one moment may together go a little 
 """
 
 from enum import Enum, auto
+from typing import Any
 
 from mcp_app import databases
 from mcp_app.auth.principal import Principal, key_of
@@ -12,14 +13,13 @@ from mcp_app.conf import settings
 from mcp_app.models import Request
 from mcp_app.states import Status
 
-_COUNTS = f"""
-SELECT (SELECT COUNT(*) FROM (
-    SELECT 1 FROM {{requests}} WHERE issuer = %s AND subject = %s AND client_id = %s AND endpoint = %s
+COUNTS = f"""(SELECT COUNT(*) FROM (
+    SELECT 1 FROM {Request._meta.db_table} WHERE issuer = %s AND subject = %s AND client_id = %s AND endpoint = %s
     AND status IN ('{Status.QUEUED}', '{Status.RUNNING}') LIMIT %s
 ) AS own), (SELECT COUNT(*) FROM (
-    SELECT 1 FROM {{requests}} WHERE status = '{Status.QUEUED}' LIMIT %s
-) AS waiting)
-"""  # noqa: S608 - its values are constants of ours
+    SELECT 1 FROM {Request._meta.db_table} WHERE status = '{Status.QUEUED}' LIMIT %s
+) AS waiting)"""  # noqa: S608 - its names and values are constants of ours
+"""Two columns of a SELECT: what a caller has open, what waits. Their values are `parameters`."""
 
 
 class Lack(Enum):
@@ -31,17 +31,24 @@ class Lack(Enum):
     """As many calls of all as may wait for a worker."""
 
 
+def parameters(principal: Principal) -> tuple[Any, ...]:
+    return (*key_of(principal), settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL, settings.MAX_QUEUED_REQUESTS)
+
+
 def lack(principal: Principal) -> Lack | None:
     """What keeps one more call of the principal's out."""
-    open_at_most, queued_at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL, settings.MAX_QUEUED_REQUESTS
     with databases.connection().cursor() as cursor:
-        cursor.execute(
-            _COUNTS.format(requests=Request._meta.db_table), (*key_of(principal), open_at_most, queued_at_most)
-        )
+        cursor.execute(f"SELECT {COUNTS}", parameters(principal))
         own, queued = cursor.fetchone()
+    return judged(principal, own, queued)
+
+
+def judged(principal: Principal, own: int, queued: int) -> Lack | None:
+    """The same, from the two counts."""
+    open_at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
     if own >= open_at_most and _waited_for(principal, open_at_most) >= open_at_most:
         return Lack.CALLER
-    return Lack.QUEUE if queued >= queued_at_most else None
+    return Lack.QUEUE if queued >= settings.MAX_QUEUED_REQUESTS else None
 
 
 def _waited_for(principal: Principal, at_most: int) -> int:

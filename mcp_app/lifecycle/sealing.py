@@ -42,12 +42,12 @@ def unsealed() -> QuerySet[Cancellation]:
 
 def _today() -> date | None:
     """The database's day, UTC, if there is something to be sealed."""
-    found = _final().annotate(now=Now()).values_list("now", flat=True)[:1]
+    found = final_attempts().annotate(now=Now()).values_list("now", flat=True)[:1]
     return next((now.date() for now in found), None)
 
 
-def _final() -> QuerySet[Cancellation]:
-    """In no order: of very many a few are found as fast."""
+def final_attempts() -> QuerySet[Cancellation]:
+    """What is to be sealed, in no order: of very many a few are found as fast."""
     return unsealed().filter(settled_at__isnull=False).order_by()
 
 
@@ -57,7 +57,7 @@ def _seal_batch(today: date) -> int:
         AuditDay.objects.bulk_create([_begin(today, "")], ignore_conflicts=True)
     lock()
     day = _open_day(today)
-    batch = sorted(_final()[:BATCH], key=lambda row: row.pk)
+    batch = sorted(final_attempts()[:BATCH], key=lambda row: row.pk)
     _chain(day, batch)
     Cancellation.objects.seal(batch)
     day.signature = seals.sign_day(day)

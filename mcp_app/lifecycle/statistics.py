@@ -88,7 +88,7 @@ _Row = tuple[str, str, int, int, float]
 
 
 def read(period: Period, tool: str | None = None) -> Statistics:
-    """Three statements at most. Raises django.db.Error."""
+    """Three statements, of a day one. Raises django.db.Error."""
     begins = period.begins()
     by_interval: defaultdict[int, list[_Row]] = defaultdict(list)
     by_stop: defaultdict[tuple[str, int], Histogram] = defaultdict(Histogram)
@@ -147,10 +147,10 @@ def _counted(period: Period, *by: str, of_hours: Q, of_days: Q) -> Iterator[Any]
     since = begins[0]
     if not period.by_hour:
         zone = timezone.get_current_timezone_name()
-        if (newest := day_tallies.newest(zone, begins[-1])) is not None and newest >= since:
+        if (newest := day_tallies.newest(zone, begins[-1])) is not None:
             since = next(begin for begin in begins if begin > newest)
-            days = DayTally.objects.filter(of_days, zone=zone, begins_at__gte=begins[0], begins_at__lt=since)
-            yield from _grouped(days, "begins_at", begins, by)
+        days = DayTally.objects.filter(of_days, zone=zone, begins_at__gte=begins[0], begins_at__lt=since)
+        yield from _grouped(days, "begins_at", begins, by)
     yield from _grouped(Tally.objects.filter(of_hours, hour__gte=since), "hour", begins, by)
 
 

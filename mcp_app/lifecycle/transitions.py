@@ -11,19 +11,20 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Model, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.conf import settings
-from mcp_app.lifecycle import audit, events, originals, wakeups
+from mcp_app.lifecycle import audit, events, inserting, originals, runs, wakeups
 from mcp_app.lifecycle.appending import append
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.locks import insistent, transactional
 from mcp_app.lifecycle.redaction import Redacted
 from mcp_app.lifecycle.submission import Submission
+from mcp_app.lifecycle.together import Together
 from mcp_app.models import Request
 from mcp_app.states import TERMINAL, UNSTOPPABLE, EventKind, Stage, Status, sources
 
@@ -33,9 +34,18 @@ _NONE = Redacted(None, None)
 
 
 def submit(submission: Submission) -> Request:
-    """Store a QUEUED row, once. It is published by `publishing.publish` once this has committed."""
+    """Store a QUEUED row, once. It is published by `publishing.publish` once this has committed.
+
+    What other threads submit at this moment is stored with it, and each has its own outcome.
+    """
+    if databases.connection().in_atomic_block:
+        return _store_alone(submission)
+    return _submitted.put(submission)
+
+
+def _store_alone(submission: Submission) -> Request:
     try:
-        return _store(submission)
+        return _store_insistently([submission])[0]
     except IntegrityError:
         # A commit whose answer was lost with its connection was repeated.
         if (row := Request.objects.filter(pk=submission.id).first()) is None:
@@ -43,77 +53,88 @@ def submit(submission: Submission) -> Request:
         return row
 
 
-@transactional
-def _store(submission: Submission) -> Request:
+def _store(submissions: Sequence[Submission]) -> list[Request]:
+    with inserting.unit():
+        within = [_seconds_in_the_queue(submission.caller_limit) for submission in submissions]
+        return inserting.insert([_columns(submission) for submission in submissions], within)
+
+
+_store_insistently = insistent(_store)
+_submitted = Together(_store, _store_alone)
+
+
+def _columns(submission: Submission) -> dict[str, Any]:
     principal = submission.principal
-    row = Request.objects.create(
-        id=submission.id,
+    return {
+        "id": submission.id,
         **submission.of_itself,
-        method=submission.method,
-        tool=submission.tool,
-        protocol_version=submission.protocol_version,
+        "method": submission.method,
+        "tool": submission.tool,
+        "protocol_version": submission.protocol_version,
         **principal.columns,
-        principal_label=principal.label,
-        user_id=principal.user_id,
-        scopes=None if principal.scopes is None else sorted(principal.scopes),
-        cancel_policy=submission.cancel_policy,
-        cooperative_grace=submission.cooperative_grace,
-        hard_grace=submission.hard_grace,
-        time_limit=submission.time_limit,
-        queue=submission.queue,
+        "principal_label": principal.label,
+        "user_id": principal.user_id,
+        "scopes": None if principal.scopes is None else sorted(principal.scopes),
+        "cancel_policy": submission.cancel_policy,
+        "cooperative_grace": submission.cooperative_grace,
+        "hard_grace": submission.hard_grace,
+        "time_limit": submission.time_limit,
+        "queue": submission.queue,
         **originals.columns(
             None,
             arguments=Redacted(submission.arguments, submission.kept_arguments),
             answers=Redacted(events.storable(submission.answers), submission.kept_answers),
         ),
-        session=submission.session,
-        parent=submission.parent,
-        depth=submission.depth,
-        deadline_at=deadline_in_the_queue(submission.caller_limit),
-    )
-    events.insert(row.pk, [events.transition(Status.QUEUED)], newest=1)
-    return row
+        "session": submission.session,
+        "parent": submission.parent,
+        "depth": submission.depth,
+    }
 
 
 def deadline_in_the_queue(caller_limit: float | None) -> Combinable:
     """Until when a worker is to have claimed a request that is queued now."""
+    return from_now(_seconds_in_the_queue(caller_limit))
+
+
+def _seconds_in_the_queue(caller_limit: float | None) -> float:
     longest: float = settings.MAX_QUEUE_SECONDS
-    return from_now(longest if caller_limit is None else min(longest, caller_limit))
+    return longest if caller_limit is None else min(longest, caller_limit)
 
 
-@transactional
+@insistent
 def claim(request_id: UUID, *, worker: UUID, pid: int) -> Request | None:
     """QUEUED → RUNNING for the one worker that may call the tool; None when it is not to be run (again), or too late.
 
     Past its deadline a request is supervision's to cancel. What a tool started is not begun once that tool is to stop;
     whoever asked for that closes it (`cancellation`).
     """
-    in_time = Q(deadline_at__isnull=True) | Q(deadline_at__gt=from_now(0))
-    # Locked: its message comes once, and is not to be spent on a row that another step moves meanwhile.
-    row = Request.objects.select_for_update().filter(in_time, pk=request_id).annotate(now=Now()).first()
-    if row is None or row.status != Status.QUEUED:
-        return None
-    if row.parent is not None and not unstopped().filter(pk=row.parent).exists():
-        return None
-    row.claimed_at = row.now
-    claimed = Request.objects.filter(pk=request_id, status=Status.QUEUED, event_seq=row.event_seq).update(
-        status=Status.RUNNING,
-        worker=worker,
-        worker_pid=pid,
-        claimed_at=Now(),
-        deadline_at=from_now(row.run_limit),
-        event_seq=row.event_seq + 1,
-    )
-    if not claimed:
-        return None
-    row.status, row.worker, row.worker_pid, row.event_seq = Status.RUNNING, worker, pid, row.event_seq + 1
-    events.insert(request_id, [events.transition(Status.RUNNING, pid=pid)], row.event_seq)
-    return row
+    return runs.claim(request_id, worker, pid)
 
 
 def unstopped() -> QuerySet[Request]:
     """The requests that run and are to go on: those whose tools may start others."""
     return Request.objects.filter(status=Status.RUNNING, cancel_requested_at__isnull=True)
+
+
+@insistent
+def end_run(
+    row: Request,
+    status: Status,
+    *,
+    result: dict[str, Any] | None = None,
+    error: dict[str, Any] | None = None,
+    celery_result: Model | None = None,
+) -> bool:
+    """Close a claimed row as its run mostly ends, COMPLETED or FAILED; False where anything is out of the ordinary.
+
+    Nothing is written then, and `finish` says what becomes of it. `celery_result` is written with it.
+    """
+    if status not in _OUTCOMES:
+        raise ValueError(f"{status} is not how a run comes out")
+    ended = runs.end(row, status, result=result, error=events.storable(error), celery_result=celery_result)
+    if ended:
+        databases.on_commit(lambda: wakeups.wake_waiting(row))
+    return ended
 
 
 @transactional

@@ -18,6 +18,7 @@ from mcp_app.conf import settings
 from mcp_app.execution.orphans import kill_orphans
 from mcp_app.lifecycle import processes, supervision
 from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.quiet import Rounds
 from mcp_app.states import ProcessRole
 
 logger = logging.getLogger(__name__)
@@ -33,14 +34,17 @@ def once() -> bool:
 
 
 def run() -> None:
-    """A round every `SUPERVISION_INTERVAL`, until SIGTERM or SIGINT; a second signal does not wait for the round."""
+    """A round every `SUPERVISION_INTERVAL`, or where it is quiet a look, until SIGTERM or SIGINT; a second signal does
+    not wait for the round.
+    """
     supervisor = _Supervisor()
+    rounds = Rounds(supervisor.supervise)
     supervised_at = float("-inf")
     with _told_to_stop() as told:
         while True:
             if supervisor.is_heard() and time.monotonic() - supervised_at >= settings.SUPERVISION_INTERVAL:
                 supervised_at = time.monotonic()
-                supervisor.supervise()
+                rounds.take()
             try:
                 told.get(timeout=min(settings.HEARTBEAT_INTERVAL, settings.SUPERVISION_INTERVAL))
                 break

@@ -1,6 +1,10 @@
 """Requests at a point of their life, made by the lifecycle itself, and what can be read of them."""
 
+import time
 from uuid import UUID, uuid4
+
+from django.apps import apps
+from django.db.models import Model
 
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import cancellation, input_rounds, processes, transitions
@@ -14,6 +18,8 @@ from mcp_app.states import CancelPolicy, Cause, EventKind, Outcome, ProcessRole,
 OWNER = Principal(issuer="site", subject="7", client_id="editor", label="Ada", user_id="7")
 STRANGER = Principal(issuer="site", subject="8", client_id="editor", label="Eve", user_id="8")
 ADA = Actor("Ada", "192.0.2.7")
+MILLISECOND = 1_000_000
+"""In nanoseconds."""
 RESULT = {"content": [{"type": "text", "text": "done"}]}
 
 
@@ -43,7 +49,12 @@ def submission(**changes) -> Submission:
 
 
 def queued(**changes) -> Request:
-    return transitions.submit(submission(**changes))
+    """One that was queued before any that is made after it: SQLite tells times apart by the millisecond."""
+    row = transitions.submit(submission(**changes))
+    stored_in = time.time_ns() // MILLISECOND
+    while time.time_ns() // MILLISECOND == stored_in:
+        pass
+    return row
 
 
 def running(worker: UUID, **changes) -> Request:
@@ -77,6 +88,13 @@ def asking(worker: UUID, **changes) -> Request:
 def answer(row: Request, number: int = 1, answers=ADA_SAYS, again=None, **changes) -> Request | None:
     retry = Retry(**{"jsonrpc_id": "retry"} | changes)
     return input_rounds.answer(row.pk, number, answers, again or {}, retry)
+
+
+def celery_result(row: Request, **columns) -> Model:
+    """What Celery would store of a run that went well, not stored yet."""
+    told = {"status": "SUCCESS", "result": '"completed"', "content_type": "application/json"}
+    model = apps.get_model("django_celery_results", "TaskResult")
+    return model(task_id=str(row.pk), content_encoding="utf-8", **told | columns)
 
 
 def fresh(row: Request) -> Request:

@@ -46,7 +46,7 @@ def attempts(number):
 
 def seal(monkeypatch, day):
     """Seal what is final, on `day`."""
-    monkeypatch.setattr(sealing, "_today", lambda: day if sealing._final().exists() else None)
+    monkeypatch.setattr(sealing, "_today", lambda: day if sealing.final_attempts().exists() else None)
     sealing.seal_final_attempts()
 
 

@@ -11,7 +11,7 @@ from mcp_app.lifecycle import forgetting, listen_streams, observation, session_s
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.models import ChangeVersion
 from mcp_app.models.change_version import FORGOTTEN
-from mcp_app.transport.tail import Listener
+from mcp_app.transport.subjects import Listener, Subjects
 from tests.lifecycle import rows
 from tests.lifecycle.racing import race
 
@@ -30,6 +30,14 @@ def subjects():
 
 def version(subject):
     return observation.versions([subject]).get(subject)
+
+
+def listening(subject):
+    """Somebody who listens from now on, and the table that they are told out of."""
+    table = Subjects()
+    listener = Listener(lambda gone: None)
+    table.join(listener, [subject], observation.versions([subject]))
+    return listener, table
 
 
 def begin(**changes):
@@ -89,25 +97,25 @@ def test_a_session_that_subscribes_to_what_was_forgotten_is_told_of_the_next_cha
 
 def test_a_listener_hears_of_no_change_when_a_version_is_forgotten_and_of_the_next_one():
     touch(NOTES)
-    listener = Listener(None, observation.versions([NOTES]))
+    listener, table = listening(NOTES)
     days_pass()
     forgetting.forget_old_versions()
-    listener.compare(observation.versions([NOTES]))
+    table.take(observation.versions([NOTES]))
     assert listener.take() == set()
     touch(NOTES)
-    listener.compare(observation.versions([NOTES]))
+    table.take(observation.versions([NOTES]))
     assert listener.take() == {NOTES}
 
 
 def test_wishes_to_close_streams_of_a_server_are_forgotten_and_a_later_one_is_heard_by_it():
     wishes, others = (listen_streams.subject(uuid4()) for _ in range(2))
     touch(wishes, others)
-    listener = Listener(None, observation.versions([wishes]))
+    listener, table = listening(wishes)
     days_pass()
     supervision.supervise()
     assert subjects() == set()
     touch(wishes)
-    listener.compare(observation.versions([wishes]))
+    table.take(observation.versions([wishes]))
     assert listener.take() == {wishes}
 
 

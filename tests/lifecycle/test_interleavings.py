@@ -39,6 +39,12 @@ def _finish(row, worker, status, **options):
     return transitions.finish(row.pk, status, worker=worker, **options)
 
 
+def _end(row, worker):
+    """As a worker ends a run."""
+    ended = transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
+    return Status.COMPLETED if ended else _finish(row, worker, Status.COMPLETED, result=rows.RESULT)
+
+
 def _cancel(row, worker, cause, name):
     return cancellation.cancel_all([Ask(row.pk, cause, Actor(name), f"says {name}")])
 
@@ -51,6 +57,7 @@ STEPS = {
     "claim": lambda row, worker: _taken(transitions.claim, row, worker=worker, pid=1),
     "claim elsewhere": lambda row, worker: _taken(transitions.claim, row, worker=ANOTHER, pid=2),
     "complete": partial(_finish, status=Status.COMPLETED, result=rows.RESULT),
+    "end the run": _end,
     "fail": partial(_finish, status=Status.FAILED, error={"cause": "tool"}),
     "stop": partial(_finish, status=Status.CANCELLED, stage=Stage.INTERRUPT),
     "end the kill": partial(_finish, status=Status.CANCELLED, fenced=True),
@@ -70,10 +77,15 @@ CHOSEN = [
     ("running", "complete", "the client cancels"),
     ("running", "an administrator cancels", "the client cancels"),
     ("running", "the deadline passes", "an administrator cancels"),
+    ("running", "end the run", "the client cancels"),
+    ("running", "end the run", "hand over"),
+    ("running", "say", "end the run"),
+    ("running", "lose", "end the run"),
     ("running", "lose", "complete"),
     ("running", "say", "complete"),
     ("stopping", "complete", "stop"),
     ("stopping", "complete", "begin to kill"),
+    ("stopping", "end the run", "begin to kill"),
     ("queued", "claim", "claim elsewhere"),
     ("queued", "claim", "the client cancels"),
     ("asking", "answer", "the client cancels"),

@@ -6,7 +6,8 @@ import uuid
 from uuid import UUID
 
 import pytest
-from celery import current_app
+from celery import Celery, current_app
+from celery.signals import before_task_publish
 
 from mcp_app.lifecycle import publishing, transitions
 from mcp_app.lifecycle.publishing import BrokerUnavailableError
@@ -48,6 +49,64 @@ def test_a_message_carries_the_rows_id_and_nothing_else():
     assert message.headers["id"] == str(row.pk)
     assert UUID(message.payload[0][0]) == row.pk
     assert b"hunter2" not in repr(message.__dict__).encode()
+
+
+def _taken(channel, row):
+    """The row's next message; before it there may be others' of an earlier test."""
+    message = channel.basic_get(row.queue, no_ack=True)
+    while message.headers["id"] != str(row.pk):
+        message = channel.basic_get(row.queue, no_ack=True)
+    own = {"delivery_tag", "delivery_info"}
+    return message.body, message.headers, {key: value for key, value in message.properties.items() if key not in own}
+
+
+def _send_as_celery_does(row):
+    options = {"task_id": str(row.pk), "queue": row.queue, "ignore_result": False}
+    current_app.send_task(publishing.RUN_TASK, args=(str(row.pk),), **options)
+
+
+def test_a_message_is_the_one_that_celery_itself_would_send(monkeypatch):
+    # As in a server, which does not know the task; where it is known Celery says its limits in the message, too.
+    monkeypatch.delitem(current_app.tasks, publishing.RUN_TASK, raising=False)
+    row = rows.queued()
+    publishing.publish(row)
+    _send_as_celery_does(row)
+    with current_app.connection_for_read() as connection, connection.channel() as channel:
+        assert _taken(channel, row) == _taken(channel, row)
+
+
+def test_whoever_looks_at_messages_by_celerys_signals_sees_each():
+    seen = []
+
+    def see(sender, headers, **_):
+        headers["seen"] = True
+        seen.append((sender, headers["id"]))
+
+    row = rows.queued()
+    before_task_publish.connect(see, weak=False)
+    try:
+        publishing.publish(row)
+    finally:
+        before_task_publish.disconnect(see)
+    assert seen == [(publishing.RUN_TASK, str(row.pk))]
+    with current_app.connection_for_read() as connection, connection.channel() as channel:
+        assert _taken(channel, row)[1]["seen"]
+
+
+def test_a_send_task_that_somebody_has_wrapped_is_used(monkeypatch):
+    sent = []
+    send_task = Celery.send_task
+
+    def traced(self, name, *args, **options):
+        sent.append(options["task_id"])
+        return send_task(self, name, *args, **options)
+
+    monkeypatch.setattr(Celery, "send_task", traced)
+    row = rows.queued()
+    publishing.publish(row)
+    assert sent == [str(row.pk)]
+    with current_app.connection_for_read() as connection, connection.channel() as channel:
+        assert _taken(channel, row)[1]["id"] == str(row.pk)
 
 
 @pytest.mark.fault("C7", "C8")

@@ -1,0 +1,253 @@
+"""A step of a request's life in one statement, without a transaction: the row moves and its events are told.
+
+A statement alone takes its lock, writes and commits without the interpreter, and is one round trip. A transaction would
+keep the row's lock, on SQLite everybody's, while its process waits for the interpreter between two statements.
+Refuses to know the steps.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Field, Model
+
+from mcp_app import databases
+from mcp_app.lifecycle import columns, events
+from mcp_app.lifecycle.events import Event
+from mcp_app.models import Request, RequestEvent
+
+_POSTGRESQL = """
+WITH moved AS (
+    UPDATE {requests} SET event_seq = event_seq + {count}{assignments}
+    WHERE {requests}.id = {id} AND {condition} RETURNING {returned}
+), told AS (
+    INSERT INTO {events_table} (request_id, seq, kind, data)
+    SELECT moved.id, moved.event_seq - {count} + t.place, t.event ->> 0, (t.event ->> 1)::jsonb
+    FROM moved, jsonb_array_elements({events}::jsonb) WITH ORDINALITY AS t (event, place)
+){beside}
+SELECT {returned} FROM moved
+"""
+_POSTGRESQL_BESIDE = ", beside AS (INSERT INTO {table} ({columns}) SELECT {values} FROM moved {on_conflict})"
+_SQLITE_VIEW = "CREATE TEMP VIEW IF NOT EXISTS {name} AS SELECT {columns} FROM (SELECT NULL)"
+_SQLITE_TRIGGER = """
+CREATE TEMP TRIGGER IF NOT EXISTS {name}_insert INSTEAD OF INSERT ON {name} BEGIN
+    INSERT INTO {events_table} (request_id, seq, kind, data)
+    SELECT {requests}.id, event_seq + 1 + t.key, json_extract(t.value, '$[0]'), json_extract(t.value, '$[1]')
+    FROM {requests}, json_each({events}) AS t WHERE {requests}.id = {id} AND {condition};
+    {beside}
+    UPDATE {requests} SET event_seq = event_seq + {count}{assignments} WHERE {requests}.id = {id} AND {condition};
+END
+"""
+_SQLITE_BESIDE = (
+    "INSERT INTO {table} ({columns}) SELECT {values} FROM {requests}"
+    " WHERE {requests}.id = {id} AND {condition} {on_conflict};"
+)
+_SQLITE_INSERT = "INSERT INTO {name} ({names}) VALUES ({values})"
+_ROWS = columns.Rows(Request)
+_WHOLE = ", ".join(str(field.column) for field in _ROWS.fields)
+_SELECT = f"SELECT {_WHOLE} FROM {Request._meta.db_table} WHERE id = %(id)s"  # noqa: S608 - names of the model's
+_BESIDE = "beside_{}"
+"""The parameter of a column of the row beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a step says otherwise on each engine."""
+
+    now: str
+    same: str
+    """The operator that takes nulls for equal."""
+    least: str
+    later: str
+    """The time so many seconds from now."""
+    ago: str
+    """The seconds since a time."""
+
+
+_DIALECTS = {
+    "postgresql": Dialect(
+        now="STATEMENT_TIMESTAMP()",
+        same="IS NOT DISTINCT FROM",
+        least="LEAST",
+        later="STATEMENT_TIMESTAMP() + ({}) * INTERVAL '1 second'",
+        ago="EXTRACT(EPOCH FROM STATEMENT_TIMESTAMP() - {})",
+    ),
+    "sqlite": Dialect(
+        now="STRFTIME('%Y-%m-%d %H:%M:%f', 'NOW')",
+        same="IS",
+        least="MIN",
+        later="STRFTIME('%Y-%m-%d %H:%M:%f', 'NOW', ({}) || ' seconds')",
+        ago="((JULIANDAY('NOW') - JULIANDAY({})) * 86400.0)",
+    ),
+}
+
+
+def _columns(model: type[Model]) -> "list[tuple[str, Field[Any, Any]]]":
+    return [(field.column, field) for field in model._meta.concrete_fields if field.column is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A row of another table, written with the step over one that has the same `key`."""
+
+    model: type[Model]
+    key: str
+    left: frozenset[str]
+    """The columns that are left as they are in a row that was there."""
+
+    @property
+    def columns(self) -> list[str]:
+        return [column for column, field in _columns(self.model) if not field.primary_key]
+
+    def parameters(self, row: Model, connection: BaseDatabaseWrapper) -> dict[str, Any]:
+        return {
+            _BESIDE.format(column): field.get_db_prep_save(field.pre_save(row, add=True), connection)
+            for column, field in _columns(self.model)
+            if not field.primary_key
+        }
+
+    @property
+    def on_conflict(self) -> str:
+        changed = [column for column in self.columns if column not in self.left | {self.key}]
+        return f"ON CONFLICT ({self.key}) DO UPDATE SET " + ", ".join(f"{each} = excluded.{each}" for each in changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to be so before it, and what it assigns: SQL in which `{name}` is a parameter, `{requests}` the table."""
+
+    name: str
+    condition: Callable[[Dialect], str]
+    assignments: Callable[[Dialect], Mapping[str, str]]
+    parameters: tuple[str, ...] = ()
+    beside: Beside | None = None
+    in_turn: bool = True
+    """Whether it waits for its turn to write, on SQLite: not where a tool may stop the thread that has it."""
+
+
+def take(step: Step, told: Sequence[Event], values: Mapping[str, Any], beside: Model | None = None) -> bool:
+    """Take a step whose parameters are `values`, columns among them the row's id; whether it took."""
+    connection = databases.connection()
+    parameters = _parameters(step, told, values, connection)
+    if step.beside is not None and beside is not None:
+        parameters |= step.beside.parameters(beside, connection)
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            return _take_on_sqlite(step, connection, cursor, parameters)
+        cursor.execute(_on_postgresql(step, "id, event_seq"), parameters)
+        return cursor.fetchone() is not None
+
+
+def taken(step: Step, told: Sequence[Event], values: Mapping[str, Any]) -> Request | None:
+    """The same; the row as it is then, or None where the step did not take."""
+    connection = databases.connection()
+    parameters = _parameters(step, told, values, connection)
+    with connection.cursor() as cursor:
+        if connection.vendor != "sqlite":
+            cursor.execute(_on_postgresql(step, _WHOLE), parameters)
+        elif _take_on_sqlite(step, connection, cursor, parameters):
+            cursor.execute(_SELECT, {"id": parameters["id"]})
+        else:
+            return None
+        found = cursor.fetchone()
+    return None if found is None else _ROWS.made_of(found, connection)
+
+
+def _parameters(
+    step: Step, told: Sequence[Event], values: Mapping[str, Any], connection: BaseDatabaseWrapper
+) -> dict[str, Any]:
+    prepared = {
+        field.name: field.get_db_prep_save(values[field.name], connection)
+        for _, field in _columns(Request)
+        if field.name in values
+    }
+    return {**prepared, "count": len(told), "events": _as_json(told)}
+
+
+def _take_on_sqlite(step: Step, connection: BaseDatabaseWrapper, cursor: Any, parameters: dict[str, Any]) -> bool:
+    """By a trigger of this connection's own: SQLite has no other statement that writes to two tables."""
+    view, trigger, insert = _on_sqlite(step)
+    if step.name not in _made.on(connection.connection):
+        cursor.execute(view)
+        cursor.execute(trigger)
+        if not connection.in_atomic_block:  # whose end may take them back
+            _made.names.add(step.name)
+    changed = connection.connection.total_changes
+    with databases.turn() if step.in_turn else nullcontext():
+        cursor.execute(insert, parameters)
+    return bool(connection.connection.total_changes > changed)
+
+
+class _Made(threading.local):
+    """The views that the connection of a thread has."""
+
+    connection: object = None
+    names: set[str]
+
+    def on(self, connection: object) -> set[str]:
+        if self.connection is not connection:
+            self.connection, self.names = connection, set()
+        return self.names
+
+
+_made = _Made()
+
+
+@lru_cache
+def _on_postgresql(step: Step, returned: str) -> str:
+    names = _names(step, "%({})s", "postgresql")
+    return _POSTGRESQL.format(**names, returned=returned, beside=_beside(step, _POSTGRESQL_BESIDE, names))
+
+
+@lru_cache
+def _on_sqlite(step: Step) -> tuple[str, str, str]:
+    """The view, its trigger, and what sets that off."""
+    names = _names(step, "NEW.{}", "sqlite") | {"name": step.name}
+    parameters = _all_parameters(step)
+    return (
+        _SQLITE_VIEW.format(name=step.name, columns=", ".join(f"NULL AS {each}" for each in parameters)),
+        _SQLITE_TRIGGER.format(**names, beside=_beside(step, _SQLITE_BESIDE, names)),
+        _SQLITE_INSERT.format(
+            name=step.name, names=", ".join(parameters), values=", ".join(f"%({each})s" for each in parameters)
+        ),
+    )
+
+
+def _all_parameters(step: Step) -> list[str]:
+    beside = [] if step.beside is None else [_BESIDE.format(column) for column in step.beside.columns]
+    return ["id", "count", "events", *step.parameters, *beside]
+
+
+def _names(step: Step, marker: str, vendor: str) -> dict[str, str]:
+    """What the braces of a statement stand for."""
+    tables = {"requests": Request._meta.db_table, "events_table": RequestEvent._meta.db_table}
+    names = tables | {name: marker.format(name) for name in _all_parameters(step)}
+    dialect = _DIALECTS[vendor]
+    assigned = step.assignments(dialect)
+    return {
+        **names,
+        "condition": step.condition(dialect).format(**names),
+        "assignments": "".join(f", {column} = {value.format(**names)}" for column, value in assigned.items()),
+    }
+
+
+def _beside(step: Step, template: str, names: Mapping[str, str]) -> str:
+    if step.beside is None:
+        return ""
+    written = step.beside.columns
+    return template.format(
+        **names,
+        table=step.beside.model._meta.db_table,
+        columns=", ".join(written),
+        values=", ".join(names[_BESIDE.format(column)] for column in written),
+        on_conflict=step.beside.on_conflict,
+    )
+
+
+def _as_json(told: Sequence[Event]) -> str:
+    return json.dumps([(event.kind.value, json.dumps(events.storable(event.data))) for event in told])

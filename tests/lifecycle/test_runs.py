@@ -1,0 +1,139 @@
+"""The claim of a run and its ordinary end, which are a statement each, leave what steps one by one would leave."""
+
+from functools import partial
+from uuid import uuid4
+
+import pytest
+from django.apps import apps
+from django.db.models.functions import Now
+
+from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle.clock import from_now
+from mcp_app.lifecycle.events import Event
+from mcp_app.models import Request
+from mcp_app.states import Cause, EventKind, Status
+from tests.lifecycle import rows
+from tests.lifecycle.racing import races
+
+ERROR = {"cause": "tool", "type": "ValueError", "message": "no \x00"}
+
+
+def results():
+    return apps.get_model("django_celery_results", "TaskResult")
+
+
+def change(row, **columns):
+    Request.objects.filter(pk=row.pk).update(**columns)
+
+
+def told_at_the_end(row):
+    """All that an end leaves, but for times and whose it is."""
+    columns, story, attempts = rows.everything(row)
+    own = ("id", "queue", "submitted_at", "queued_at", "claimed_at", "finished_at")
+    return {name: value for name, value in columns.items() if name not in own}, story, attempts
+
+
+@pytest.mark.parametrize(
+    ("status", "result", "error"),
+    [(Status.COMPLETED, rows.RESULT, None), (Status.FAILED, rows.RESULT, ERROR), (Status.FAILED, None, ERROR)],
+)
+def test_an_ordinary_end_leaves_what_any_end_leaves(worker, status, result, error):
+    one, other = rows.running(worker), rows.running(worker)
+    assert transitions.end_run(one, status, result=result, error=error) is True
+    assert transitions.finish(other.pk, status, worker=worker, result=result, error=error) == status
+    assert told_at_the_end(one) == told_at_the_end(other)
+    after = rows.fresh(one)
+    assert after.finished_at >= after.claimed_at
+    assert Request.objects.filter(pk=one.pk, partial_result__isnull=True, originals__isnull=True).exists()
+
+
+def test_an_end_comes_after_what_was_told_meanwhile(worker):
+    row = rows.running(worker)
+    transitions.record(row.pk, [Event(EventKind.LOG, {"data": "a"})] * 2)
+    assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
+    assert rows.numbers(row) == [1, 2, 3, 4, 5]
+    assert rows.story(row)[-1] == ("transition", {"status": "completed"})
+
+
+UNUSUAL = {
+    "it is to stop": rows.cancel,
+    "it was handed over as a task": lambda row: change(row, task_handle=uuid4()),
+    "another server waits for it": lambda row: change(row, server=uuid4()),
+    "another worker runs it": lambda row: change(row, worker=uuid4()),
+    "it was given up": lambda row: transitions.give_up(row.pk),
+    "it is being killed": lambda row: change(row, killing=True),
+    "redaction left something out": lambda row: change(row, originals={"arguments": {}}),
+    "it asks": lambda row: change(row, status=Status.INPUT_REQUIRED),
+    "it waits again": lambda row: change(row, status=Status.QUEUED),
+    "it has ended": lambda row: transitions.finish(row.pk, Status.FAILED, worker=row.worker),
+}
+
+
+@pytest.mark.parametrize("unusual", UNUSUAL)
+def test_an_end_that_is_not_ordinary_is_left_to_be_finished(worker, unusual):
+    row = rows.running(worker)
+    UNUSUAL[unusual](row)
+    before = rows.everything(row)
+    assert (
+        transitions.end_run(row, Status.COMPLETED, result=rows.RESULT, celery_result=rows.celery_result(row)) is False
+    )
+    assert rows.everything(row) == before
+    assert not results().objects.filter(task_id=str(row.pk)).exists()
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.COMPLETED, Status.FAILED}))
+def test_a_run_comes_out_completed_or_failed(worker, status):
+    with pytest.raises(ValueError, match="how a run comes out"):
+        transitions.end_run(rows.running(worker), status)
+
+
+def test_celerys_result_is_stored_with_the_end(worker):
+    row = rows.running(worker)
+    assert transitions.end_run(row, Status.COMPLETED, celery_result=rows.celery_result(row, worker="w1", meta="{}"))
+    stored = results().objects.get(task_id=str(row.pk))
+    assert (stored.status, stored.result, stored.worker, stored.meta) == ("SUCCESS", '"completed"', "w1", "{}")
+    assert stored.date_created is not None
+    assert stored.date_done is not None
+
+
+def test_celerys_result_replaces_one_that_was_there_and_keeps_when_that_was_made(worker):
+    row = rows.running(worker)
+    there = results().objects.create(task_id=str(row.pk), status="STARTED", traceback="old", date_started=Now())
+    there.refresh_from_db()
+    assert transitions.end_run(row, Status.COMPLETED, celery_result=rows.celery_result(row))
+    stored = results().objects.get(task_id=str(row.pk))
+    assert (stored.pk, stored.status, stored.traceback) == (there.pk, "SUCCESS", None)
+    assert (stored.date_created, stored.date_started) == (there.date_created, there.date_started)
+
+
+@pytest.mark.fault("B1", "B2")
+def test_of_an_end_and_a_cancellation_one_comes_first(worker):
+    with races(2) as race:
+        for _ in range(25):
+            row = rows.running(worker)
+            ended, said = race.run(partial(transitions.end_run, row, Status.COMPLETED), partial(rows.cancel, row))
+            assert ended == (said == "too_late")
+            assert rows.fresh(row).status == (Status.COMPLETED if ended else Status.RUNNING)
+            assert rows.numbers(row) == [1, 2, 3]
+
+
+def test_what_is_past_its_deadline_or_whose_starter_is_to_stop_is_not_claimed(worker):
+    late = rows.queued()
+    change(late, deadline_at=from_now(-1))
+    starter = rows.running(worker)
+    orphan = rows.queued(parent=starter.pk)
+    child = rows.queued(parent=starter.pk)
+    assert transitions.claim(child.pk, worker=worker, pid=1) is not None
+    change(starter, cancel_requested_at=Now(), cancel_cause=Cause.CLIENT)
+    for row in (late, orphan, rows.queued(parent=uuid4())):
+        before = rows.everything(row)
+        assert transitions.claim(row.pk, worker=worker, pid=1) is None
+        assert rows.everything(row) == before
+
+
+def test_a_claim_leaves_a_run_no_longer_than_its_callers_limit_does(worker):
+    row = rows.queued(time_limit=60.0, caller_limit=100.0)
+    change(row, queued_at=from_now(-90))
+    claimed = transitions.claim(row.pk, worker=worker, pid=1)
+    assert (claimed.deadline_at - claimed.claimed_at).total_seconds() == pytest.approx(10, abs=0.5)
+    assert (claimed.deadline_at - claimed.claimed_at).total_seconds() == pytest.approx(claimed.run_limit, abs=0.01)
