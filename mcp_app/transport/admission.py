@@ -42,17 +42,27 @@ class Admitted(Generic[T]):
 
     @contextmanager
     def hold(self, principal: Principal, stream: T) -> Iterator[None]:
-        self.open.add(stream)
-        self._by_principal[principal] += 1
-        self._empty.clear()
+        self.add(principal, stream)
         try:
             yield
         finally:
-            self.open.discard(stream)
-            self._by_principal[principal] -= 1
-            self._by_principal += Counter()  # drops the principals at zero
-            if not self.open:
-                self._empty.set()
+            self.remove(principal, stream)
+
+    def add(self, principal: Principal, stream: T) -> None:
+        self.open.add(stream)
+        self._by_principal[principal] += 1
+        self._empty.clear()
+
+    def remove(self, principal: Principal, stream: T) -> None:
+        """Nothing where it is not among them."""
+        if stream not in self.open:
+            return
+        self.open.remove(stream)
+        self._by_principal[principal] -= 1
+        if not self._by_principal[principal]:
+            del self._by_principal[principal]
+        if not self.open:
+            self._empty.set()
 
     async def emptied(self, seconds: float) -> bool:
         """Wait until none is open, for at most this long; whether that came."""
@@ -90,6 +100,8 @@ class Admission:
         self.draining = False
         self.body_bytes = 0
         """Of bodies that are arriving."""
+        self.remaining = 0
+        """Streams that wait with nothing under way."""
         self._serving = 0
         self._requests = Rate()
         self._completions = Rate()
@@ -111,7 +123,7 @@ class Admission:
         )
         if wait:
             return too_many("You send requests too often; wait a moment.", None, retry_after=wait)
-        if self._serving - len(self.listeners.open) >= settings.MAX_OPEN_REQUESTS:
+        if self._serving + self.remaining - len(self.listeners.open) >= settings.MAX_OPEN_REQUESTS:
             return unavailable(BUSY, None)
         return None
 

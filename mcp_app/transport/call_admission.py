@@ -6,7 +6,7 @@ Runs in a thread. Everything that is refused here leaves no row.
 from typing import Any
 
 from mcp_app.auth.challenges import insufficient_scope
-from mcp_app.catalogue import call_limits, catalogue, schema
+from mcp_app.catalogue import call_limits, finding, schema
 from mcp_app.catalogue.call_limits import Excess
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
@@ -42,10 +42,11 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
 
     Bad arguments are an `isError` result (server/tools).
     """
-    tool = catalogue.find(call.name, exchange.principal)
+    found = finding.find(call.name, exchange.principal)
     request_id = exchange.route.request_id
-    if tool is None:
+    if found is None:
         return fail(INVALID_PARAMS, unknown_tool(call.name), request_id)
+    tool, excess = found
     if missing := tool.registered.access.missing_scopes(exchange.principal):
         return insufficient_scope(missing, tool.registered.access.scopes, exchange.principal.endpoint, request_id)
     required = required_capabilities(tool.registered, makes_tasks=exchange.makes_tasks)
@@ -61,7 +62,7 @@ def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str,
         schema.bind(tool.registered, call.arguments)
     except InvalidArguments as error:
         return results.call_tool(results.tool_error(str(error)), exchange.server_info())
-    if (excess := call_limits.crowd(exchange.principal)) is not None:
+    if excess is not None:
         return excessive(excess, request_id)
     is_task = exchange.makes_tasks and tool.registered.task == TaskMode.ALWAYS
     stored = call_limits.store(_submission(call, tool, exchange), tool, _submit_task if is_task else _submit)

@@ -1,7 +1,7 @@
 """Of which changes a caller is told: asked when they are to be told, because what somebody may have comes and goes.
 
-Runs authors' code, in their threads. Where that cannot say whether the caller may have what changed, nothing is told:
-the log has why.
+Of lists it is asked once for all streams of a caller that are to be told at the same time; of resources authors' code
+is, in their threads. Where that cannot say whether the caller may have what changed, nothing is told: the log has why.
 """
 
 import logging
@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import audiences, reading
+from mcp_app.catalogue import reading
 from mcp_app.lifecycle import redaction
 from mcp_app.transport.author_threads import EscapedError, TookTooLongError
 from mcp_app.transport.server import Server
@@ -25,8 +25,8 @@ async def concerned(
     Raises django.db.Error.
     """
     resources = {subject: uris[subject] for subject in changed if subject in uris}
-    lists = [subject for subject in changed if subject not in uris]
-    told: set[Any] = await server.rows.run(audiences.concerned, principal, lists) if lists else set()
+    lists = frozenset(subject for subject in changed if subject not in uris)
+    told: set[Any] = set(await server.list_rights.get((principal, lists))) if lists else set()
     if resources:
         try:
             told |= await server.authors.run(_readable, resources, principal)

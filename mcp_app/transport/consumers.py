@@ -14,6 +14,7 @@ from channels.exceptions import StopConsumer
 from channels.utils import await_many_dispatch
 from django.conf import settings as django_settings
 
+from mcp_app import loaded
 from mcp_app.auth.connection import HeaderFields, HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import DEFAULT_ENDPOINT, KIB, settings
@@ -31,6 +32,7 @@ from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.http import Response, Send
 from mcp_app.transport.legacy import endpoint as legacy
 from mcp_app.transport.legacy.http_exchange import Peer
+from mcp_app.transport.remaining import Receive, Remaining, stay
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server, current
 
@@ -62,9 +64,10 @@ class MCPConsumer(AsyncConsumer):
         """An ASGI application. Raises ImproperlyConfigured where the settings have no endpoint of that name."""
         settings.at(endpoint)
         MCPConsumer.mounted.add(endpoint)
+        loaded.keep()
         return super().as_asgi(endpoint=endpoint)
 
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         self.scope = scope
         self.base_send = send
         self._headers = Headers(scope["headers"])
@@ -75,7 +78,19 @@ class MCPConsumer(AsyncConsumer):
         self._exchange: Exchange | Peer | None = None
         self._work: asyncio.Task[None] | None = None
         self._working = asyncio.Event()
+        self._remaining: Remaining | None = None
+        self._left = False
         server = current()
+        try:
+            await self._handle(server, receive)
+            if self._remaining is not None and not self._left:
+                await self._stay(server, self._remaining, receive)
+        finally:
+            if self._remaining is not None:
+                self._remaining.leave()
+
+    async def _handle(self, server: Server, receive: Receive) -> None:
+        """Receive the request and answer it; what may follow the answer is left to others."""
         server.arriving.add(self)
         if server.stopped:
             self.refuse(shutting_down())
@@ -87,6 +102,16 @@ class MCPConsumer(AsyncConsumer):
             server.arriving.discard(self)
             self._release()
             await self._stop_work()
+
+    async def _stay(self, server: Server, remaining: Remaining, receive: Receive) -> None:
+        """Wait with what remains, and hold nothing else of the request: it may be for hours, among thousands."""
+        del self.scope, self.base_send, self._headers, self._response, self._body
+        del self._exchange, self._work, self._working
+        server.admission.remaining += 1
+        try:
+            await stay(remaining, receive)
+        finally:
+            server.admission.remaining -= 1
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         """As in Channels, without a visit to the shared database thread."""
@@ -114,6 +139,7 @@ class MCPConsumer(AsyncConsumer):
 
     async def http_disconnect(self, message: dict[str, Any]) -> None:
         """The client left; of a request that was answered this says nothing."""
+        self._left = True
         if self._exchange is not None:
             self._exchange.disconnected = True
         raise StopConsumer
@@ -243,6 +269,7 @@ class MCPConsumer(AsyncConsumer):
                 caller=caller,
             )
             await dispatch(self._exchange, methods.HANDLERS)
+            self._remaining = self._exchange.remaining
 
     def _legacy(self, server: Server, principal: Principal, caller: Caller) -> Peer:
         peer = Peer(server, self._headers, principal, self._remote_address, self._response, caller)

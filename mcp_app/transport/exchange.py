@@ -21,6 +21,7 @@ from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.states import Cause
 from mcp_app.tracing import TOOL_ERROR, Span
 from mcp_app.transport.callers import Caller, Trusted
+from mcp_app.transport.remaining import Remaining
 from mcp_app.transport.responder import Responder
 from mcp_app.transport.server import Server
 
@@ -49,6 +50,8 @@ class Exchange:
     reason: str = ""
     """Why it asked, in its own words."""
     span: Span = field(default_factory=Span)
+    remaining: Remaining | None = None
+    """What stays open over HTTP after its handler has returned."""
 
     @property
     def request_id(self) -> RequestId | None:
@@ -88,9 +91,7 @@ class Exchange:
 
     def server_info(self) -> dict[str, Any]:
         """The endpoint's MCP Implementation object."""
-        own = self.endpoint
-        info = {"name": own.SERVER_NAME, "version": own.SERVER_VERSION}
-        return info if own.SERVER_TITLE is None else {**info, "title": own.SERVER_TITLE}
+        return server_info(self.principal.endpoint)
 
     async def reject(self, rejection: Rejection) -> None:
         """Send an error: as the last message of a stream that was begun."""
@@ -119,3 +120,10 @@ class Exchange:
         if self.disconnected:
             return Cause.DISCONNECT, Actor(self.principal.label, self.remote_address)
         return Cause.SHUTDOWN, SYSTEM
+
+
+def server_info(endpoint: str) -> dict[str, Any]:
+    """The MCP Implementation object of an endpoint."""
+    own = settings.at(endpoint)
+    info = {"name": own.SERVER_NAME, "version": own.SERVER_VERSION}
+    return info if own.SERVER_TITLE is None else {**info, "title": own.SERVER_TITLE}

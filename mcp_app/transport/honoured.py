@@ -5,22 +5,23 @@ not given for one of them is challenged with the scopes of all: an acknowledgeme
 Source: 2026-07-28 basic/patterns/subscriptions "Acknowledgment".
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import audiences, changes, reading
+from mcp_app.catalogue import changes, reading
 from mcp_app.catalogue.errors import InsufficientScope
 from mcp_app.conf import settings
 from mcp_app.protocol import notifications
-from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
 from mcp_app.protocol.requests import Listen
 from mcp_app.protocol.uris import is_uri
 from mcp_app.transport import author_code
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.exchange import Exchange
+from mcp_app.transport.list_notices import Notices
 from mcp_app.transport.task_notices import TaskNotices, watched_tasks
 
 
@@ -31,9 +32,8 @@ class Honoured:
     tasks: TaskNotices
     filter: dict[str, Any] = field(default_factory=dict)
     """As it is acknowledged."""
-    notifications: dict[str, Callable[[RequestId], dict[str, Any]]] = field(default_factory=dict)
-    """What to say of a change, by its subject."""
-    uris: dict[str, str] = field(default_factory=dict)
+    notices: Notices = field(default_factory=dict)
+    uris: Mapping[str, str] = field(default_factory=dict)
     """The resources among the subjects."""
 
 
@@ -50,10 +50,9 @@ async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
         changes.PROMPTS: chosen.prompts_list_changed,
         changes.RESOURCES: chosen.resources_list_changed,
     }
-    for kind in (kind for kind, wanted in lists.items() if wanted and kind in delivered):
-        honoured.filter[f"{kind}ListChanged"] = True
-        said = partial(notifications.list_changed, kind)
-        honoured.notifications |= dict.fromkeys(audiences.subjects(kind), said)
+    kinds = tuple(kind for kind, wanted in lists.items() if wanted and kind in delivered)
+    honoured.filter |= {f"{kind}ListChanged": True for kind in kinds}
+    honoured.notices = exchange.server.list_notices(kinds)
     if not chosen.resource_subscriptions or changes.RESOURCES not in delivered:
         return honoured
     uris = await _readable(exchange, dict.fromkeys(chosen.resource_subscriptions))
@@ -62,8 +61,8 @@ async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
     if uris:
         honoured.filter["resourceSubscriptions"] = uris
     honoured.uris = {changes.resource_subject(uri): uri for uri in uris}
-    for subject, uri in honoured.uris.items():
-        honoured.notifications[subject] = partial(notifications.resource_updated, uri)
+    of_resources = {subject: partial(notifications.resource_updated, uri) for subject, uri in honoured.uris.items()}
+    honoured.notices = {**honoured.notices, **of_resources}
     return honoured
 
 

@@ -21,6 +21,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 class Response:
     """The response to one request: exactly one of `json`, `reject`, `accepted` or an event stream."""
 
+    __slots__ = ("_send_to_server", "_unsent", "_written_at", "fields", "finished", "started")
     shared = False
 
     def __init__(self, send: Send, scope: Mapping[str, Any]) -> None:

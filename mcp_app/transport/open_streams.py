@@ -6,15 +6,14 @@ any other; nobody sees it then. Refuses to decide what a stream tells.
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Final, Protocol
 from uuid import UUID
 
 from mcp_app.lifecycle import listen_streams
 from mcp_app.models import ListenStream
-from mcp_app.transport.tail import Listener, Tail
+from mcp_app.transport.subjects import Listener
+from mcp_app.transport.tail import Tail
 from mcp_app.transport.threads import Threads
 
 logger = logging.getLogger(__name__)
@@ -49,19 +48,19 @@ class OpenStreams:
         self._listener: Listener | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    @contextmanager
-    def known(self, row: ListenStream, stream: Closable) -> Iterator[None]:
-        """Have the stream known by its row while the block runs. Never raises."""
+    def add(self, row: ListenStream, stream: Closable) -> None:
+        """Have the stream known by its row until it is removed. Never raises."""
         self._open[row.pk] = stream
         self._unstored[row.pk] = row
         self._begin()
-        try:
-            yield
-        finally:
-            del self._open[row.pk]
-            if self._unstored.pop(row.pk, None) is None:
-                self._ended.add(row.pk)
-            self._begin()
+
+    def remove(self, pk: UUID) -> None:
+        """The stream that has this row has ended; nothing where none is known by it. Never raises."""
+        if self._open.pop(pk, None) is None:
+            return
+        if self._unstored.pop(pk, None) is None:
+            self._ended.add(pk)
+        self._begin()
 
     async def close(self) -> None:
         """Forget what is left, also of streams that have not ended in time."""

@@ -6,9 +6,12 @@ Owns how its parts are put together and taken down. Refuses work once it is stop
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import cache
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import audiences
 from mcp_app.conf import settings
 from mcp_app.lifecycle import processes
 from mcp_app.lifecycle.processes import Identity
@@ -16,10 +19,13 @@ from mcp_app.protocol.errors import Rejection
 from mcp_app.states import ProcessRole
 from mcp_app.transport import draining, signals
 from mcp_app.transport.admission import Admission, shutting_down
+from mcp_app.transport.attendant import Attendant
 from mcp_app.transport.author_threads import AuthorThreads
 from mcp_app.transport.cancellations import Cancellations
 from mcp_app.transport.heartbeats import Heartbeats
 from mcp_app.transport.hints import Hints
+from mcp_app.transport.list_notices import list_notices
+from mcp_app.transport.newest import NewestOf
 from mcp_app.transport.open_streams import OpenStreams
 from mcp_app.transport.tail import Tail
 from mcp_app.transport.threads import Threads
@@ -64,6 +70,10 @@ class Server:
         self.open_streams = OpenStreams(self.identity.boot_id, self._background, self.tail)
         self.heartbeats = Heartbeats(self.rows)
         self.tool_lists = ToolLists(self.rows)
+        self.attendant = Attendant()
+        self.list_rights = NewestOf(self.rows, _concerned)
+        self.list_notices = cache(list_notices)
+        """By kinds: a process's tools, resources and prompts are declared before it serves."""
         self.arriving: WeakSet[Arriving] = WeakSet()
         self.stopped = False
         self._stopping: asyncio.Task[None] | None = None
@@ -93,6 +103,10 @@ class Server:
 
     def _hinted(self) -> None:
         self.tail.look()
+
+
+def _concerned(asked: tuple[Principal, frozenset[str]]) -> set[str]:
+    return audiences.concerned(*asked)
 
 
 async def _end(what: str, step: Coroutine[Any, Any, None]) -> None:

@@ -6,14 +6,17 @@ one query in flight and at most one more. Refuses to write rows, except the note
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from uuid import UUID
+
+from django.db import OperationalError
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle import observation
 from mcp_app.lifecycle.observation import Observed, Subject, Watch
 from mcp_app.transport.hints import Hints
+from mcp_app.transport.subjects import Listener, Subjects, Subscriber
 from mcp_app.transport.threads import Threads
 from mcp_app.transport.upkeep import Upkeep
 
@@ -74,43 +77,13 @@ class Watcher:
         self._tail.forget(self)
 
 
-class Listener:
-    """One client's wait for changes of some subjects (`observation.Subject`), from the versions at registration on."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Joining:
+    """Somebody who is to be told of changes as soon as the versions have been read once more."""
 
-    def __init__(self, tail: "Tail", known: Mapping[Subject, int]) -> None:
-        self.known = dict(known)
-        self.ended = False
-        self._tail = tail
-        self._changed: set[Subject] = set()
-        self._moved = asyncio.Event()
-
-    def compare(self, current: Mapping[Subject, int]) -> None:
-        # One that is missing was forgotten, long after its last change.
-        changed = {subject for subject, version in self.known.items() if current.get(subject, version) != version}
-        if changed:
-            self.known.update({subject: current[subject] for subject in changed})
-            self._changed |= changed
-            self._moved.set()
-
-    def end(self) -> None:
-        """Have `next` return, now and always."""
-        self.ended = True
-        self._moved.set()
-
-    async def next(self) -> set[Subject]:
-        """The subjects that changed since the last time, once any has, however often each did; none once it ended."""
-        await self._moved.wait()
-        return self.take()
-
-    def take(self) -> set[Subject]:
-        """As `next`, without waiting; maybe none."""
-        changed, self._changed = self._changed, set()
-        if not self.ended:
-            self._moved.clear()
-        return changed
-
-    def close(self) -> None:
-        self._tail.forget(self)
+    subscriber: Subscriber
+    subjects: Collection[Subject]
+    joined: "asyncio.Future[dict[Subject, int]]"
 
 
 class Tail:
@@ -121,7 +94,8 @@ class Tail:
         self._hints = hints
         self._upkeep = upkeep
         self._watchers: dict[UUID, Watcher] = {}
-        self._listeners: set[Listener] = set()
+        self._subjects = Subjects()
+        self._joining: set[_Joining] = set()
         self._delivered: set[UUID] = set()
         self._hinted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -140,25 +114,41 @@ class Tail:
         self._begin()
         return watcher
 
-    async def listen(self, subjects: tuple[Subject, ...]) -> Listener:
+    async def listen(self, subjects: Collection[Subject]) -> Listener:
         """Wait for changes that are committed from now on. Raises django.db.Error."""
-        # Another process finds this one by its liveness row when it spreads the word of a change.
-        await self._upkeep.vouch()
-        known = await self._rows.run(observation.versions, subjects)
-        # From here on nothing is waited for: who is cancelled, or fails, is not left among the listeners.
-        listener = Listener(self, {subject: known.get(subject, 0) for subject in subjects})
-        self._listeners.add(listener)
-        self._begin()
-        self.look()
+        listener = Listener(lambda listener: self.leave(listener, subjects))
+        listener.known.update(await self.join(listener, subjects))
         return listener
 
-    def forget(self, waiter: Watcher | Listener) -> None:
-        if isinstance(waiter, Listener):
-            self._listeners.discard(waiter)
-        elif self._watchers.get(waiter.request_id) is waiter:  # else the client has come back with answers already
-            del self._watchers[waiter.request_id]
-        if not self._waited_for:
-            self._end()
+    async def join(self, subscriber: Subscriber, subjects: Collection[Subject]) -> dict[Subject, int]:
+        """Have a subscriber told of changes that are committed from now on, until it leaves; the versions until then.
+
+        Those who join together share a reading. Raises django.db.Error.
+        """
+        # Another process finds this one by its liveness row when it spreads the word of a change.
+        await self._upkeep.vouch()
+        joining = _Joining(subscriber, subjects, asyncio.get_running_loop().create_future())
+        self._joining.add(joining)
+        self._begin()
+        self.look()
+        try:
+            return await joining.joined
+        except BaseException:
+            self._subjects.leave(subscriber, subjects)
+            raise
+        finally:
+            self._joining.discard(joining)
+            self._end_unless_waited_for()
+
+    def leave(self, subscriber: Subscriber, subjects: Collection[Subject]) -> None:
+        """Tell it no more; nothing where it has not joined."""
+        self._subjects.leave(subscriber, subjects)
+        self._end_unless_waited_for()
+
+    def forget(self, watcher: Watcher) -> None:
+        if self._watchers.get(watcher.request_id) is watcher:  # else the client has come back with answers already
+            del self._watchers[watcher.request_id]
+        self._end_unless_waited_for()
 
     def delivered(self, request_id: UUID) -> None:
         """Note in the row, sometime, that its final response was handed to the connection."""
@@ -168,12 +158,13 @@ class Tail:
 
     async def close(self) -> None:
         self._end()
+        _refuse(self._joining, OperationalError("this process ends"))
         if self._marking is not None:
             await self._marking
 
-    @property
-    def _waited_for(self) -> bool:
-        return bool(self._watchers or self._listeners)
+    def _end_unless_waited_for(self) -> None:
+        if not (self._watchers or self._subjects or self._joining):
+            self._end()
 
     def _begin(self) -> None:
         if self._task is None:
@@ -210,6 +201,15 @@ class Tail:
 
     async def _look(self) -> None:
         self._hinted.clear()
+        joining = tuple(self._joining)
+        try:
+            await self._look_at_watched()
+            await self._look_at_subjects(joining)
+        except Exception as error:
+            _refuse(joining, error)
+            raise
+
+    async def _look_at_watched(self) -> None:
         watched = {}
         for watcher in self._watchers.values():
             if watcher.ready:
@@ -220,11 +220,18 @@ class Tail:
             for observed in await self._rows.run(observation.observe, watched):
                 if (moved := self._watchers.get(observed.request_id)) is not None:
                     moved.give(observed)
-        if self._listeners:
-            subjects = {subject for listener in self._listeners for subject in listener.known}
-            current = await self._rows.run(observation.versions, subjects)
-            for listener in self._listeners:
-                listener.compare(current)
+
+    async def _look_at_subjects(self, joining: Collection[_Joining]) -> None:
+        subjects = {*self._subjects.watched, *(subject for each in joining for subject in each.subjects)}
+        if not subjects:
+            return
+        current = await self._rows.run(observation.versions, subjects)
+        self._subjects.take(current)
+        for each in joining:
+            # From here on nothing is waited for: who left meanwhile is not left among those who are told.
+            if not each.joined.done():
+                self._subjects.join(each.subscriber, each.subjects, current)
+                each.joined.set_result({subject: current.get(subject, 0) for subject in each.subjects})
 
     async def _mark(self) -> None:
         while self._delivered:
@@ -233,3 +240,10 @@ class Tail:
                 await self._rows.run(observation.mark_delivered, batch)
             except Exception as error:
                 logger.error("%d delivered responses were not noted in their rows: %s", len(batch), error)
+
+
+def _refuse(joining: Iterable[_Joining], error: Exception) -> None:
+    """Say to those who were to be told that nothing could be read."""
+    for each in joining:
+        if not each.joined.done():
+            each.joined.set_exception(error)

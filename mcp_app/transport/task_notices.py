@@ -19,7 +19,9 @@ class TaskNotices:
     """The tasks that a subscription watches, by their rows, and what it has told of each."""
 
     def __init__(self, exchange: Exchange, watched: Mapping[UUID, str] | None = None) -> None:
-        self._exchange = exchange
+        self._server = exchange.server
+        self._server_info = exchange.server_info()
+        self._subscription = exchange.route.request_id
         self._watched = dict(watched or {})
         self._told: dict[UUID, dict[str, Any]] = {}
 
@@ -36,14 +38,14 @@ class TaskNotices:
         moved = [row for row in self._watched if row in changed]
         if not moved:
             return []
-        found = await self._exchange.server.rows.run(task_handles.read, moved)
+        found = await self._server.rows.run(task_handles.read, moved)
         said = []
         for row in (row for row in moved if row in found):
-            shown = tasks.detailed(found[row], self._exchange.server_info())
+            shown = tasks.detailed(found[row], self._server_info)
             look = {**shown, "lastUpdatedAt": None}
             if self._told.get(row) != look:
                 self._told[row] = look
-                said.append(tasks.status_notification(shown, self._exchange.route.request_id))
+                said.append(tasks.status_notification(shown, self._subscription))
         return said
 
 

@@ -5,7 +5,9 @@ Each job starts on a usable database connection. Refuses to interrupt: a job who
 
 import asyncio
 import logging
+import select
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -18,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+ASK_AGAIN_SECONDS = 5.0
+"""How long a connection that was found to be there is used without asking it again."""
 ENDING_SECONDS = 4.0
 """What jobs that still run are given when the process ends: less than the server gives its parts."""
 
@@ -102,10 +106,48 @@ class Threads:
             logger.error("%d of the threads %s have not ended, and end with the process", running, self._name)
 
 
+class _Asked(threading.local):
+    """When the connections of a thread were last asked whether they live, by alias: the connection, the time."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, tuple[object, float]] = {}
+
+
+_asked = _Asked()
+
+
 def on_usable_connections(function: Callable[..., R], args: tuple[Any, ...]) -> R:
     """Call `function` in this thread, its dead database connections dropped."""
     for connection in connections.all(initialized_only=True):
         # These threads live as long as the process: a CONN_MAX_AGE meant for web requests would reconnect at every job.
         connection.close_at = None
         connection.close_if_unusable_or_obsolete()
+        _spare_a_question(connection)
     return function(*args)
+
+
+def _spare_a_question(connection: Any) -> None:
+    """Have Django ask the database whether it is there (`CONN_HEALTH_CHECKS`), but not before each job of many.
+
+    A server that ends a connection says so on its line; where nothing has come, and the answer is not old, it stands.
+    """
+    if connection.connection is None or not connection.health_check_enabled:
+        return
+    own, asked_at = _asked.at.get(connection.alias, (None, 0.0))
+    now = time.monotonic()
+    if own is connection.connection and now - asked_at < ASK_AGAIN_SECONDS and _is_quiet(connection):
+        connection.health_check_done = True
+    elif not connection.health_check_done:
+        _asked.at[connection.alias] = (connection.connection, now)
+
+
+def _is_quiet(connection: Any) -> bool:
+    """Whether its socket has nothing to be read: between two jobs a database speaks only to take leave."""
+    if connection.vendor != "postgresql":
+        return False
+    line = select.poll()
+    try:
+        line.register(connection.connection.fileno(), select.POLLIN)
+    except connection.Database.Error:  # it is closed
+        return False
+    return not line.poll(0)

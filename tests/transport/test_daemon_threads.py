@@ -46,4 +46,6 @@ def test_what_is_queued_is_done_before_the_threads_end():
 
     asyncio.run(scenario())
     assert done == [0, 2]
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mcp-queue")]
+    for thread in [each for each in threading.enumerate() if each.name.startswith("mcp-queue")]:
+        thread.join(20)  # it says that it has ended before it has
+        assert not thread.is_alive()

@@ -28,7 +28,7 @@ from mcp_app.transport.admission import shutting_down, too_many
 from mcp_app.transport.legacy.exchange import LegacyExchange
 from mcp_app.transport.legacy.questions import read_response
 from mcp_app.transport.read_rounds import Read
-from mcp_app.transport.tail import Listener
+from mcp_app.transport.subjects import Listener
 
 UNANSWERED: Final = "Nobody answered in time what this asks; ask for it again."
 TOO_MANY: Final = "This asks for input, and as much of yours as may already waits for it; answer that first."

@@ -26,7 +26,7 @@ from mcp_app.transport.heartbeats import ConnectionHeartbeat
 from mcp_app.transport.legacy import notices
 from mcp_app.transport.legacy.http_exchange import Peer
 from mcp_app.transport.listen_stream import burst
-from mcp_app.transport.tail import Listener
+from mcp_app.transport.subjects import Listener
 
 
 class GetStream:

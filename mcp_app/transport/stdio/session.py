@@ -27,7 +27,7 @@ from mcp_app.transport.listen_stream import burst
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.server import Server
 from mcp_app.transport.stdio.writer import Writer
-from mcp_app.transport.tail import Listener
+from mcp_app.transport.subjects import Listener
 
 logger = logging.getLogger(__name__)
 
