@@ -63,6 +63,16 @@ def test_those_that_wait_have_a_place_in_their_queue(operator):
     assert "2nd of 2 in mcp" in page
 
 
+def test_those_that_were_queued_at_one_moment_share_a_place(operator):
+    first, second, third = (rows.queued(queue="mcp") for _ in range(3))
+    moment = Request.objects.filter(pk=first.pk).values("queued_at")  # as the database wrote it
+    Request.objects.filter(pk=second.pk).update(queued_at=moment)
+    shown = operator.get(LIVE)
+    assert "1st of 3 in mcp" in told(shown, first)
+    assert "1st of 3 in mcp" in told(shown, second)
+    assert "3rd of 3 in mcp" in told(shown, third)
+
+
 def test_a_long_queue_is_counted_as_far_as_anybody_needs_to_know(operator, monkeypatch):
     monkeypatch.setattr(queue_places, "COUNTED", 2)
     monkeypatch.setattr("mcp_app.telling.whereabouts.COUNTED", 2)
