@@ -122,6 +122,8 @@ class Client:
     host: str
     port: int
     path: str = "/mcp"
+    token: str = ""
+    """Shown with each request; "": none."""
 
     async def connect(self) -> Connection:
         """Raises OSError."""
@@ -153,6 +155,7 @@ class Client:
             f"MCP-Protocol-Version: {REVISION}",
             f"Mcp-Method: {method}",
             *([f"Mcp-Name: {name}"] if name else []),
+            *([f"Authorization: Bearer {self.token}"] if self.token else []),
             f"Content-Length: {len(body)}",
         ]
         return "\r\n".join(fields).encode() + b"\r\n\r\n" + body

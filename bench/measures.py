@@ -14,6 +14,7 @@ from bench import stopping, streams
 from bench.client import CallFailedError, Client
 from bench.figures import Figure, Measured, milliseconds
 from bench.machine import Others
+from bench.readiness import answered
 from bench.stack import HOST, Stack, StackError
 from bench.throughput import load
 
@@ -73,19 +74,7 @@ class Bench:
 
     async def ready(self) -> None:
         """Wait for the first answer of a worker, then warm every worker process up. Raises StackError."""
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            self._stack.check()
-            try:
-                async with asyncio.timeout_at(asyncio.get_running_loop().time() + READY_SECONDS):
-                    await load(self._client, self._echo, connections=MANY, requests=MANY * 15)
-            except (OSError, CallFailedError) as error:  # not listening yet, or the first call was too early
-                if time.monotonic() > deadline:
-                    reason = f"The site was not ready within {READY_SECONDS:g} s: {error or 'no answer'}"
-                    raise StackError(f"{reason}\n{self._stack.log_tails()}") from error
-                await asyncio.sleep(0.1)
-            else:
-                return
+        await answered(self._stack, self._client, self._echo, READY_SECONDS, at_once=MANY, requests=MANY * 15)
 
     async def measure(self) -> AsyncIterator[Measured]:
         """Every measure, as it is done."""

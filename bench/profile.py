@@ -34,7 +34,9 @@ from bench.wire import Said
 
 CALLS = 200
 IDLE_SECONDS = 10.0
+"""How long the site is listened to while nobody calls."""
 SETTLE_SECONDS = 3.0
+"""After the warm-up: what it left to be done, deliveries to be noted and calls to be counted, is no call's cost."""
 STEP_SECONDS = 60.0
 MANY = 16
 FLAME_SECONDS = 15.0

@@ -178,6 +178,13 @@ class Stack:
 @contextmanager
 def running(choice: Choice) -> Iterator[Stack]:
     """A site on an empty folder, until the block ends. Raises NoEngineError, StackError; also for what outlived it."""
+    with on_engines(choice) as stack, started(stack, choice):
+        yield stack
+
+
+@contextmanager
+def on_engines(choice: Choice) -> Iterator[Stack]:
+    """A site on an empty folder and empty databases, until the block ends: nothing of it runs. Raises NoEngineError."""
     with ExitStack() as borrowed:
         folder = borrowed.enter_context(own_folder())
         environment = own_environment(folder) | {"DJANGO_SETTINGS_MODULE": choice.settings, **choice.environment}
@@ -187,10 +194,15 @@ def running(choice: Choice) -> Iterator[Stack]:
             environment["MCPSITE_BROKER"] = borrowed.enter_context(engines.redis_database(choice.redis))
         if choice.postgresql:
             environment["MCPSITE_DATABASE"] = borrowed.enter_context(engines.postgresql_database(choice.postgresql))
-        stack = Stack(folder, [free_port() for _ in range(choice.servers)], environment, choice.worker)
-        with stopped(stack):
-            _start(stack, choice)
-            yield stack
+        yield Stack(folder, [free_port() for _ in range(choice.servers)], environment, choice.worker)
+
+
+@contextmanager
+def started(stack: Stack, choice: Choice) -> Iterator[Stack]:
+    """The same, running until the block ends. Raises StackError; also for what outlived it."""
+    with stopped(stack):
+        _start(stack, choice)
+        yield stack
 
 
 @contextmanager

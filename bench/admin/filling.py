@@ -60,12 +60,24 @@ def begin() -> Site:
     _store(Request, samples.in_flight(site.newest, tools, site.worker.boot_id, sessions))
     for row in Request.objects.iterator(_AT_ONCE):
         RequestEvent.objects.bulk_create(samples.events(row))
+    _begin_with_ended(site, tools)
+    return site
+
+
+def begin_with_ended() -> Site:
+    """The first `samples.SAMPLES` requests, which have ended, and nothing that lives."""
+    site = Site()
+    tool_rows.sync()
+    _begin_with_ended(site, list(Tool.objects.values_list("name", flat=True)))
+    return site
+
+
+def _begin_with_ended(site: Site, tools: Sequence[str]) -> None:
     ended = samples.ended(site.newest, tools)
     Request.objects.bulk_create(ended)
     _execute("CREATE TABLE bench_request AS SELECT * FROM mcp_app_request WHERE finished_at IS NOT NULL")
     _remember_tallies(ended)
     _add_what_follows(site, 0, 1, last=False)
-    return site
 
 
 def grow(site: Site, requests: int, *, last: bool) -> None:

@@ -14,7 +14,7 @@ from bench.stack import HOST, Choice, Stack, free_port, own_environment, own_fol
 SERVERS: Final = "bench.peers.servers."
 SETTINGS: Final = "bench.peers.site.settings"
 CROWD: Final = 512
-"""Threads of a worker that is to hold many calls."""
+"""Slots of a worker that is to hold many calls."""
 PROCESSES: Final = ("--workers", "2", "--worker-class", "gthread", "--threads", "32", "--keep-alive", "60")
 """A process for each core, and a thread for each connection that is measured."""
 GUNICORN: Final = (*PROCESSES, "--timeout", "180", "--no-control-socket")
@@ -105,13 +105,13 @@ def _site(stack: str, server: str, *, servers: int = 1, worker_options: tuple[st
 def _roster() -> Iterator[Contender]:
     calls, lists = ("echo",), ("list", "discover")
     alone = (*calls, *lists, "celery", "progress", "listen", "listen-many")
-    crowd = ("--pool", "threads", "--concurrency", str(CROWD))
+    crowd = ("--pool", "async", "--concurrency", str(CROWD))
     for stack, engine in (("embedded", "SQLite, folder broker"), ("redis", "PostgreSQL, Redis")):
         for server in ("daphne", "uvicorn"):
             title = f"this project, {engine}, {server}"
             yield Contender(f"{stack}-{server}", "ours", title, alone, ours(_site(stack, server)))
         site = _site(stack, "uvicorn", worker_options=crowd)
-        title = f"this project, {engine}, uvicorn, a worker of {CROWD} threads"
+        title = f"this project, {engine}, uvicorn, a worker of {CROWD} coroutines"
         yield Contender(f"{stack}-crowd", "ours", title, ("reports", "waiting"), ours(site))
         title = f"this project, {engine}, uvicorn, nobody calls"
         yield Contender(f"{stack}-idle", "ours", title, ("idle",), ours(_site(stack, "uvicorn"), statements=True))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bench.client import CallFailedError, Client
+from bench.client import CallFailedError
 from bench.engines import NoEngineError
 from bench.machine import Others
 from bench.peers.contenders import Contender, Engines
@@ -17,6 +17,7 @@ from bench.peers.environments import NoEnvironmentError
 from bench.peers.measures import MEASURES
 from bench.peers.results import Results
 from bench.peers.target import Amounts, Target
+from bench.readiness import answered
 from bench.stack import StackError
 from bench.throughput import load
 
@@ -94,23 +95,7 @@ class Run:
 
 async def ready(target: Target) -> None:
     """Wait until every server process answers, then warm it up. Raises StackError."""
-    deadline = time.monotonic() + READY_SECONDS
     for client in target.clients:
         echo = client.call("echo", {"text": "hi"})
-        await _answered(target, client, echo, deadline)
+        await answered(target.stack, client, echo, READY_SECONDS)
         await load(client, echo, connections=CONNECTIONS, requests=WARM_UP, seconds=WARM_UP_SECONDS)
-
-
-async def _answered(target: Target, client: Client, request: bytes, deadline: float) -> None:
-    while True:
-        target.stack.check()
-        try:
-            async with asyncio.timeout(max(1.0, deadline - time.monotonic())):
-                await load(client, request, connections=1, requests=1)
-        except (OSError, CallFailedError) as error:  # not listening yet, or the first call was too early
-            if time.monotonic() > deadline:
-                reason = f"It was not ready within {READY_SECONDS:g} s: {error or 'no answer'}"
-                raise StackError(f"{reason}\n{target.stack.log_tails()}") from error
-            await asyncio.sleep(0.1)
-        else:
-            return

@@ -7,15 +7,17 @@ from collections.abc import Callable
 import pytest
 from django.apps import apps
 
-from bench import profile, roles
+from bench import listening, profile, roles
 from bench.__main__ import parser
 from bench.admin import __main__ as admin
 from bench.admin import report
 from bench.admin.pages import Page
 from bench.admin.visiting import Query, Visit
+from bench.disk import __main__ as disk
 from bench.figures import HEADINGS, Figure, Measured, milliseconds, percentile, table
 from bench.http1 import EventReader, ResponseReader
 from bench.measures import Bench
+from bench.million import __main__ as million
 from bench.peers import __main__ as peers
 from bench.stopping import last_step
 from tests.docs.pages import Snippet, snippet
@@ -66,21 +68,29 @@ COMMANDS = [
     (parser, snippet("benchmarks.md#this-project-alone")),
     (peers.parser, snippet("benchmarks.md#beside-its-peers")),
     (admin.parser, snippet("benchmarks.md#the-admin-with-a-million-requests")),
+    (million.parser, snippet("benchmarks.md#calls-after-a-million-others")),
+    (disk.parser, snippet("benchmarks.md#what-a-call-leaves")),
+    (listening.parser, snippet("benchmarks.md#what-open-streams-cost")),
     (profile.parser, snippet("performance.md#seeing-it")),
 ]
+IDS = ["bench", "peers", "admin", "million", "disk", "listening", "profile"]
 
 
-@pytest.mark.parametrize(("parser_of", "block"), COMMANDS, ids=["bench", "peers", "admin", "profile"])
+@pytest.mark.parametrize(("parser_of", "block"), COMMANDS, ids=IDS)
 def test_the_page_has_every_option(parser_of: Callable[[], ArgumentParser], block: Snippet) -> None:
     usage = " ".join(parser_of().format_usage().split()).removeprefix("usage: ").replace("[-h] ", "")
     with_choices = re.sub(r"\{([^}]*)\}", lambda choices: choices[1].replace(",", "|"), usage)
     assert block.text == f"{with_choices}\n"
 
 
+VIEWS = ("mcp_claim", "mcp_end_with_result", "json_each")
+"""Which the page says are no tables."""
+
+
 def test_what_a_call_says_is_told_of_tables_that_there_are() -> None:
     heading, _, *said = snippet("performance.md#what-a-call-says").text.splitlines()
     assert heading.split() == ["statements", "of", "a", "call", *roles.ROLES]
-    tables = {line.split("  ")[0].split()[-1] for line in said} - {"IMMEDIATE", "COMMIT"}
+    tables = {line.split("  ")[0].split()[-1] for line in said} - {"IMMEDIATE", "COMMIT", *VIEWS}
     assert tables <= {model._meta.db_table for model in apps.get_models()}
 
 

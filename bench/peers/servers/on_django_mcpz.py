@@ -4,12 +4,12 @@ from bench.peers.servers import django_site
 
 django_site.configure(__name__)
 
-import msgspec  # noqa: E402
-from django.core.wsgi import get_wsgi_application  # noqa: E402
-from django.urls import path  # noqa: E402
-from django_mcpz.server import MCPServer, public  # noqa: E402
+import msgspec
+from django.core.wsgi import get_wsgi_application
+from django.urls import path
+from django_mcpz.server import MCPServer, public
 
-from bench.peers.servers import fillers  # noqa: E402
+from bench.peers.servers import fillers
 
 server = MCPServer(name="peer", version="1", auth=public)
 

@@ -4,14 +4,14 @@ from bench.peers.servers import django_site
 
 django_site.configure(__name__, apps=["rest_framework"])
 
-from django.core.wsgi import get_wsgi_application  # noqa: E402
-from django.urls import path  # noqa: E402
-from rest_framework import serializers  # noqa: E402
-from rest_framework_mcp import MCPServer  # noqa: E402
-from rest_framework_mcp.auth.backends.allow_any_backend import AllowAnyBackend  # noqa: E402
-from rest_framework_services.types.service_spec import ServiceSpec  # noqa: E402
+from django.core.wsgi import get_wsgi_application
+from django.urls import path
+from rest_framework import serializers
+from rest_framework_mcp import MCPServer
+from rest_framework_mcp.auth.backends.allow_any_backend import AllowAnyBackend
+from rest_framework_services.types.service_spec import ServiceSpec
 
-from bench.peers.servers import fillers  # noqa: E402
+from bench.peers.servers import fillers
 
 server = MCPServer(name="peer", auth_backend=AllowAnyBackend())
 

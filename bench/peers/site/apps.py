@@ -1,10 +1,10 @@
-"""The app of the benchmark's site: its tools, and on request a record of every statement."""
+"""The app of the benchmark's site: its tools, and on request a record of every statement, or of each one's plan."""
 
 import os
 
 from django.apps import AppConfig
 
-from bench.peers.site import statements
+from bench.peers.site import plans, statements
 
 
 class SiteConfig(AppConfig):
@@ -14,3 +14,5 @@ class SiteConfig(AppConfig):
     def ready(self) -> None:
         if path := os.environ.get(statements.FILE):
             statements.record(path)
+        if path := os.environ.get(plans.FILE):
+            plans.record(path)

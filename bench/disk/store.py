@@ -1,0 +1,173 @@
+"""`python -m bench.disk.store CALLS`: so many calls of each kind, and by how much each kind made the databases grow.
+
+Each goes through the steps that a server and a worker take: stored, claimed, reported, stopped or ended, delivered;
+counted, sealed. In the environment of a site whose databases are empty.
+"""
+
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+
+import django
+
+ROUNDS: Final = 10
+"""In which a kind is stored: after each PostgreSQL makes room, as it does by itself in time."""
+AT_ONCE: Final = 100
+CALLERS: Final = 50
+REPORTS: Final = 10
+TEXT_CHARS: Final = 10_000
+
+
+def main() -> None:
+    django.setup()
+    from django.core.management import call_command
+    from django.db import connections
+
+    from bench.disk import sizes
+    from mcp_app.catalogue import rows
+
+    for alias in connections:
+        call_command("migrate", database=alias, verbosity=0)
+    rows.sync()
+    calls, kinds = int(sys.argv[1]), {}
+    begun = before = sizes.of_site()
+    for kind, one in _kinds().items():
+        for some in _parts(calls, ROUNDS):
+            _store(one, some)
+            sizes.vacuum(whole=False)
+        after = sizes.of_site()
+        kinds[kind] = {
+            part: {each: (after[part][each] - before[part][each]) / calls for each in after[part]} for part in after
+        }
+        before = after
+    sizes.vacuum(whole=True)
+    packed = (sizes.total(sizes.of_site()) - sizes.total(begun)) / (sizes.total(after) - sizes.total(begun))
+    print(json.dumps({"calls": calls, "kinds": kinds, "packed": packed}))
+
+
+def _parts(calls: int, rounds: int) -> Iterator[int]:
+    """As many calls, in rounds as equal as can be."""
+    for number in range(rounds):
+        yield calls * (number + 1) // rounds - calls * number // rounds
+
+
+def _kinds() -> dict[str, Callable[[], Any]]:
+    text = "".join(random.Random(20261123).choices("abcdefghijklmnopqrstuvwxyz     ", k=TEXT_CHARS))
+    return {
+        "echo": partial(_call, "hi"),
+        f"{REPORTS} reports of progress": partial(_call, "hi", reports=REPORTS),
+        f"a text of {TEXT_CHARS:,} letters": partial(_call, text),
+        "cancelled": partial(_call, "hi", cancelled=True),
+    }
+
+
+def _store(one: Callable[[], Any], calls: int) -> None:
+    from mcp_app.lifecycle import observation, sealing, tallies
+
+    ended: list[Any] = []
+    for number in range(1, calls + 1):
+        ended.append(one())
+        if len(ended) == AT_ONCE or number == calls:
+            observation.mark_delivered(ended)
+            sealing.seal_final_attempts()
+            tallies.count_ended()
+            ended = []
+
+
+def _call(text: str, *, reports: int = 0, cancelled: bool = False) -> Any:
+    """One call, to its end; its id."""
+    from mcp_app.lifecycle import transitions
+    from mcp_app.lifecycle.events import Event
+    from mcp_app.states import EventKind
+
+    row = transitions.claim(transitions.submit(_submission()).pk, worker=uuid4(), pid=4_711)
+    assert row is not None
+    for done in range(1, reports + 1):
+        told = {"progress": done, "total": reports, "message": f"{done} of {reports} files"}
+        columns = {"progress": done, "progress_total": reports, "progress_message": told["message"]}
+        transitions.record(row.pk, [Event(EventKind.PROGRESS, told)], **columns)
+    if cancelled:
+        _stop(row)
+    else:
+        _end(row, text)
+    return row.pk
+
+
+def _submission() -> Any:
+    from mcp_app.auth.principal import Principal
+    from mcp_app.lifecycle.submission import Submission
+    from mcp_app.states import CancelPolicy
+
+    number = random.randrange(CALLERS)
+    name = f"caller {number}"
+    return Submission(
+        jsonrpc_id=random.randrange(1_000),
+        tool="echo",
+        arguments={"text": "hi"},
+        protocol_version="2026-07-28",
+        principal=Principal("https://id.example.org", name, "editor", name, str(number)),
+        cancel_policy=CancelPolicy.KILL,
+        cooperative_grace=0.1,
+        hard_grace=5.0,
+        time_limit=3600.0,
+        queue="mcp",
+        server=_SERVER,
+        client_info={"name": "editor", "version": "1.102.3"},
+        remote_address="192.0.2.7",
+    )
+
+
+def _end(row: Any, text: str) -> None:
+    from celery import states
+
+    from mcp_app.lifecycle import celery_results, transitions
+    from mcp_app.states import Status
+
+    result = {"content": [{"type": "text", "text": text}], "structuredContent": {"result": text}}
+    task = _task_of(row)
+    try:
+        stored = celery_results.of_success(task, Status.COMPLETED)
+        if not transitions.end_run(row, Status.COMPLETED, result=result, celery_result=stored):
+            raise RuntimeError(f"request {row.pk} did not end as it should")
+        if stored is None:  # it is in the site's own database
+            task.backend.store_result(str(row.pk), Status.COMPLETED.value, states.SUCCESS, request=task.request)
+    finally:
+        task.pop_request()
+
+
+def _stop(row: Any) -> None:
+    from mcp_app.lifecycle import cancellation, transitions
+    from mcp_app.lifecycle.audit import Actor
+    from mcp_app.states import Cause, Stage, Status
+
+    actor = Actor(row.principal_label, row.remote_address)
+    cancellation.cancel(row.pk, cause=Cause.DISCONNECT, actor=actor)
+    transitions.reach_stage(row.pk, Stage.INTERRUPT)
+    transitions.finish(row.pk, Status.CANCELLED, worker=row.worker, stage=Stage.INTERRUPT)
+    task = _task_of(row)
+    task.backend.mark_as_revoked(str(row.pk), Cause.DISCONNECT.value, request=task.request, store_result=True)
+    task.pop_request()
+
+
+def _task_of(row: Any) -> Any:
+    """Celery's task as it is while it runs this request."""
+    from celery import current_app
+
+    from mcp_app.execution import tasks  # noqa: F401 # registers it
+    from mcp_app.lifecycle.publishing import RUN_TASK
+
+    task = current_app.tasks[RUN_TASK]
+    argument = [str(row.pk)]
+    task.push_request(id=str(row.pk), args=argument, kwargs={}, hostname="celery@mcp-0a1b2c3d@host", task=RUN_TASK)
+    return task
+
+
+_SERVER = uuid4()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""`python -m bench.million.fill REQUESTS`: fills the empty database of the site whose environment this process has."""
+
+import sys
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
+
+import django
+
+AT_ONCE: Final = 10_000
+
+
+def main() -> None:
+    django.setup()
+    from django.core.management import call_command
+    from django.db import connections
+
+    from bench.admin import filling  # models need Django set up
+
+    for alias in connections:
+        call_command("migrate", database=alias, verbosity=0)
+    filling.grow(filling.begin_with_ended(), int(sys.argv[1]), last=True)
+    _fill_results()
+
+
+def _fill_results() -> None:
+    """Celery's own result of each request, which is in the site's tables."""
+    from django_celery_results.models import TaskResult
+
+    from mcp_app.models import Request
+
+    now = datetime.now(UTC)
+    requests = Request.objects.order_by().values_list("pk", flat=True).iterator(AT_ONCE)
+    while ids := list(islice(requests, AT_ONCE)):
+        some = [
+            TaskResult(
+                task_id=str(pk), task_name="mcp_app.run", status="SUCCESS", content_type="application/json",
+                content_encoding="utf-8", result="null", meta='{"children": []}', worker="celery@bench",
+                date_started=now, date_done=now,
+            )
+            for pk in ids
+        ]  # fmt: skip
+        TaskResult.objects.bulk_create(some)
+
+
+if __name__ == "__main__":
+    main()
