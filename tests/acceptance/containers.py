@@ -293,6 +293,7 @@ def composition(podman: Podman, data: Path, environment: Mapping[str, str]) -> I
 def _remove(podman: Podman, composed: Composition) -> None:
     for container in composed.containers:
         podman.status("rm", "--force", "--time=0", container.name)
+        container.program.wait(PATIENCE)
 
 
 def _states() -> Iterator[tuple[int, str]]:

@@ -18,7 +18,8 @@ from tests.acceptance.wire import call, message, text
 CUT = (OSError, HTTPException, ValueError)
 """What a client sees where a connection ends without an answer, or is not made."""
 PATIENCE = 30.0
-LEGACY_STEPS = 8
+LEGACY_STEPS = 20
+"""Of 0.1 s each: longer than a server that is to end waits for its streams, so that some are cut."""
 
 
 @dataclass(frozen=True, slots=True)

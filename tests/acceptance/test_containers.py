@@ -121,13 +121,9 @@ def begin(site: Site, tool: str, steps: Path, server: Container | None = None) -
 
 def worker_of(site: Site, row: Row) -> Container:
     """The container whose worker runs it."""
-    [found] = [each for each in site.workers_run if f"MCP_REQUEST={row.id}" in _environments(each)]
+    started = programs.marked(f"MCP_REQUEST={row.id}")
+    [found] = [each for each in site.workers_run if started & each.processes().keys()]
     return found
-
-
-def _environments(container: Container) -> str:
-    known = [Path("/proc", str(pid), "environ") for pid in container.processes()]
-    return "\0".join(path.read_text(errors="replace") for path in known if path.exists())
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def held_postgresql(url: str) -> Iterator[Waits]:
 
     table = "mcp_app_request"
     waiting = f"""SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'INSERT INTO "{table}"%'"""
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO {table} (%'"""
     with psycopg.connect(url, autocommit=True) as looker, psycopg.connect(url) as holder:
         holder.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")  # who reads does not wait
 
