@@ -177,14 +177,23 @@ def test_C5_a_child_that_is_told_to_end_finishes_its_call_or_has_it_cancelled_an
     assert stored == "SUCCESS"
 
 
+def tell_until_cancelled(site: Site, call: str, pid: int) -> None:
+    """Signals that come before the one before was taken are one: on a busy machine two are not always twice."""
+    for _ in range(5):
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGTERM)
+        with suppress(AssertionError):
+            eventually(lambda: site.ask(driver.row, call)["cancel_requested_at"], "the cancellation", 4)
+            return
+
+
 def test_C5_a_child_that_is_told_twice_does_not_wait(site: Site) -> None:
     site.start_worker(concurrency=1, MCP_TEST_DRAIN="30")
     call = begin(site, "try: time.sleep(60)\nfinally: open(os.path.join(os.environ['MCPSITE_DATA'], 'left'), 'w')")
     pid = site.ask(driver.row, call)["worker_pid"]
     os.kill(pid, signal.SIGTERM)
     queued = site.submit("pid")
-    os.kill(pid, signal.SIGTERM)
-    os.kill(pid, signal.SIGTERM)
+    tell_until_cancelled(site, call, pid)
     assert end(site, call) == SHUTDOWN
     assert (site.data / "left").exists()
     assert_settled(site, call)
