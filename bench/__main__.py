@@ -3,47 +3,38 @@
 import argparse
 import asyncio
 import json
-import signal
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from bench import machine
-from bench.engines import NoEngineError
+from bench import command
 from bench.figures import Measured, table
 from bench.measures import Bench, Counts
-from bench.stack import Choice, Stack, StackError, running
+from bench.stack import Choice, Stack, running
+
+PROGRAM = "bench"
 
 
 def main() -> int:
     options = parser().parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return command.run(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     choice = Choice(options.stack, options.server, options.redis, options.postgresql)
     began_at = time.monotonic()
-    try:
-        with running(choice) as stack:
-            _say_what(stack)
-            measures = asyncio.run(_measure(stack, Counts().quick() if options.quick else Counts()))
-    except (NoEngineError, StackError) as error:
-        print(f"No measurement: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; everything that was started is gone.", file=sys.stderr)
-        return 130
+    with running(choice) as stack:
+        command.say_what(PROGRAM, stack.commands)
+        measures = asyncio.run(_measure(stack, Counts().quick() if options.quick else Counts()))
     print(f"\n{table(measures)}\n\n{time.monotonic() - began_at:.0f} s; no process left.")
     if options.json:
-        options.json.write_text(json.dumps(_report(stack, measures), indent=1) + "\n")
+        told = command.told(PROGRAM) | {"started": stack.commands, "measures": [each.as_json() for each in measures]}
+        options.json.write_text(json.dumps(told, indent=1) + "\n")
     return 1 if any(measured.failure for measured in measures) else 0
 
 
 async def _measure(stack: Stack, counts: Counts) -> list[Measured]:
-    began_at = time.monotonic()
-
-    def say(what: str) -> None:
-        print(f"{time.monotonic() - began_at:6.1f} s  {what}", file=sys.stderr, flush=True)
-
+    say = command.saying()
     bench = Bench(stack, counts)
     await bench.ready()
     say("ready and warm")
@@ -52,30 +43,6 @@ async def _measure(stack: Stack, counts: Counts) -> list[Measured]:
         say(measured.name.strip())
         measures.append(measured)
     return measures
-
-
-def _say_what(stack: Stack) -> None:
-    print(f"command   {_command_line()}")
-    for command in stack.commands:
-        print(f"started   {command}")
-    print(f"date      {datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
-    print(f"machine   {machine.describe()}")
-    print(f"versions  {machine.versions()}", flush=True)
-
-
-def _report(stack: Stack, measures: list[Measured]) -> dict[str, Any]:
-    return {
-        "command": _command_line(),
-        "started": stack.commands,
-        "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine.describe(),
-        "versions": machine.versions(),
-        "measures": [measured.as_json() for measured in measures],
-    }
-
-
-def _command_line() -> str:
-    return " ".join(["python -m bench", *sys.argv[1:]])
 
 
 def parser() -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bench.command import NoMeasurementError
 from bench.http1 import EventReader, ResponseReader
 
 REVISION = "2026-07-28"
@@ -21,7 +22,7 @@ Message = dict[str, Any]
 OnMessage = Callable[[Message], None]
 
 
-class CallFailedError(Exception):
+class CallFailedError(NoMeasurementError):
     """The server did not answer with a result; the text says what came."""
 
 

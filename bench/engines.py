@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit, urlunsplit
 
+from bench.command import NoMeasurementError
+
 REDIS_DATABASES = range(15, 0, -1)
 CLAIM = "mcp-bench"
 """The key that says that a Redis database is in use."""
@@ -15,7 +17,7 @@ CLAIM_SECONDS = 3600
 """A run that is killed gives nothing back; no run takes longer."""
 
 
-class NoEngineError(Exception):
+class NoEngineError(NoMeasurementError):
     """An engine is not there or not free; the text says which."""
 
 

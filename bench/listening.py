@@ -6,7 +6,6 @@ Refuses to compare servers: `bench.peers` does.
 
 import argparse
 import asyncio
-import signal
 import statistics
 import sys
 from collections.abc import Callable
@@ -14,14 +13,13 @@ from dataclasses import replace
 
 import psutil
 
-from bench import machine
-from bench.client import CallFailedError
-from bench.engines import NoEngineError
+from bench import command, machine
+from bench.command import NoMeasurementError
 from bench.figures import aligned, format_number
 from bench.peers.contenders import SETTINGS
 from bench.peers.rounds import ready
 from bench.peers.target import Target
-from bench.stack import Choice, StackError, running
+from bench.stack import Choice, running
 from bench.streams import BETWEEN_CHANGES, Listeners
 
 STREAMS = 1_000
@@ -38,24 +36,22 @@ Rows = list[list[str]]
 
 def main() -> int:
     options = parser().parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return command.run(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     environment = {"MCPSITE_AUTHENTICATOR": AUTHENTICATOR} if options.tokens else {}
     choice = Choice("embedded", options.server, "", options.postgresql, SETTINGS, environment=environment)
-    print(f"command   {' '.join(['python -m bench.listening', *sys.argv[1:]])}")
-    print(f"machine   {machine.describe()}\nversions  {machine.versions()}", flush=True)
+    command.say_what("bench.listening")
     others = machine.Others()
-    try:
-        with running(choice) as stack:
-            target = Target.of(stack)
-            if options.tokens:
-                target = replace(target, clients=[replace(each, token=_token(target)) for each in target.clients])
+    with running(choice) as stack:
+        target = Target.of(stack)
+        if options.tokens:
+            target = replace(target, clients=[replace(each, token=_token(target)) for each in target.clients])
+        try:
             rows = asyncio.run(_measure(target, options.streams, options.seconds))
-    except (NoEngineError, StackError, CallFailedError, TimeoutError) as error:
-        print(f"No measurement: {error or 'a change did not reach all streams'}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; everything that was started is gone.", file=sys.stderr)
-        return 130
+        except TimeoutError as error:
+            raise NoMeasurementError("a change did not reach all streams") from error
     print(f"\n{aligned([['measure', 'figure'], *rows])}\nOthers used {others.cores():.2f} cores.")
     return 0
 

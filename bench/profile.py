@@ -8,7 +8,6 @@ calls are made one after another, and what an idle site says in the same time is
 import argparse
 import asyncio
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -19,16 +18,14 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from bench import machine, roles, wire
-from bench.engines import NoEngineError
+from bench import command, roles, wire
 from bench.figures import aligned, format_number, percentile
 from bench.peers import environments
 from bench.peers.contenders import SETTINGS
-from bench.peers.environments import NoEnvironmentError
 from bench.peers.idleness import recorded
 from bench.peers.rounds import ready
 from bench.peers.target import Target
-from bench.stack import Choice, StackError, own_folder, running
+from bench.stack import Choice, own_folder, running
 from bench.throughput import load
 from bench.wire import Said
 
@@ -50,20 +47,16 @@ Rows = list[list[str]]
 
 def main() -> int:
     options = parser().parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return command.run(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     postgresql = options.postgresql if options.stack == "redis" else None
     choice = Choice(options.stack, options.server, options.redis, postgresql, SETTINGS)
-    print(f"machine   {machine.describe()}\nversions  {machine.versions()}", flush=True)
-    try:
-        said, costs = _what_is_said(choice, options.calls), _what_it_costs(choice, options.calls, options.flames)
-        for table in chain(said, costs):
-            print(f"\n{table}", flush=True)
-    except (NoEngineError, NoEnvironmentError, StackError) as error:
-        print(f"No profile: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; everything that was started is gone.", file=sys.stderr)
-        return 130
+    command.say_what("bench.profile")
+    said, costs = _what_is_said(choice, options.calls), _what_it_costs(choice, options.calls, options.flames)
+    for table in chain(said, costs):
+        print(f"\n{table}", flush=True)
     return 0
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from bench import engines
+from bench.command import NoMeasurementError
 from bench.machine import ROOT, cpu_seconds
 
 HOST = "127.0.0.1"
@@ -29,7 +30,7 @@ STOP_SECONDS = 20.0
 LOG_TAIL_CHARS = 3000
 
 
-class StackError(Exception):
+class StackError(NoMeasurementError):
     """The site could not be started; the text holds what its processes said."""
 
 

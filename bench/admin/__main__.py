@@ -3,20 +3,19 @@
 import argparse
 import json
 import os
-import signal
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from bench import machine
-from bench.engines import NoEngineError, postgresql_database
+from bench import command, machine
+from bench.engines import postgresql_database
 
 if TYPE_CHECKING:
     from bench.admin.visiting import Visit
 
+PROGRAM = "bench.admin"
 FEW: Final = 10_000
 MANY: Final = 1_000_000
 LEAST: Final = 2_000
@@ -24,18 +23,14 @@ LEAST: Final = 2_000
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with ExitStack() as borrowed:
-            folder = borrowed.enter_context(tempfile.TemporaryDirectory(prefix="mcp-bench-admin-"))
-            database = options.postgresql and borrowed.enter_context(postgresql_database(options.postgresql))
-            return _run(options, folder, database)
-    except NoEngineError as error:
-        print(f"No measurement: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; the database is gone.", file=sys.stderr)
-        return 130
+    return command.run(lambda: _borrow(options))
+
+
+def _borrow(options: argparse.Namespace) -> int:
+    with ExitStack() as borrowed:
+        folder = borrowed.enter_context(tempfile.TemporaryDirectory(prefix="mcp-bench-admin-"))
+        database = options.postgresql and borrowed.enter_context(postgresql_database(options.postgresql))
+        return _run(options, folder, database)
 
 
 def _run(options: argparse.Namespace, folder: str, database: str | None) -> int:
@@ -43,11 +38,9 @@ def _run(options: argparse.Namespace, folder: str, database: str | None) -> int:
     from bench.admin import report  # models need Django set up
     from bench.admin.rounds import Rounds
 
-    print(f"command   {' '.join(['python -m bench.admin', *sys.argv[1:]])}")
-    print(f"machine   {machine.describe()}")
-    print(f"versions  {machine.versions()}", flush=True)
+    command.say_what(PROGRAM)
     others = machine.Others()
-    rounds = Rounds(_say(), options.samples, options.pages)
+    rounds = Rounds(command.saying(), options.samples, options.pages)
     try:
         few = {visit.page.name: len(visit.queries) for visit in rounds.few(min(FEW, options.requests // 2))}
         visits = rounds.many(options.requests)
@@ -76,22 +69,12 @@ def _set_up(folder: str, database: str | None) -> None:
     django.setup()
 
 
-def _say() -> Any:
-    began_at = time.monotonic()
-
-    def say(what: str) -> None:
-        print(f"{time.monotonic() - began_at:6.1f} s  {what}", file=sys.stderr, flush=True)
-
-    return say
-
-
 def _write(file: Path | None, visits: "list[Visit]", few: dict[str, int]) -> None:
     from bench.admin import report
 
     if file is not None:
-        told = {"machine": machine.describe(), "versions": machine.versions()}
         pages = [report.as_json(visit, few) for visit in visits]
-        file.write_text(json.dumps(told | {"pages": pages}, indent=1) + "\n")
+        file.write_text(json.dumps(command.told(PROGRAM) | {"pages": pages}, indent=1) + "\n")
 
 
 def parser() -> argparse.ArgumentParser:

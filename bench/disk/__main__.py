@@ -2,17 +2,16 @@
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import machine
-from bench.engines import NoEngineError
+from bench import command
 from bench.figures import aligned
-from bench.stack import Choice, StackError, on_engines
+from bench.stack import Choice, on_engines
 
+PROGRAM = "bench.disk"
 CALLS = 2_000
 ENDED = 100_000
 LEAST = 1_000
@@ -25,23 +24,18 @@ Sizes = Mapping[str, Mapping[str, float]]
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return command.run(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     choice = Choice("embedded", "uvicorn", "", options.postgresql, SETTINGS)
-    print(f"command   {' '.join(['python -m bench.disk', *sys.argv[1:]])}")
-    print(f"machine   {machine.describe()}\nversions  {machine.versions()}", flush=True)
-    try:
-        stored = _told(choice, ("bench.disk.store", str(options.calls)))
-        print(f"\n{leaves(stored['kinds'], stored['packed'])}", flush=True)
-        purged = _told(choice, ("bench.million.fill", str(options.ended)), ("bench.disk.purge",))
-    except (NoEngineError, StackError) as error:
-        print(f"No measurement: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; everything that was started is gone.", file=sys.stderr)
-        return 130
+    command.say_what(PROGRAM)
+    stored = _told(choice, ("bench.disk.store", str(options.calls)))
+    print(f"\n{leaves(stored['kinds'], stored['packed'])}", flush=True)
+    purged = _told(choice, ("bench.million.fill", str(options.ended)), ("bench.disk.purge",))
     print(f"\n{deleted(purged)}")
     if options.json:
-        told = {"machine": machine.describe(), "versions": machine.versions(), "stored": stored, "purged": purged}
+        told = command.told(PROGRAM) | {"stored": stored, "purged": purged}
         options.json.write_text(json.dumps(told, indent=1) + "\n")
     return 0
 

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import signal
 import statistics
 import sys
 import time
@@ -13,9 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench import machine
-from bench.client import CallFailedError
-from bench.engines import NoEngineError
+from bench import command, machine
 from bench.figures import aligned, format_number
 from bench.million import plans
 from bench.million.plans import Change, Plans
@@ -23,9 +20,10 @@ from bench.peers.contenders import SETTINGS
 from bench.peers.results import spread
 from bench.peers.rounds import ready
 from bench.peers.target import Target
-from bench.stack import Choice, Stack, StackError, on_engines, started
+from bench.stack import Choice, Stack, on_engines, started
 from bench.throughput import load
 
+PROGRAM = "bench.million"
 FEW = 10_000
 """With which a site has begun: a database plans otherwise for tables that are empty."""
 MANY = 1_000_000
@@ -56,22 +54,17 @@ class Site:
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return command.run(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     postgresql = options.postgresql if options.stack == "redis" else None
     choice = Choice(options.stack, options.server, options.redis, postgresql, SETTINGS)
-    print(f"command   {' '.join(['python -m bench.million', *sys.argv[1:]])}")
-    print(f"machine   {machine.describe()}\nversions  {machine.versions()}", flush=True)
+    command.say_what(PROGRAM)
     others = machine.Others()
-    try:
-        with _filled(choice, "few", options.few) as few, _filled(choice, "many", options.requests) as many:
-            before, after = _plans(few, choice), _plans(many, choice)
-            _take(few, many, choice, options.rounds)
-    except (NoEngineError, StackError, CallFailedError) as error:
-        print(f"No measurement: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; everything that was started is gone.", file=sys.stderr)
-        return 130
+    with _filled(choice, "few", options.few) as few, _filled(choice, "many", options.requests) as many:
+        before, after = _plans(few, choice), _plans(many, choice)
+        _take(few, many, choice, options.rounds)
     changed = list(plans.changes(before, after))
     print(f"\n{_compared(few, many)}\n\n{_planned(before, after, changed)}")
     print(f"Others used {others.cores():.2f} cores.")
@@ -162,12 +155,8 @@ def _planned(few: Plans, many: Plans, changed: Sequence[Change]) -> str:
 
 
 def _told(few: Site, many: Site, changed: Sequence[Change]) -> dict[str, Any]:
-    return {
-        "machine": machine.describe(),
-        "versions": machine.versions(),
-        "rounds": {site.name: site.rounds for site in (few, many)},
-        "changed": [str(change) for change in changed],
-    }
+    rounds = {site.name: site.rounds for site in (few, many)}
+    return command.told(PROGRAM) | {"rounds": rounds, "changed": [str(change) for change in changed]}
 
 
 def _say(what: str) -> None:

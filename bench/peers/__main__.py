@@ -3,24 +3,23 @@
 import argparse
 import json
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import machine
+from bench import command
 from bench.peers import environments, goals, report
 from bench.peers.contenders import CONTENDERS, Engines, chosen
 from bench.peers.goals import Verdict
 from bench.peers.measures import MEASURES
 from bench.peers.results import Results
-from bench.peers.rounds import Run, Say
+from bench.peers.rounds import Run
 from bench.peers.target import Amounts
 
+PROGRAM = "bench.peers"
 ROUNDS = 5
 MINUTES = 120.0
 PLOT_SECONDS = 120.0
@@ -32,12 +31,12 @@ def main() -> int:
     if options.list:
         print("\n".join(f"{each.name:18} {each.group:7} {', '.join(each.measures)}" for each in CONTENDERS.values()))
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    command.end_by_exception()
     _raise_file_limit()
     amounts = Amounts().quick() if options.quick else Amounts()
     engines = Engines(options.redis, options.postgresql, options.environments)
-    run = Run(engines, amounts, time.monotonic() + options.minutes * 60, _say(time.monotonic()))
-    _say_what()
+    run = Run(engines, amounts, time.monotonic() + options.minutes * 60, command.saying())
+    command.say_what(PROGRAM)
     interrupted = False
     try:
         run.take(options.contenders, options.rounds)
@@ -58,23 +57,9 @@ def main() -> int:
     return 1 if run.results.failures else 0
 
 
-def _say(began_at: float) -> Say:
-    return lambda what: print(f"{time.monotonic() - began_at:7.1f} s  {what}", file=sys.stderr, flush=True)
-
-
-def _say_what() -> None:
-    print(f"command   {_command_line()}")
-    print(f"date      {datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
-    print(f"machine   {machine.describe()}")
-    print(f"versions  {machine.versions()}", flush=True)
-
-
 def _told(options: argparse.Namespace, results: Results, verdicts: list[Verdict]) -> dict[str, Any]:
     return {
-        "command": _command_line(),
-        "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine.describe(),
-        "versions": machine.versions(),
+        **command.told(PROGRAM),
         "environments": environments.pinned(),
         "rounds": options.rounds,
         "quick": options.quick,
@@ -106,10 +91,6 @@ def _raise_file_limit() -> None:
     """Thousands of streams are as many sockets, here and in what is started from here."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _command_line() -> str:
-    return " ".join(["python -m bench.peers", *sys.argv[1:]])
 
 
 def parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ import sys
 import venv
 from pathlib import Path
 
+from bench.command import NoMeasurementError
 from bench.machine import ROOT
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
@@ -19,7 +20,7 @@ STAMP = "made-from"
 INSTALL_SECONDS = 600.0
 
 
-class NoEnvironmentError(Exception):
+class NoEnvironmentError(NoMeasurementError):
     """A peer's packages could not be installed; the text says why."""
 
 

@@ -6,10 +6,11 @@ round that does not fit the time.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bench.client import CallFailedError
+from bench.command import Say
 from bench.engines import NoEngineError
 from bench.machine import Others
 from bench.peers.contenders import Contender, Engines
@@ -28,8 +29,6 @@ WARM_UP_SECONDS = 10.0
 CONNECTIONS = 16
 ABSENT = (NoEngineError, NoEnvironmentError)
 FAILED = (CallFailedError, StackError, OSError, ValueError, TimeoutError, KeyError)
-
-Say = Callable[[str], None]
 
 
 def turns(contenders: Sequence[Contender], rounds: int) -> Iterator[tuple[int, Contender]]:
