@@ -1,9 +1,13 @@
 """What a thread of a server waits for does not keep its process."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
+import weakref
+
+import pytest
 
 from mcp_app.transport.daemon_threads import DaemonThreads
 
@@ -37,7 +41,6 @@ def test_what_is_queued_is_done_before_the_threads_end():
         first = threads.start(lambda: go_on.wait(20))
         queued = [threads.start(lambda number=number: done.append(number)) for number in range(3)]
         queued.pop(1).cancel()
-        await asyncio.sleep(0)  # what is cancelled on the loop is told to the pool in its next turn
         closing = asyncio.create_task(threads.close(20))
         go_on.set()
         assert await closing == 0
@@ -49,3 +52,52 @@ def test_what_is_queued_is_done_before_the_threads_end():
     for thread in [each for each in threading.enumerate() if each.name.startswith("mcp-queue")]:
         thread.join(20)  # it says that it has ended before it has
         assert not thread.is_alive()
+
+
+def test_a_pool_serves_one_loop_after_another_and_keeps_none():
+    threads = DaemonThreads("loops", 2)
+    kept = []
+
+    async def scenario():
+        kept.append(weakref.ref(asyncio.get_running_loop()))
+        return await asyncio.gather(*(threads.start(lambda number=number: number) for number in range(50)))
+
+    for _ in range(3):
+        assert asyncio.run(scenario()) == list(range(50))
+    gc.collect()
+    assert [each() for each in kept] == [None] * 3
+    asyncio.run(threads.close(20))
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), StopIteration()])
+def test_whatever_a_job_raises_comes_to_who_waits_and_harms_no_other(error: BaseException):
+    def fail():
+        raise error
+
+    async def scenario():
+        threads = DaemonThreads("fails", 1)
+        failed, well = threads.start(fail), threads.start(lambda: "well")
+        await asyncio.wait([failed, well])
+        assert await threads.close(20) == 0
+        return failed.exception(), well.result()
+
+    raised, result = asyncio.run(scenario())
+    assert raised is error or isinstance(error, StopIteration)
+    assert raised is not None
+    assert result == "well"
+
+
+def test_what_is_done_for_a_loop_that_has_ended_is_nobodys():
+    threads = DaemonThreads("late", 1)
+    go_on = threading.Event()
+
+    async def leave():
+        threads.start(lambda: go_on.wait(20))
+
+    async def come():
+        return await threads.start(lambda: "served")
+
+    asyncio.run(leave())
+    go_on.set()
+    assert asyncio.run(come()) == "served"
+    assert asyncio.run(threads.close(20)) == 0
