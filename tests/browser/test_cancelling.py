@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tests.browser.conftest import Browse
 
 KILL = 3
-TABS = 60
 TOLD = "The call was cancelled by an administrator. Reason: "
 
 
@@ -79,7 +78,7 @@ def test_the_keyboard_alone_cancels(stack: Stack, steps: Path, browse: "Browse")
     page = browse("operator")
     page.goto(pages.request(running.id))
     reason = page.get_by_label("Reason")
-    for _ in range(TABS):
+    for _ in range(pages.TABS):
         page.keyboard.press("Tab")
         if reason.evaluate("field => field === document.activeElement"):
             break

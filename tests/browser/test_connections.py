@@ -64,7 +64,7 @@ def test_a_listen_stream_is_seen_and_closed(stack: Stack, browse: "Browse", pict
     picture("listen-streams", page)
     page.locator("#action-toggle").check()
     page.get_by_label("Action:").select_option(label="Close selected…")
-    page.get_by_role("button", name="Go").click()
+    pages.run_action(page)
     page.get_by_role("button", name="Close 1 listen stream").click()
     expect(page.locator(".messagelist")).to_have_text("Listen streams that are being closed: 1.")
     [final] = stream.messages()

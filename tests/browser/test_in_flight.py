@@ -28,7 +28,6 @@ window.fetch = (...asked) => (window.isAway ? Promise.reject(new TypeError("away
 LIVE: Final = "**/inflightrequest/live/**"
 SECOND: Final = 1000
 LATER: Final = 3
-TABS: Final = 60
 
 
 @pytest.fixture
@@ -144,7 +143,7 @@ def test_the_keyboard_reaches_a_row_that_came_and_keeps_its_place(stack: Stack, 
     row = pages.row(page, "index_documents")
     expect(row).to_have_count(1)
     box = row.get_by_role("checkbox")
-    for _ in range(TABS):
+    for _ in range(pages.TABS):
         page.keyboard.press("Tab")
         if box.evaluate("field => field === document.activeElement"):
             break

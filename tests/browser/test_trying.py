@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from tests.browser.conftest import Browse, Picture
 
-TABS = 80
 SENT_TWICE = """form => Promise.all([1, 2].map(() =>
     fetch(form.action, {method: "POST", body: new FormData(form)}).then(answer => answer.url)))"""
 """What a browser does whose button is pressed twice, without the navigation that drops the first answer."""
@@ -66,7 +65,7 @@ def ended(stack: Stack, calling: Tried) -> Row:
 
 
 def tab_to(page: "Page", wanted: "Locator") -> None:
-    for _ in range(TABS):
+    for _ in range(pages.TABS):
         page.keyboard.press("Tab")
         if wanted.evaluate("element => element === document.activeElement"):
             return
@@ -138,7 +137,7 @@ def test_what_does_not_fit_is_told_beside_its_field_and_what_was_filled_in_stays
     page.get_by_label("count:").fill("0")
     page.get_by_label("street:").first.fill("1 rue A")
     press(page)
-    wrong = page.locator(".form-row.errors")
+    wrong = page.locator(".form-row").filter(has=page.locator(".errorlist"))
     expect(wrong).to_have_count(1)
     expect(wrong).to_contain_text("Input should be greater than or equal to 1, not 0")
     expect(page.get_by_label("name:")).to_have_value("axle")
