@@ -33,7 +33,7 @@ def submit(
     _take_turn("/".join(map(str, who.values())))
     if not with_started:
         who["parent"] = None
-    being_done = Request.objects.filter(**who, status__in=(Status.QUEUED, Status.RUNNING))
+    being_done = Request.objects.filter(**who, status__in=(Status.QUEUED, Status.RUNNING), finished_at=None)
     return None if being_done.exclude(pk=submission.id).count() >= at_most else store(submission)
 
 

@@ -1,7 +1,8 @@
 """Whether there is room for one more call: what a caller has open, and how many wait for a worker, in all processes.
 
-One statement, written out because every call pays for it; it counts on indexes alone, never further than a limit.
-Refuses to lock: calls that are admitted at one moment may together go a little beyond it.
+One statement, written out because every call pays for it; it counts on indexes alone, never further than a limit. Both
+counts are in their index's order, as PostgreSQL's scan of a bitmap would come by every entry that a finished call has
+left. Refuses to lock: calls that are admitted at one moment may together go a little beyond it.
 """
 
 from enum import Enum, auto
@@ -15,9 +16,9 @@ from mcp_app.states import Status
 
 COUNTS = f"""(SELECT COUNT(*) FROM (
     SELECT 1 FROM {Request._meta.db_table} WHERE issuer = %s AND subject = %s AND client_id = %s AND endpoint = %s
-    AND status IN ('{Status.QUEUED}', '{Status.RUNNING}') LIMIT %s
+    AND finished_at IS NULL AND status IN ('{Status.QUEUED}', '{Status.RUNNING}') ORDER BY status LIMIT %s
 ) AS own), (SELECT COUNT(*) FROM (
-    SELECT 1 FROM {Request._meta.db_table} WHERE status = '{Status.QUEUED}' LIMIT %s
+    SELECT 1 FROM {Request._meta.db_table} WHERE status = '{Status.QUEUED}' ORDER BY submitted_at LIMIT %s
 ) AS waiting)"""  # noqa: S608 - its names and values are constants of ours
 """Two columns of a SELECT: what a caller has open, what waits. Their values are `parameters`."""
 
@@ -53,5 +54,7 @@ def judged(principal: Principal, own: int, queued: int) -> Lack | None:
 
 def _waited_for(principal: Principal, at_most: int) -> int:
     """How many of the caller's calls are no tasks: their rows say so, and no index."""
-    being_done = Request.objects.filter(**principal.columns, status__in=(Status.QUEUED, Status.RUNNING))
+    being_done = Request.objects.filter(
+        **principal.columns, status__in=(Status.QUEUED, Status.RUNNING), finished_at=None
+    )
     return being_done.filter(task_handle=None).order_by()[:at_most].count()

@@ -71,7 +71,7 @@ class Request(models.Model):
     )
 
     task_handle = models.UUIDField(
-        null=True, unique=True, editable=False, help_text=_("what its client knows it by, as a task; shown to no other")
+        null=True, editable=False, help_text=_("what its client knows it by, as a task; shown to no other")
     )
     task_created_at = models.DateTimeField(null=True)
     task_expires_at = models.DateTimeField(null=True, help_text=_("from then on the handle is unknown"))
@@ -119,18 +119,27 @@ class Request(models.Model):
             models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),
             models.Index(fields=("tool", "-submitted_at"), name="mcp_request_tool"),
             models.Index(fields=("endpoint", "-submitted_at"), name="mcp_request_endpoint"),
-            models.Index(fields=("issuer", "subject", "client_id", "status", "endpoint"), name="mcp_request_principal"),
-            # Not a partial index on the open ones: SQLite uses none whose condition it meets as a bound parameter.
+            # What is rare, or short-lived, has partial indexes: whatever moves a row writes anew all that it is in.
+            # SQLite uses no partial index whose condition it meets as a bound parameter, such as a status. With the
+            # columns of their own condition, or SQLite would look them up in the rows.
+            models.Index(
+                fields=("issuer", "subject", "client_id", "endpoint", "status", "finished_at"),
+                name="mcp_request_open",
+                condition=models.Q(finished_at__isnull=True),
+            ),
             models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
-            # Those that wait for a worker. Without their status: SQLite uses no partial index on a bound parameter.
-            # With the columns of its own condition, or SQLite would look them up in the rows.
+            # Those that wait for a worker.
             models.Index(
                 fields=("queue", "queued_at", "claimed_at", "finished_at"),
                 name="mcp_request_waiting",
                 condition=models.Q(claimed_at__isnull=True, finished_at__isnull=True),
             ),
-            models.Index(fields=("session", "status"), name="mcp_request_session"),
-            models.Index(fields=("parent", "status"), name="mcp_request_parent"),
+            models.Index(
+                fields=("session", "status"), name="mcp_request_session", condition=models.Q(session__isnull=False)
+            ),
+            models.Index(
+                fields=("parent", "status"), name="mcp_request_parent", condition=models.Q(parent__isnull=False)
+            ),
             models.Index(
                 fields=("finished_at",), name="mcp_request_originals", condition=models.Q(originals__isnull=False)
             ),
@@ -147,6 +156,9 @@ class Request(models.Model):
             ),
         ]
         constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=("task_handle",), name="mcp_request_handle", condition=models.Q(task_handle__isnull=False)
+            ),
             models.CheckConstraint(
                 condition=models.Q(cancel_requested_at__isnull=False) | models.Q(cancel_cause=""),
                 name="mcp_request_cause_has_time",

@@ -1,0 +1,36 @@
+"""What a call is counted against is found in an index of what is open: a caller's past costs its next call nothing."""
+
+from mcp_app import databases
+from mcp_app.lifecycle import room, transitions
+from mcp_app.states import Status
+from tests.lifecycle import rows
+from tests.lifecycle.rows import OWNER, RESULT
+
+ENDED = 40
+
+
+def plan(statement: str, parameters: tuple) -> list[str]:
+    connection = databases.connection()
+    explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{explain} {statement}", parameters)
+        return [str(line[-1]).strip() for line in cursor.fetchall()]
+
+
+def test_what_has_ended_is_not_come_by(worker):
+    for _ in range(ENDED):
+        row = rows.running(worker)
+        assert transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=RESULT)
+    rows.queued()
+    assert room.lack(OWNER) is None
+    steps = plan(f"SELECT {room.COUNTS}", room.parameters(OWNER))
+    if databases.connection().vendor == "sqlite":
+        looks = [step for step in steps if "mcp_app_request" in step]
+        assert [look.split("COVERING INDEX ")[1].split()[0] for look in looks] == [
+            "mcp_request_open",
+            "mcp_request_status",
+        ]
+    else:
+        looks = [step.split(" on ")[0].removeprefix("-> ").strip() for step in steps if "Scan using" in step]
+        assert looks == ["Index Only Scan using mcp_request_open", "Index Only Scan using mcp_request_status"]
+        assert not [step for step in steps if "Bitmap" in step or "Rows Removed" in step]
