@@ -9,7 +9,7 @@ from mcp_app.catalogue import call_limits, catalogue, rights
 from mcp_app.catalogue.call_limits import Excess
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.registry import registered_tools
-from mcp_app.lifecycle import columns, room
+from mcp_app.lifecycle import columns, prepared, room
 from mcp_app.models import Tool
 
 _ROWS = columns.Rows(Tool)
@@ -26,9 +26,7 @@ def find(name: str, principal: Principal) -> tuple[OfferedTool, Excess | None] |
     if tool is None or not rights.is_granted(tool.access, principal):
         return None
     connection = databases.connection()
-    with connection.cursor() as cursor:
-        cursor.execute(_SELECT, (*room.parameters(principal), name))
-        own, queued, *values = cursor.fetchone()
+    [(own, queued, *values)] = prepared.rows(connection, _SELECT, (*room.parameters(principal), name))
     row = None if values[_NAME] is None else _ROWS.made_of(values, connection)
     offered = catalogue.offer(tool, row)
     return None if offered is None else (offered, call_limits.told(room.judged(principal, own, queued)))

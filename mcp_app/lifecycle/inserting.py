@@ -18,7 +18,7 @@ from django.db.models import Field
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.lifecycle import columns, events
+from mcp_app.lifecycle import columns, events, prepared
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.columns import Reader
 from mcp_app.models import Request, RequestEvent
@@ -75,10 +75,11 @@ def _execute(
     connection: BaseDatabaseWrapper, form: _Form, rows: str, parameters: list[Any], keys: Sequence[Any]
 ) -> list[tuple[Any, ...]]:
     told = [_FIRST.kind.value, json.dumps(_FIRST.data)]
+    if connection.vendor == "postgresql":
+        return prepared.rows(
+            connection, _POSTGRESQL.format(names=form.names, rows=rows, **_TABLES), [*parameters, *told]
+        )
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute(_POSTGRESQL.format(names=form.names, rows=rows, **_TABLES), [*parameters, *told])
-            return list(cursor.fetchall())
         cursor.execute(_STATEMENT.format(names=form.names, rows=rows, **_TABLES), parameters)
         stored = list(cursor.fetchall())
         events_of_all = ", ".join(["(%s, 1, %s, %s)"] * len(keys))

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from mcp_app import databases
-from mcp_app.lifecycle import columns
+from mcp_app.lifecycle import columns, prepared
 from mcp_app.models import Request
 from mcp_app.states import TERMINAL, Status
 
@@ -38,7 +38,5 @@ def since(known: Mapping[UUID, int]) -> list[Request]:
     parameters: list[Any] = [list(known), list(known.values())]
     if connection.vendor == "sqlite":
         parameters = [json.dumps({request_id.hex: event_seq for request_id, event_seq in known.items()})]
-    with connection.cursor() as cursor:
-        cursor.execute(_SELECT.format(known=_KNOWN[connection.vendor]), parameters)
-        found = cursor.fetchall()
+    found = prepared.rows(connection, _SELECT.format(known=_KNOWN[connection.vendor]), parameters)
     return [_ROWS.made_of(row, connection) for row in found]

@@ -14,7 +14,7 @@ from django.db import connections
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.lifecycle import columns, moved, originals
+from mcp_app.lifecycle import columns, moved, originals, prepared
 from mcp_app.lifecycle.endings import final_result, protocol_error
 from mcp_app.models import ChangeVersion, Request, RequestEvent
 from mcp_app.states import TERMINAL, EventKind, Status
@@ -99,8 +99,7 @@ def mark_delivered(request_ids: Iterable[UUID]) -> None:
     """Note that the final response of these requests was handed to the connection."""
     ids = list(request_ids)
     connection = databases.connection()
-    with connection.cursor() as cursor:
-        cursor.execute(_noting_delivery(connection.alias), [columns.keys(ids, connection)])
+    prepared.rows(connection, _noting_delivery(connection.alias), [columns.keys(ids, connection)])
     originals.forget_delivered(ids)
 
 
@@ -110,7 +109,7 @@ def _noting_delivery(alias: str) -> str:
     now, _ = columns.said(Now(), connection)
     among = columns.AMONG[connection.vendor]
     table = Request._meta.db_table
-    return f"UPDATE {table} SET delivered_at = {now} WHERE id {among} AND delivered_at IS NULL"  # noqa: S608 - of ours
+    return f"UPDATE {table} SET delivered_at = {now} WHERE id {among} AND delivered_at IS NULL RETURNING id"  # noqa: S608 - of ours
 
 
 def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:

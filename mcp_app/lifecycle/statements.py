@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, Model
 
 from mcp_app import databases
-from mcp_app.lifecycle import columns, events
+from mcp_app.lifecycle import columns, events, prepared
 from mcp_app.lifecycle.events import Event
 from mcp_app.models import Request, RequestEvent
 
@@ -136,26 +136,25 @@ def take(step: Step, told: Sequence[Event], values: Mapping[str, Any], beside: M
     parameters = _parameters(step, told, values, connection)
     if step.beside is not None and beside is not None:
         parameters |= step.beside.parameters(beside, connection)
+    if connection.vendor != "sqlite":
+        return bool(prepared.rows(connection, _on_postgresql(step, "id, event_seq"), parameters))
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            return _take_on_sqlite(step, connection, cursor, parameters)
-        cursor.execute(_on_postgresql(step, "id, event_seq"), parameters)
-        return cursor.fetchone() is not None
+        return _take_on_sqlite(step, connection, cursor, parameters)
 
 
 def taken(step: Step, told: Sequence[Event], values: Mapping[str, Any]) -> Request | None:
     """The same; the row as it is then, or None where the step did not take."""
     connection = databases.connection()
     parameters = _parameters(step, told, values, connection)
+    if connection.vendor != "sqlite":
+        found = prepared.rows(connection, _on_postgresql(step, _WHOLE), parameters)
+        return _ROWS.made_of(found[0], connection) if found else None
     with connection.cursor() as cursor:
-        if connection.vendor != "sqlite":
-            cursor.execute(_on_postgresql(step, _WHOLE), parameters)
-        elif _take_on_sqlite(step, connection, cursor, parameters):
-            cursor.execute(_SELECT, {"id": parameters["id"]})
-        else:
+        if not _take_on_sqlite(step, connection, cursor, parameters):
             return None
-        found = cursor.fetchone()
-    return None if found is None else _ROWS.made_of(found, connection)
+        cursor.execute(_SELECT, {"id": parameters["id"]})
+        row = cursor.fetchone()
+    return None if row is None else _ROWS.made_of(row, connection)
 
 
 def _parameters(
