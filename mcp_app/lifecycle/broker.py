@@ -17,6 +17,7 @@ from kombu.connection import Connection
 from kombu.exceptions import KombuError
 from kombu.messaging import Producer
 from kombu.pools import PoolGroup, ProducerPool, connections, register_group, use_global_limit
+from kombu.transport import TRANSPORT_ALIASES
 
 from mcp_app.conf import settings
 from mcp_app.embedded.broker import Channel as FolderChannel
@@ -74,6 +75,16 @@ def replaced_by(other: Broker) -> Iterator[None]:
         yield
     finally:
         _instead = before
+
+
+def register() -> None:
+    """Have `redis://` and `rediss://` mean `redis_transport`, but where they were given another meaning.
+
+    Before this process's first connection to a broker.
+    """
+    for scheme in ("redis", "rediss"):
+        if TRANSPORT_ALIASES.get(scheme) == "kombu.transport.redis:Transport":
+            TRANSPORT_ALIASES[scheme] = "mcp_app.lifecycle.redis_transport:Transport"
 
 
 def send_task(name: str, **options: Any) -> None:
