@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NoReturn
 from uuid import UUID
 
+from celery import Task
 from celery.concurrency.base import apply_target
 from celery.concurrency.thread import ApplyResult
 from celery.concurrency.thread import TaskPool as ThreadTaskPool
@@ -25,7 +26,7 @@ from celery.concurrency.thread import TaskPool as ThreadTaskPool
 from mcp_app.execution import child, runner
 from mcp_app.execution.connections import ToolConnections
 from mcp_app.execution.coroutine_calls import CoroutineCall, shares_the_loop
-from mcp_app.execution.runner import Served
+from mcp_app.execution.runner import Rest
 from mcp_app.execution.shared_loop import SharedLoop
 from mcp_app.lifecycle.publishing import RUN_TASK
 
@@ -126,7 +127,7 @@ class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
             here.claimed.discard(row.pk)  # nobody runs it: the ladder finds it lost
             self._run(job, partial(_raise, error))
 
-    def _run(self, job: Job, rest: Callable[[], Served]) -> None:
+    def _run(self, job: Job, rest: Rest) -> None:
         """In a thread: Celery's task, which does what is left."""
         try:
             copy_context().run(_trace, job, rest)
@@ -155,10 +156,10 @@ class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
             self._changed.wait_for(lambda: not self._held)
 
 
-def _trace(job: Job, rest: Callable[[], Served]) -> None:
+def _trace(job: Job, rest: Rest) -> None:
     runner.begun.set(rest)
     apply_target(job.target, job.args, job.kwargs, job.callback)
 
 
-def _raise(error: BaseException) -> NoReturn:
+def _raise(error: BaseException, task: Task) -> NoReturn:
     raise error

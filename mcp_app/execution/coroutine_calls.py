@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from celery import Task
 from psutil import Process
 
 from mcp_app import languages
@@ -24,7 +25,7 @@ from mcp_app.execution.child import Child
 from mcp_app.execution.context import ToolContext, entered
 from mcp_app.execution.coroutines import LAST_WORDS, CallThreads, called
 from mcp_app.execution.interrupt import Interrupter, Raised, Returned
-from mcp_app.execution.runner import Served
+from mcp_app.execution.runner import Rest, Served
 from mcp_app.execution.shared_loop import SharedLoop, member
 from mcp_app.execution.slots import Slot
 from mcp_app.execution.steps import LeftError, StepInterrupter, driven
@@ -62,9 +63,7 @@ class CoroutineSlot(Slot):
 class CoroutineCall:
     """`begin`, and some time later `on_over` is called in the loop, with what is left to do: that is for a thread."""
 
-    def __init__(
-        self, here: Child, row: Request, loop: SharedLoop, on_over: Callable[[Callable[[], Served]], object]
-    ) -> None:
+    def __init__(self, here: Child, row: Request, loop: SharedLoop, on_over: Callable[[Rest], object]) -> None:
         self.request_id, self.tool = row.pk, row.tool
         self.interrupter = StepInterrupter(loop.thread, row.pk)
         self.is_over = self.abandoned = False
@@ -181,9 +180,9 @@ class CoroutineCall:
             task.cancel()
 
     def _end(self, outcome: Outcome) -> None:
-        self._on_over(partial(self._variables.run, self._finish, outcome))
+        self._on_over(lambda task: self._variables.run(self._finish, outcome, task))
 
-    def _finish(self, outcome: Outcome) -> Served:
+    def _finish(self, outcome: Outcome, task: Task) -> Served:
         """In a thread again."""
         here, running = self._here, self._running
         try:
@@ -191,7 +190,7 @@ class CoroutineCall:
             self.blocking.end()
             self._sensitive.end()
             runner.leave(here, running, outcome)
-            return runner.end(here, self._row, running, outcome, self._span)
+            return runner.end(here, self._row, running, outcome, self._span, task)
         finally:
             here.claimed.discard(self.request_id)
             self._surroundings.close()

@@ -50,8 +50,10 @@ PROCESS_ENDS = "its worker process was told to end"
 Served: TypeAlias = tuple[Request, Status | None, Ending]
 """A request's row as it was claimed, what was written, its end."""
 
-begun: ContextVar[Callable[[], Served] | None] = ContextVar("mcp_app_begun", default=None)
+Rest: TypeAlias = Callable[[Task], Served]
 """What is left to do of a call whose run began before its Celery task."""
+
+begun: ContextVar[Rest | None] = ContextVar("mcp_app_begun", default=None)
 
 
 def run(task: Task, request_id: UUID) -> str:
@@ -61,8 +63,8 @@ def run(task: Task, request_id: UUID) -> str:
     if not here.termination.begin():
         hand_back(request_id)
         raise SystemExit  # billiard's pool takes that for the task's, and lets the process go
-    rest = begun.get() or partial(serve, here, request_id, task)
-    return reporting.report(task, *rest())
+    rest = begun.get() or partial(serve, here, request_id)
+    return reporting.report(task, *rest(task))
 
 
 def serve(here: Child, request_id: UUID, task: Task | None = None) -> Served:

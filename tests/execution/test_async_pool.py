@@ -87,6 +87,11 @@ def test_a_blocking_tool_has_a_thread_beside_them_and_asks_as_anywhere(coroutine
     assert coroutines.ended(waiting)["partial_result"]["content"][0]["text"] == "cleaned"
 
 
+def test_celery_has_the_result_of_a_coroutine_as_of_any_task(coroutines: Site) -> None:
+    call = coroutines.call("python_async", code("async def main(): return 1"))
+    assert coroutines.ask(driver.celery_status, str(call["id"])) == "SUCCESS"
+
+
 def test_a_coroutine_that_asks_runs_again_with_its_answer(coroutines: Site) -> None:
     asking = """
         from pydantic import BaseModel
