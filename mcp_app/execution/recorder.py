@@ -8,10 +8,9 @@ kept.
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -83,8 +82,8 @@ class Recorder:
     """Runs writes in order on its own thread. A request's events are taken in while it is open."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._jobs: deque[Callable[[], None]] = deque()
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock = threading.Lock()
         self._open: dict[UUID, EventBuffer] = {}
 
     def start(self) -> None:
@@ -92,17 +91,23 @@ class Recorder:
 
     def call(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
         """Run `function` on the recorder's thread and wait; a database that is away is tried again for `patience` s."""
-        future: Future[R] = Future()
+        outcome: SimpleQueue[tuple[R] | BaseException] = SimpleQueue()
         give_up_at = time.monotonic() + patience  # from now: many may wait here in turn
 
         def job() -> None:
             try:
-                future.set_result(_insist(function, give_up_at))
+                outcome.put((_insist(function, give_up_at),))
             except BaseException as error:
-                future.set_exception(error)
+                outcome.put(error)
 
-        self._enqueue(job)
-        return future.result()
+        self._jobs.put(job)
+        returned = outcome.get()
+        if isinstance(returned, tuple):
+            return returned[0]
+        try:
+            raise returned
+        finally:
+            del returned  # its traceback has this frame
 
     def cast(self, function: Callable[[], object]) -> None:
         """Run `function` on the recorder's thread sometime; a failure is logged."""
@@ -113,10 +118,10 @@ class Recorder:
             except Exception:
                 logger.exception("a write that nobody waits for failed")
 
-        self._enqueue(job)
+        self._jobs.put(job)
 
     def open(self, request_id: UUID) -> None:
-        with self._condition:
+        with self._lock:
             self._open[request_id] = EventBuffer(time.monotonic())
 
     def post(self, request_id: UUID, event: Event) -> None:
@@ -124,11 +129,12 @@ class Recorder:
 
         Never blocks on the database.
         """
-        with self._condition:
+        with self._lock:
             buffer = self._open.get(request_id)
-            # Woken by each event of a flood, the thread that writes would take the interpreter from the tool.
-            if buffer is not None and buffer.offer(event, time.monotonic()):
-                self._condition.notify()
+            is_due_sooner = buffer is not None and buffer.offer(event, time.monotonic())
+        # Woken by each event of a flood, the thread that writes would take the interpreter from the tool.
+        if is_due_sooner:
+            self._jobs.put(_look_again)
 
     def close(self, request_id: UUID, ending: Callable[[], R]) -> R:
         """Write what is left of a request's events, then `ending`; nothing posted later is kept.
@@ -137,7 +143,7 @@ class Recorder:
         """
 
         def last() -> R:
-            with self._condition:
+            with self._lock:
                 buffer = self._open.pop(request_id, None)
                 taken = buffer.take(time.monotonic(), final=True) if buffer is not None else []
             write_events(request_id, taken)
@@ -145,38 +151,36 @@ class Recorder:
 
         return self.call(last, patience=settings.ENDING_TIMEOUT)
 
-    def _enqueue(self, job: Callable[[], None]) -> None:
-        with self._condition:
-            self._jobs.append(job)
-            self._condition.notify()
-
     def _run(self) -> None:
         while True:
-            job = self._next()
-            if job is not None:
-                job()
-            else:
+            try:
+                job = self._jobs.get(timeout=self._wait())
+            except Empty:
                 with suppress(Exception):
                     self._flush()
+            else:
+                job()
+                del job  # what it holds is not kept until the next
 
-    def _next(self) -> Callable[[], None] | None:
-        """The next job, or None when events are due."""
-        with self._condition:
-            while True:
-                if self._jobs:
-                    return self._jobs.popleft()
-                now = time.monotonic()
-                waits = [wait for buffer in self._open.values() if (wait := buffer.wait(now)) is not None]
-                if (wait := min(waits, default=None)) == 0.0:
-                    return None
-                self._condition.wait(wait)
+    def _wait(self) -> float | None:
+        """Seconds until events are due; None when none are."""
+        if not self._open:
+            return None
+        with self._lock:
+            now = time.monotonic()
+            waits = [wait for buffer in self._open.values() if (wait := buffer.wait(now)) is not None]
+        return min(waits, default=None)
 
     def _flush(self) -> None:
-        with self._condition:
+        with self._lock:
             now = time.monotonic()
             due = {request_id: buffer.take(now) for request_id, buffer in self._open.items()}
         for request_id, taken in due.items():
             write_events(request_id, taken)
+
+
+def _look_again() -> None:
+    """A job that only wakes the thread: events are due sooner."""
 
 
 def write_events(request_id: UUID, taken: list[Event]) -> None:

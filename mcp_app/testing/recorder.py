@@ -58,7 +58,7 @@ class InlineRecorder(Recorder):
         self._put_off.append(function)
 
     def post(self, request_id: UUID, event: Event) -> None:
-        with self._condition:
+        with self._lock:
             if (buffer := self._open.get(request_id)) is None:
                 return
             now = time.monotonic()
