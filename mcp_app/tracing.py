@@ -62,6 +62,11 @@ class Span:
         return fields
 
 
+def is_told(received: Mapping[str, str]) -> bool:
+    """Whether anybody learns of a span: a provider that the site has set up, or who goes on with a peer's trace."""
+    return INSTALLED and (bool(received) or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider))
+
+
 @contextmanager
 def span(
     name: str, attributes: Mapping[str, str], received: Mapping[str, str], *, of_peer: bool = False
@@ -71,7 +76,7 @@ def span(
     `of_peer`: a peer asked for the work (kind SERVER), else it is a part of ours. A span that is current already, such
     as that of the HTTP request, is linked. What leaves the block as an exception marks the span as failed.
     """
-    if not INSTALLED:
+    if not is_told(received):
         yield Span()
         return
     parent = contexts.Context()

@@ -31,6 +31,15 @@ def test_without_a_provider_the_clients_trace_is_passed_on_as_it_was() -> None:
         assert span.carrier(CLIENT) == CLIENT
 
 
+def test_a_span_that_nobody_learns_of_is_none() -> None:
+    assert not tracing.is_told({})
+    assert tracing.is_told(CLIENT)
+    with tracing.span("tools/list", {}, {}, of_peer=True):
+        assert trace.get_current_span() is trace.INVALID_SPAN
+    with caught():
+        assert tracing.is_told({})
+
+
 def test_a_span_is_below_the_clients_and_carries_its_baggage() -> None:
     with caught() as exporter, tracing.span("tools/call", {"a": "b"}, CLIENT, of_peer=True) as span:
         assert baggage.get_baggage("tenant") == "a"

@@ -21,6 +21,7 @@ def caught() -> Iterator[InMemorySpanExporter]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace, "get_tracer", provider.get_tracer)
+        patch.setattr(trace, "get_tracer_provider", lambda: provider)
         yield exporter
     provider.shutdown()
 

@@ -30,6 +30,9 @@ TARGETS: Final = MappingProxyType(
 @contextmanager
 def serving(exchange: Exchange, *, known: bool) -> Iterator[None]:
     """Trace the handling of a request, whose method is served if it is `known`."""
+    if not tracing.is_told(exchange.route.metadata.trace_context):
+        yield
+        return
     method = exchange.route.method if known else UNKNOWN
     attributes = _attributes(exchange, method)
     tool = attributes.get("gen_ai.tool.name")
