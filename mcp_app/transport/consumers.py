@@ -80,7 +80,7 @@ class MCPConsumer(AsyncConsumer):
         self._working = asyncio.Event()
         self._remaining: Remaining | None = None
         self._left = False
-        server = current()
+        server = self._server = current()
         try:
             await self._handle(server, receive)
             if self._remaining is not None and not self._left:
@@ -106,7 +106,7 @@ class MCPConsumer(AsyncConsumer):
     async def _stay(self, server: Server, remaining: Remaining, receive: Receive) -> None:
         """Wait with what remains, and hold nothing else of the request: it may be for hours, among thousands."""
         del self.scope, self.base_send, self._headers, self._response, self._body
-        del self._exchange, self._work, self._working
+        del self._exchange, self._work, self._working, self._server
         server.admission.remaining += 1
         try:
             await stay(remaining, receive)
@@ -153,7 +153,7 @@ class MCPConsumer(AsyncConsumer):
             self._begin(refusal)
 
     def _take_in(self, part: bytes) -> Rejection | None:
-        admission = current().admission
+        admission = self._server.admission
         self._body += part
         self._held_bytes += len(part)
         admission.body_bytes += len(part)
@@ -164,7 +164,7 @@ class MCPConsumer(AsyncConsumer):
     def _release(self) -> None:
         """Hold the body no longer: a call may be waited for long after it was read."""
         if self._held_bytes:
-            current().admission.body_bytes -= self._held_bytes
+            self._server.admission.body_bytes -= self._held_bytes
             self._held_bytes = 0
             self._body.clear()
 
@@ -184,11 +184,11 @@ class MCPConsumer(AsyncConsumer):
 
     async def _finished(self) -> dict[str, Any]:
         """Wait for the work; a body that does not come is refused."""
+        too_slow = asyncio.get_running_loop().call_later(settings.BODY_TIMEOUT, self.refuse, TOO_SLOW)
         try:
-            async with asyncio.timeout(settings.BODY_TIMEOUT):
-                await self._working.wait()
-        except TimeoutError:
-            self.refuse(TOO_SLOW)
+            await self._working.wait()
+        finally:
+            too_slow.cancel()
         assert self._work is not None, "whoever sets the event has begun it"
         await asyncio.wait([self._work])
         return {"type": "mcp.finished"}
@@ -211,7 +211,7 @@ class MCPConsumer(AsyncConsumer):
             await self._fail(failures.explain(error, self._request_id))
 
     async def _serve(self) -> None:
-        server = current()
+        server = self._server
         if server.stopped:
             await self._response.reject(shutting_down())
             return

@@ -52,8 +52,7 @@ class Response:
 
     async def _json(self, body: bytes, status: int, fields: HTTPFields, *, bodiless: bool = False) -> None:
         length = (b"content-length", str(len(body)).encode())
-        await self._start(status, ((b"content-type", b"application/json"), length, *fields))
-        await self._write(b"" if bodiless else body, last=True)
+        await self._whole(status, ((b"content-type", b"application/json"), length, *fields), b"" if bodiless else body)
 
     async def reject(self, rejection: Rejection) -> None:
         if rejection.bodiless:
@@ -91,29 +90,46 @@ class Response:
 
     async def empty(self, status: int, fields: HTTPFields) -> None:
         """A response without a body."""
-        await self._start(status, ((b"content-length", b"0"), *fields))
-        await self._write(b"", last=True)
+        await self._whole(status, ((b"content-length", b"0"), *fields), b"")
 
     async def _start(self, status: int, fields: HTTPFields) -> None:
-        self.started = True
-        await self._send({"type": "http.response.start", "status": status, "headers": [*fields, *self.fields]})
+        await self._send(self._head(status, fields))
+
+    async def _whole(self, status: int, fields: HTTPFields, body: bytes) -> None:
+        head = self._head(status, fields)
+        await self._refuse_to_pile_up(head)
+        await self._send(head, _part(body, last=True))
+        self._written_at = time.monotonic()
+        self.finished = True
 
     async def _write(self, body: bytes, *, last: bool = False) -> None:
-        if self._unsent is not None and self._unsent() > settings.MAX_UNSENT_BYTES:
-            self.finished = True
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-            raise PeerGoneError("the client does not read what it is sent")
-        await self._send({"type": "http.response.body", "body": body, "more_body": not last})
+        await self._refuse_to_pile_up()
+        await self._send(_part(body, last=last))
         self._written_at = time.monotonic()
         self.finished = last
 
-    async def _send(self, message: dict[str, Any]) -> None:
+    def _head(self, status: int, fields: HTTPFields) -> dict[str, Any]:
+        self.started = True
+        return {"type": "http.response.start", "status": status, "headers": [*fields, *self.fields]}
+
+    async def _refuse_to_pile_up(self, *before: dict[str, Any]) -> None:
+        if self._unsent is not None and self._unsent() > settings.MAX_UNSENT_BYTES:
+            self.finished = True
+            await self._send(*before, _part(b"", last=True))
+            raise PeerGoneError("the client does not read what it is sent")
+
+    async def _send(self, *messages: dict[str, Any]) -> None:
         try:
             async with asyncio.timeout(settings.STALL_TIMEOUT):
-                await self._send_to_server(message)
+                for message in messages:
+                    await self._send_to_server(message)
         except TimeoutError as error:
             self.finished = True
             raise PeerGoneError("the client does not read what it is sent") from error
         except OSError as error:
             self.finished = True
             raise PeerGoneError("the client is gone") from error
+
+
+def _part(body: bytes, *, last: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": body, "more_body": not last}
