@@ -147,10 +147,11 @@ def _times(number: float) -> str:
 
 
 def _costs(used: dict[str, roles.Used], calls: dict[str, int]) -> str:
-    rows = [["a call costs", *roles.ROLES]]
+    who = [role for role in roles.COSTING if any(found.cpu_seconds[role] for found in used.values())]
+    rows = [["a call costs", *who]]
     for name, found in used.items():
-        cpu = [format_number(found.cpu_seconds[role] * 1000 / calls[name]) for role in roles.ROLES]
-        wake_ups = [f"{found.wake_ups[role] / calls[name]:.1f}" for role in roles.ROLES]
+        cpu = [format_number(found.cpu_seconds[role] * 1000 / calls[name]) for role in who]
+        wake_ups = [f"{found.wake_ups[role] / calls[name]:.1f}" for role in who]
         rows += [[f"processor time, ms, {name}", *cpu], [f"wake-ups, {name}", *wake_ups]]
     return aligned(rows)
 

@@ -1,9 +1,14 @@
-"""Which part of a site a process is: its server, its worker's main process, one that runs tools; and what it used."""
+"""Which part of a site a process is: its server, its worker's main process, one that runs tools; and what it used.
+
+What PostgreSQL used for it is known where PostgreSQL is on this machine, of connections that are open.
+"""
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -13,6 +18,9 @@ SERVER = "server"
 WORKER = "worker"
 TOOLS = "tools"
 ROLES = (SERVER, WORKER, TOOLS)
+POSTGRESQL = "PostgreSQL"
+COSTING = (*ROLES, POSTGRESQL)
+"""Those and what they have others do for them."""
 
 
 def by_pid(stack: Stack) -> dict[int, str]:
@@ -33,15 +41,15 @@ class Used:
 
     def since(self, before: "Used") -> "Used":
         return Used(
-            Counter({role: self.cpu_seconds[role] - before.cpu_seconds[role] for role in ROLES}),
-            Counter({role: self.wake_ups[role] - before.wake_ups[role] for role in ROLES}),
+            Counter({role: self.cpu_seconds[role] - before.cpu_seconds[role] for role in COSTING}),
+            Counter({role: self.wake_ups[role] - before.wake_ups[role] for role in COSTING}),
         )
 
 
 def used(stack: Stack) -> Used:
     """So far."""
     cpu, wake_ups = Counter[str](), Counter[str]()
-    for pid, role in by_pid(stack).items():
+    for pid, role in (by_pid(stack) | dict.fromkeys(_backends(stack), POSTGRESQL)).items():
         with suppress(psutil.Error, OSError):
             times = psutil.Process(pid).cpu_times()
             cpu[role] += times.user + times.system
@@ -57,6 +65,17 @@ def ports(stack: Stack) -> dict[int, str]:
             for connection in psutil.Process(pid).net_connections("tcp"):
                 found[connection.laddr.port] = role
     return found
+
+
+def _backends(stack: Stack) -> Iterator[int]:
+    """The processes in which PostgreSQL serves the site's own database."""
+    if (url := stack.environment.get("MCPSITE_DATABASE")) is None:
+        return
+    name = urlsplit(url).path.strip("/")
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.name() == "postgres" and name in " ".join(process.cmdline()).split():
+                yield process.pid
 
 
 def _waits(status: str) -> int:
