@@ -117,4 +117,4 @@ def _idle() -> Iterator[Goal]:
     for stack in ("redis", "embedded"):
         work = "nobody calls, statements in 10 s"
         yield Goal(f"{work}, of a server", Of(f"{stack}-idle", "idle", "server"), le, 0, "")
-        yield Goal(f"{work}, of supervision", Of(f"{stack}-idle", "idle", "worker"), le, 1, "")
+        yield Goal(f"{work}, of supervision", Of(f"{stack}-idle", "idle", "supervision"), le, 1, "")
