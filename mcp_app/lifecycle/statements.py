@@ -24,7 +24,7 @@ from mcp_app.models import Request, RequestEvent
 _POSTGRESQL = """
 WITH moved AS (
     UPDATE {requests} SET event_seq = event_seq + {count}{assignments}
-    WHERE {requests}.id = {id} AND {condition} RETURNING {returned}
+    WHERE {requests}.id = {id} AND CASE WHEN {condition} THEN TRUE ELSE FALSE END RETURNING {returned}
 ), told AS (
     INSERT INTO {events_table} (request_id, seq, kind, data)
     SELECT moved.id, moved.event_seq - {count} + t.place, t.event ->> 0, (t.event ->> 1)::jsonb
@@ -32,6 +32,7 @@ WITH moved AS (
 ){beside}
 SELECT {returned} FROM moved
 """
+# Within CASE no condition is a reason to use an index: by that of a status PostgreSQL would look at all that wait.
 _POSTGRESQL_BESIDE = ", beside AS (INSERT INTO {table} ({columns}) SELECT {values} FROM moved {on_conflict})"
 _SQLITE_VIEW = "CREATE TEMP VIEW IF NOT EXISTS {name} AS SELECT {columns} FROM (SELECT NULL)"
 _SQLITE_TRIGGER = """
