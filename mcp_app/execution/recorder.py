@@ -1,21 +1,24 @@
-"""The recorder: a thread beside the tools that writes their rows on a connection that no tool can touch.
+"""The recorder: what writes the rows of running calls, on a connection that no tool can touch.
 
-Progress made inside the tool's transaction is visible at once and survives its rollback, and an interrupt cannot break
-a write. A flood is thinned here, before anything is stored: a token bucket, the newest of the excess, first and last
-kept.
+A thread beside the tools does, so that progress made inside the tool's transaction is visible at once and survives its
+rollback, and an interrupt cannot break a write. Before and after a tool's body, when nothing is interrupted, the thread
+that runs the call writes by itself, on that same connection: handing over costs more than most writes do. A flood is
+thinned here, before anything is stored: a token bucket, the newest of the excess, first and last kept.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_app import databases
 from mcp_app.conf import settings
 from mcp_app.lifecycle import transitions
 from mcp_app.lifecycle.events import Event
@@ -79,12 +82,16 @@ class EventBuffer:
 
 
 class Recorder:
-    """Runs writes in order on its own thread. A request's events are taken in while it is open."""
+    """Runs writes in order, one at a time. A request's events are taken in while it is open."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._lock = threading.Lock()
         self._open: dict[UUID, EventBuffer] = {}
+        self._asked = 0
+        """Jobs of the thread's that are not done yet."""
+        self._writing = threading.Lock()
+        self._connection: BaseDatabaseWrapper | None = None
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="mcp-recorder", daemon=True).start()
@@ -100,7 +107,7 @@ class Recorder:
             except BaseException as error:
                 outcome.put(error)
 
-        self._jobs.put(job)
+        self._ask(job)
         returned = outcome.get()
         if isinstance(returned, tuple):
             return returned[0]
@@ -108,6 +115,16 @@ class Recorder:
             raise returned
         finally:
             del returned  # its traceback has this frame
+
+    def call_here(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
+        """As `call`, in this thread, where no tool's body runs now: nothing interrupts it, and no event loop waits."""
+        with self._lock:
+            is_asked = self._asked
+        if is_asked:  # of what is to be written first
+            return self.call(function, patience=patience)
+        give_up_at = time.monotonic() + patience
+        with self._connected():
+            return _insist(function, give_up_at)
 
     def cast(self, function: Callable[[], object]) -> None:
         """Run `function` on the recorder's thread sometime; a failure is logged."""
@@ -118,7 +135,7 @@ class Recorder:
             except Exception:
                 logger.exception("a write that nobody waits for failed")
 
-        self._jobs.put(job)
+        self._ask(job)
 
     def open(self, request_id: UUID) -> None:
         with self._lock:
@@ -137,7 +154,7 @@ class Recorder:
             self._jobs.put(_look_again)
 
     def close(self, request_id: UUID, ending: Callable[[], R]) -> R:
-        """Write what is left of a request's events, then `ending`; nothing posted later is kept.
+        """Write here what is left of a request's events, then `ending`; nothing posted later is kept.
 
         A database that is away is tried again for `ENDING_TIMEOUT`.
         """
@@ -149,7 +166,29 @@ class Recorder:
             write_events(request_id, taken)
             return ending()
 
-        return self.call(last, patience=settings.ENDING_TIMEOUT)
+        return self.call_here(last, patience=settings.ENDING_TIMEOUT)
+
+    def _ask(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            self._asked += 1
+        self._jobs.put(job)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Write, one thread at a time, on the connection that is the recorder's instead of on this thread's."""
+        with self._writing:
+            own = getattr(connections._connections, settings.DATABASE, None)  # type: ignore[attr-defined]
+            if self._connection is None:
+                self._connection = connections.create_connection(settings.DATABASE)
+                self._connection.inc_thread_sharing()
+            connections[settings.DATABASE] = self._connection
+            try:
+                yield
+            finally:
+                if own is None:
+                    del connections[settings.DATABASE]
+                else:
+                    connections[settings.DATABASE] = own
 
     def _run(self) -> None:
         while True:
@@ -159,7 +198,11 @@ class Recorder:
                 with suppress(Exception):
                     self._flush()
             else:
-                job()
+                with self._connected():
+                    job()
+                if job is not _look_again:
+                    with self._lock:
+                        self._asked -= 1
                 del job  # what it holds is not kept until the next
 
     def _wait(self) -> float | None:
@@ -172,11 +215,12 @@ class Recorder:
         return min(waits, default=None)
 
     def _flush(self) -> None:
-        with self._lock:
-            now = time.monotonic()
-            due = {request_id: buffer.take(now) for request_id, buffer in self._open.items()}
-        for request_id, taken in due.items():
-            write_events(request_id, taken)
+        with self._connected():  # before it takes any: what is written last is the end
+            with self._lock:
+                now = time.monotonic()
+                due = {request_id: buffer.take(now) for request_id, buffer in self._open.items()}
+            for request_id, taken in due.items():
+                write_events(request_id, taken)
 
 
 def _look_again() -> None:
@@ -190,7 +234,7 @@ def write_events(request_id: UUID, taken: list[Event]) -> None:
         transitions.record(request_id, taken, **_newest_progress(taken))
     except Exception:
         logger.exception("%d events of request %s were not stored", len(taken), request_id)
-        connections.close_all()
+        databases.connection().close()
 
 
 def _newest_progress(taken: list[Event]) -> dict[str, Any]:
@@ -214,6 +258,6 @@ def _insist(function: Callable[[], R], give_up_at: float) -> R:
             if time.monotonic() > give_up_at:
                 raise
             logger.warning("the database is away, trying again: %s", error)
-            connections.close_all()
+            databases.connection().close()
         time.sleep(delay)
         delay = min(delay * 2, 2.0)

@@ -102,7 +102,7 @@ def hand_back(request_id: UUID) -> None:
 
 def claim(here: Child, request_id: UUID) -> Request:
     """QUEUED → RUNNING, or Ignore: cancelled, claimed by another message's run, or purged."""
-    row = here.recorder.call(partial(_claim, here, request_id))
+    row = here.recorder.call_here(partial(_claim, here, request_id))
     if row is None:
         logger.info("request %s is not to be run", request_id)
         raise Ignore
@@ -150,7 +150,7 @@ def leave(here: Child, running: Running, outcome: Returned | Raised) -> None:
 def note_termination(here: Child, running: Running) -> None:
     """The tool was stopped by the end of its process, so the row is to say what stopped it."""
     ask = partial(cancellation.cancel, running.row.pk, cause=Cause.SHUTDOWN, actor=SYSTEM, reason=PROCESS_ENDS)
-    here.recorder.call(ask)
+    here.recorder.call_here(ask)
     running.context.cancel()
     running.reach(Stage.INTERRUPT)
 
@@ -213,7 +213,7 @@ def close(here: Child, row: Request, running: Running, ending: Ending, success: 
     if status is None and _is_being_killed(here, row):
         # The kill is on its way: outside the task pipe it harms nobody else.
         time.sleep(STAND_STILL_SECONDS)
-        status = here.recorder.call(partial(_write, row, running, ending, fenced=True))
+        status = here.recorder.call_here(partial(_write, row, running, ending, fenced=True))
     if status is None:
         logger.warning("the result of request %s came after its end and was discarded", row.pk)
         here.recorder.cast(partial(transitions.note_late_result, row.pk, ending.status))
@@ -223,13 +223,13 @@ def close(here: Child, row: Request, running: Running, ending: Ending, success: 
 def end_children(here: Child, row: Request) -> None:
     """Cancel what a run that is over has started and did not wait for; what fails here is left to supervision."""
     try:
-        here.recorder.call(partial(cancellation.cancel_children, [row.pk]))
+        here.recorder.call_here(partial(cancellation.cancel_children, [row.pk]))
     except Exception:
         logger.exception("what request %s started is left to supervision", row.pk)
 
 
 def _claim(here: Child, request_id: UUID) -> Request | None:
-    """On the recorder's thread, so one at a time."""
+    """On the recorder's connection, so one at a time."""
     if request_id in here.claimed:
         return None
     worker = worker_identity().boot_id
@@ -305,4 +305,4 @@ def _write(row: Request, running: Running, ending: Ending, *, fenced: bool = Fal
 
 
 def _is_being_killed(here: Child, row: Request) -> bool:
-    return here.recorder.call(Request.objects.filter(pk=row.pk, status=Status.RUNNING, killing=True).exists)
+    return here.recorder.call_here(Request.objects.filter(pk=row.pk, status=Status.RUNNING, killing=True).exists)

@@ -53,6 +53,9 @@ class InlineRecorder(Recorder):
             finally:
                 self.lent.leave_threads(self.lent.wrappers)
 
+    def call_here(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
+        return self.call(function, patience=patience)
+
     def cast(self, function: Callable[[], object]) -> None:
         """Run `function` when the body of the call that runs has ended, from whatever thread it is asked for."""
         self._put_off.append(function)
