@@ -6,17 +6,20 @@ for a database that answers nothing would keep a server process for ever. Refuse
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, Final, NamedTuple, TypeVar
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from django.db import connections
 
 R = TypeVar("R")
+
+LONG: Final = 0.003
+"""Seconds after which a job holds up the thread that it has."""
 
 
 class _Outcomes:
@@ -65,16 +68,35 @@ class _Job(NamedTuple):
             self.outcomes.add(self.future, result, None)
 
 
+class _Thread:
+    """One of a pool. `began_at`: its job, in seconds of the monotonic clock; `is_held_up`: that takes long."""
+
+    def __init__(self) -> None:
+        self.ended: Future[None] = Future()
+        self.ended.set_running_or_notify_cancel()
+        self.called = threading.Semaphore(0)
+        self.began_at = time.monotonic()
+        self.is_held_up = False
+
+
 class DaemonThreads:
-    """A pool of at most `size` threads, started as they are needed, each with its own database connections."""
+    """A pool of at most `size` threads, started as they are needed, each with its own database connections.
+
+    One of them does all jobs, one after another, until one takes longer than `LONG`: then the next thread goes on with
+    the rest. Short jobs cost more in several threads than in one, as those wait for the interpreter in turns.
+    """
 
     def __init__(self, name: str, size: int) -> None:
         self._name = name
         self._size = size
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._idle: deque[None] = deque()
-        """An entry for each thread that waits, and that no job was given to."""
-        self._ended: list[Future[None]] = []
+        self._lock = threading.Lock()
+        self._jobs: deque[_Job | None] = deque()
+        self._threads: list[_Thread] = []
+        self._resting: list[_Thread] = []
+        self._at_work: set[_Thread] = set()
+        """Those that are about to look at what waits: neither resting nor held up."""
+        self._relief: ReferenceType[asyncio.AbstractEventLoop] | None = None
+        """The loop that is to look whether those at work are held up."""
         self._outcomes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Outcomes] = WeakKeyDictionary()
         self._is_closed = False
 
@@ -89,42 +111,83 @@ class DaemonThreads:
         if (outcomes := self._outcomes.get(loop)) is None:
             outcomes = self._outcomes[loop] = _Outcomes()
         future: asyncio.Future[R] = loop.create_future()
-        self._jobs.put(_Job(function, future, outcomes))
-        self._start_one_if_all_are_busy()
+        with self._lock:
+            self._jobs.append(_Job(function, future, outcomes))
+            is_seen_to = bool(self._at_work)
+            if not is_seen_to:
+                self._call_one()
+        if is_seen_to:
+            self._relieve_soon(loop)
         return future
 
     async def close(self, seconds: float) -> int:
         """End the threads and their database connections, once what is queued has run; how many have not in time."""
         self._is_closed = True
-        for _ in self._ended:
-            self._jobs.put(None)
-        if not self._ended:
+        with self._lock:
+            self._jobs.extend([None] * len(self._threads))
+            while self._resting:
+                self._call_one()
+        if not self._threads:
             return 0
-        _, running = await asyncio.wait(map(asyncio.wrap_future, self._ended), timeout=seconds)
+        ends = [asyncio.wrap_future(thread.ended) for thread in self._threads]
+        _, running = await asyncio.wait(ends, timeout=seconds)
         for waiting in running:
             waiting.cancel()  # or its thread's end would call into a loop that is closed
         return len(running)
 
-    def _start_one_if_all_are_busy(self) -> None:
-        if self._idle:
-            with suppress(IndexError):  # another loop's job was quicker
-                self._idle.pop()
-                return
-        if len(self._ended) >= self._size:
-            return
-        ended: Future[None] = Future()
-        ended.set_running_or_notify_cancel()
-        self._ended.append(ended)
-        name = f"mcp-{self._name}-{len(self._ended)}"
-        threading.Thread(target=self._work, args=(ended,), name=name, daemon=True).start()
+    def _call_one(self) -> None:
+        """Have one more look at what waits, the one that rested last: what it needs is still in the caches."""
+        if self._resting:
+            thread = self._resting.pop()
+            self._at_work.add(thread)
+            thread.called.release()
+        elif len(self._threads) < self._size:
+            thread = _Thread()
+            self._threads.append(thread)
+            self._at_work.add(thread)
+            name = f"mcp-{self._name}-{len(self._threads)}"
+            threading.Thread(target=self._work, args=(thread,), name=name, daemon=True).start()
 
-    def _work(self, ended: Future[None]) -> None:
+    def _relieve_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._relief is None or self._relief() is not loop:
+            self._relief = ref(loop)
+            loop.call_later(LONG, self._relieve, loop)
+
+    def _relieve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Call another thread where those at work are held up by their jobs while others wait."""
+        self._relief = None
+        with self._lock:
+            if not self._jobs:
+                return
+            long_ago = time.monotonic() - LONG
+            for thread in [each for each in self._at_work if each.began_at < long_ago]:
+                thread.is_held_up = True
+                self._at_work.remove(thread)
+            if not self._at_work:
+                self._call_one()
+        self._relieve_soon(loop)
+
+    def _next(self, thread: _Thread) -> _Job | None:
+        """The job that waits for longest, once there is one; None: the thread is to end."""
+        while True:
+            with self._lock:
+                if thread.is_held_up:
+                    thread.is_held_up = False
+                    self._at_work.add(thread)
+                if self._jobs:
+                    thread.began_at = time.monotonic()
+                    return self._jobs.popleft()
+                self._at_work.remove(thread)
+                self._resting.append(thread)
+            thread.called.acquire()
+
+    def _work(self, thread: _Thread) -> None:
         try:
-            while (job := self._jobs.get()) is not None:
+            while (job := self._next(thread)) is not None:
                 job.do()
                 del job  # what it holds is not kept until the next
-                if self._jobs.empty():
-                    self._idle.append(None)
             connections.close_all()
         finally:
-            ended.set_result(None)
+            with self._lock:
+                self._at_work.discard(thread)
+            thread.ended.set_result(None)

@@ -101,3 +101,47 @@ def test_what_is_done_for_a_loop_that_has_ended_is_nobodys():
     go_on.set()
     assert asyncio.run(come()) == "served"
     assert asyncio.run(threads.close(20)) == 0
+
+
+def test_short_jobs_are_done_by_one_thread():
+    async def scenario():
+        threads = DaemonThreads("short", 4)
+        names = await asyncio.gather(*(threads.start(lambda: threading.current_thread().name) for _ in range(50)))
+        assert await threads.close(20) == 0
+        return set(names)
+
+    assert asyncio.run(scenario()) == {"mcp-short-1"}
+
+
+def test_a_job_that_takes_long_holds_up_none_of_the_others():
+    async def scenario():
+        threads = DaemonThreads("held-up", 2)
+        go_on = threading.Event()
+        long = threads.start(lambda: go_on.wait(20))
+        others = [threads.start(lambda number=number: number) for number in range(3)]
+        assert await asyncio.wait_for(asyncio.gather(*others), 20) == [0, 1, 2]
+        later = await asyncio.wait_for(threads.start(lambda: "later"), 20)
+        go_on.set()
+        assert (later, await long) == ("later", True)
+        assert await threads.close(20) == 0
+
+    asyncio.run(scenario())
+
+
+def test_as_many_threads_as_there_are_take_over_and_come_back():
+    async def scenario():
+        threads = DaemonThreads("many", 3)
+        go_on, all_held_up = threading.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        last = [lambda: None, lambda: None, lambda: loop.call_soon_threadsafe(all_held_up.set)]
+        long = [threads.start(lambda say=say: (say(), go_on.wait(20))[1]) for say in last]
+        behind = threads.start(lambda: "behind")
+        await asyncio.wait_for(all_held_up.wait(), 20)
+        assert not behind.done()
+        go_on.set()
+        assert await asyncio.wait_for(behind, 20) == "behind"
+        assert await asyncio.gather(*long) == [True] * 3
+        assert await threads.start(lambda: "later") == "later"
+        assert await threads.close(20) == 0
+
+    asyncio.run(scenario())
