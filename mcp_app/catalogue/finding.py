@@ -3,6 +3,8 @@
 Written out because every call pays for it. Refuses to know why a call is not taken: `catalogue` and `call_limits` do.
 """
 
+from dataclasses import dataclass
+
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import call_limits, catalogue, rights
@@ -20,8 +22,21 @@ FROM (SELECT 1 AS one) AS here LEFT JOIN {Tool._meta.db_table} AS tool ON tool.n
 """  # noqa: S608 - its names are constants of ours
 
 
-def find(name: str, principal: Principal) -> tuple[OfferedTool, Excess | None] | None:
-    """As `catalogue.find`, with what `call_limits.crowd` says of one more call."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A tool that a caller is offered, and what they had open, and what waited for a worker, when it was read."""
+
+    tool: OfferedTool
+    own: int
+    queued: int
+
+    def excess(self, principal: Principal, own: int = 0, queued: int = 0) -> Excess | None:
+        """As `call_limits.crowd`, with so many more that are being stored now."""
+        return call_limits.told(room.judged(principal, self.own + own, self.queued + queued, beside=own))
+
+
+def find(name: str, principal: Principal) -> Found | None:
+    """As `catalogue.find`, and how much room there is."""
     tool = registered_tools().get(name)
     if tool is None or not rights.is_granted(tool.access, principal):
         return None
@@ -29,4 +44,4 @@ def find(name: str, principal: Principal) -> tuple[OfferedTool, Excess | None] |
     [(own, queued, *values)] = prepared.rows(connection, _SELECT, (*room.parameters(principal), name))
     row = None if values[_NAME] is None else _ROWS.made_of(values, connection)
     offered = catalogue.offer(tool, row)
-    return None if offered is None else (offered, call_limits.told(room.judged(principal, own, queued)))
+    return None if offered is None else Found(offered, own, queued)

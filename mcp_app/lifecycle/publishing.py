@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from mcp_app.conf import settings
@@ -39,13 +39,37 @@ def publish(request: Request) -> None:
 
     Returns when the row is not queued any more: the message did arrive, or somebody cancelled meanwhile.
     """
+    [refused] = publish_all([request])
+    if refused is not None:
+        raise refused
+
+
+def publish_all(requests: Sequence[Request]) -> list[Exception | None]:
+    """The same of several; what `publish` raises of each. A broker that refused one is asked no further."""
+    refused: Exception | None = None
+    outcomes: list[Exception | None] = []
+    for request in requests:
+        if refused is None:
+            try:
+                send(request.pk, request.queue)
+            except Exception as error:
+                logger.error("the broker did not take request %s: %s", request.pk, error)
+                refused = error
+        outcomes.append(None if refused is None else _closed(request, refused))
+    return outcomes
+
+
+def _closed(request: Request, refused: Exception) -> Exception | None:
+    """Close a row that the broker did not take; None where it is not queued any more."""
+    details = {"cause": "broker", "message": str(refused)[:500]}
     try:
-        send(request.pk, request.queue)
+        if transitions.finish(request.pk, Status.FAILED, error=details) is None:
+            return None
     except Exception as error:
-        logger.error("the broker did not take request %s: %s", request.pk, error)
-        details = {"cause": "broker", "message": str(error)[:500]}
-        if transitions.finish(request.pk, Status.FAILED, error=details) is not None:
-            raise BrokerUnavailableError("The task queue is not reachable; try again in a moment.") from error
+        return error
+    unavailable = BrokerUnavailableError("The task queue is not reachable; try again in a moment.")
+    unavailable.__cause__ = refused
+    return unavailable
 
 
 def send(request_id: UUID, queue: str) -> None:

@@ -44,10 +44,10 @@ def lack(principal: Principal) -> Lack | None:
     return judged(principal, own, queued)
 
 
-def judged(principal: Principal, own: int, queued: int) -> Lack | None:
-    """The same, from the two counts."""
+def judged(principal: Principal, own: int, queued: int, *, beside: int = 0) -> Lack | None:
+    """The same, from the two counts; `beside`: how many of the caller's are counted and not stored yet."""
     open_at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
-    if own >= open_at_most and _waited_for(principal, open_at_most) >= open_at_most:
+    if own >= open_at_most and _waited_for(principal, open_at_most) + beside >= open_at_most:
         return Lack.CALLER
     return Lack.QUEUE if queued >= settings.MAX_QUEUED_REQUESTS else None
 

@@ -5,12 +5,13 @@ House rules: no other module writes `Request.status`; every step names the statu
 its return value: losing a race is not an error.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError
+from django.db import Error, IntegrityError, OperationalError
 from django.db.models import F, Model, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
@@ -24,9 +25,10 @@ from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import insistent, transactional
 from mcp_app.lifecycle.redaction import Redacted
 from mcp_app.lifecycle.submission import Submission
-from mcp_app.lifecycle.together import Together
 from mcp_app.models import Request
 from mcp_app.states import TERMINAL, UNSTOPPABLE, EventKind, Stage, Status, sources
+
+logger = logging.getLogger(__name__)
 
 _OUTCOMES = (Status.COMPLETED, Status.FAILED)
 """How a run that nobody stopped can come out: what has a result."""
@@ -34,16 +36,7 @@ _NONE = Redacted(None, None)
 
 
 def submit(submission: Submission) -> Request:
-    """Store a QUEUED row, once. It is published by `publishing.publish` once this has committed.
-
-    What other threads submit at this moment is stored with it, and each has its own outcome.
-    """
-    if databases.connection().in_atomic_block:
-        return _store_alone(submission)
-    return _submitted.put(submission)
-
-
-def _store_alone(submission: Submission) -> Request:
+    """Store a QUEUED row, once. It is published by `publishing.publish` once this has committed."""
     try:
         return _store_insistently([submission])[0]
     except IntegrityError:
@@ -53,6 +46,29 @@ def _store_alone(submission: Submission) -> Request:
         return row
 
 
+def submit_all(submissions: Sequence[Submission]) -> list[Request | Exception]:
+    """The same of several, by one statement; each has its own outcome.
+
+    A database that is away, or locked for too long, is so for all of them; else one that cannot be stored keeps out no
+    other.
+    """
+    if len(submissions) > 1:
+        try:
+            return list(_store_insistently(submissions))
+        except OperationalError as error:
+            return [error for _ in submissions]
+        except Error as error:
+            logger.debug("%d requests are stored one by one: %s", len(submissions), error)
+    return [_outcome(submission) for submission in submissions]
+
+
+def _outcome(submission: Submission) -> Request | Exception:
+    try:
+        return submit(submission)
+    except Exception as error:
+        return error
+
+
 def _store(submissions: Sequence[Submission]) -> list[Request]:
     with inserting.unit():
         within = [_seconds_in_the_queue(submission.caller_limit) for submission in submissions]
@@ -60,7 +76,6 @@ def _store(submissions: Sequence[Submission]) -> list[Request]:
 
 
 _store_insistently = insistent(_store)
-_submitted = Together(_store, _store_alone)
 
 
 def _columns(submission: Submission) -> dict[str, Any]:

@@ -1,15 +1,19 @@
 """The last rungs of a `tools/call`, which need the database: the tool, its headers, its arguments; then its row.
 
-Runs in a thread. Everything that is refused here leaves no row.
+Runs in a thread, for all calls of one moment. Everything that is refused here leaves no row.
 """
 
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from mcp_app.auth.challenges import insufficient_scope
+from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import call_limits, finding, schema
 from mcp_app.catalogue.call_limits import Excess
 from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
+from mcp_app.catalogue.finding import Found
 from mcp_app.conf import settings
 from mcp_app.lifecycle import sessions, task_handles, transitions
 from mcp_app.lifecycle.submission import Submission
@@ -34,48 +38,109 @@ from mcp_app.transport.admission import excessive, too_many
 from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.handover import required_capabilities
 
+Outcome: TypeAlias = Request | Rejection | dict[str, Any]
+"""The call's row, or its response: an error or a result."""
+
 TOO_MANY_TASKS = "Too many tasks of yours are open; wait for one to end, or cancel one."
 
 
-def admit(call: CallTool, exchange: Exchange) -> Request | Rejection | dict[str, Any]:
+def admit(call: CallTool, exchange: Exchange) -> Outcome:
     """Store the call, or queue again the one that it answers; or give the response, a Rejection or a result.
 
     Bad arguments are an `isError` result (server/tools).
     """
-    found = finding.find(call.name, exchange.principal)
-    request_id = exchange.route.request_id
-    if found is None:
-        return fail(INVALID_PARAMS, unknown_tool(call.name), request_id)
-    tool, excess = found
-    if missing := tool.registered.access.missing_scopes(exchange.principal):
-        return insufficient_scope(missing, tool.registered.access.scopes, exchange.principal.endpoint, request_id)
-    required = required_capabilities(tool.registered, makes_tasks=exchange.makes_tasks)
-    if not declared(required, exchange.route.metadata.client_capabilities):
-        return missing_client_capability(required, request_id)
-    if exchange.mirrors_params:
-        refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
-        if refusal is not None:
-            return refusal
-    if call.answers.request_state is not None:
-        return call_rounds.resume(call, exchange)
-    try:
-        schema.bind(tool.registered, call.arguments)
-    except InvalidArguments as error:
-        return results.call_tool(results.tool_error(str(error)), exchange.server_info())
-    if excess is not None:
-        return excessive(excess, request_id)
-    is_task = exchange.makes_tasks and tool.registered.task == TaskMode.ALWAYS
-    stored = call_limits.store(_submission(call, tool, exchange), tool, _submit_task if is_task else _submit)
-    return excessive(stored, request_id) if isinstance(stored, Excess) else stored
+    [outcome] = admit_all([(call, exchange)])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def admit_all(asked: Sequence[tuple[CallTool, Exchange]]) -> list[Outcome | Exception]:
+    """The same of several, those that nothing else is to be asked of stored by one statement; each its own outcome."""
+    batch = _Batch()
+    checked = [batch.check(call, exchange) for call, exchange in asked]
+    stored = iter(transitions.submit_all([each for each in checked if isinstance(each, Submission)]))
+    return [next(stored) if isinstance(each, Submission) else each for each in checked]
+
+
+class _Batch:
+    """Calls that come at one moment: what is found for one holds for its like, and each counts for those after it."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Principal], Found | Exception | None] = {}
+        self._own: Counter[Principal] = Counter()
+
+    def check(self, call: CallTool, exchange: Exchange) -> Submission | Outcome | Exception:
+        """What is to be stored with the others; or the outcome."""
+        try:
+            outcome = self._check(call, exchange)
+        except Exception as error:
+            return error
+        if isinstance(outcome, Submission | Request):
+            self._own[exchange.principal] += 1
+        return outcome
+
+    def _check(self, call: CallTool, exchange: Exchange) -> Submission | Outcome:
+        found = self._find(call.name, exchange.principal)
+        request_id = exchange.route.request_id
+        if found is None:
+            return fail(INVALID_PARAMS, unknown_tool(call.name), request_id)
+        tool = found.tool
+        if missing := tool.registered.access.missing_scopes(exchange.principal):
+            return insufficient_scope(missing, tool.registered.access.scopes, exchange.principal.endpoint, request_id)
+        required = required_capabilities(tool.registered, makes_tasks=exchange.makes_tasks)
+        if not declared(required, exchange.route.metadata.client_capabilities):
+            return missing_client_capability(required, request_id)
+        if exchange.mirrors_params:
+            refusal = check_param_headers(exchange.headers, tool.registered.header_params, call.arguments, request_id)
+            if refusal is not None:
+                return refusal
+        if call.answers.request_state is not None:
+            return call_rounds.resume(call, exchange)
+        try:
+            schema.bind(tool.registered, call.arguments)
+        except InvalidArguments as error:
+            return results.call_tool(results.tool_error(str(error)), exchange.server_info())
+        excess = found.excess(exchange.principal, self._own[exchange.principal], self._own.total())
+        return excessive(excess, request_id) if excess is not None else _stored(call, tool, exchange)
+
+    def _find(self, name: str, principal: Principal) -> Found | None:
+        key = (name, principal)
+        if key not in self._found:
+            try:
+                self._found[key] = finding.find(name, principal)
+            except Exception as error:
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def _stored(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission | Request | Rejection:
+    """Stored where that takes more than a statement; else what is to be."""
+    stored = call_limits.store(_submission(call, tool, exchange), tool, _how_to_store(tool, exchange))
+    return excessive(stored, exchange.route.request_id) if isinstance(stored, Excess) else stored
+
+
+def _how_to_store(tool: OfferedTool, exchange: Exchange) -> Callable[[Submission], Submission | Request | Rejection]:
+    if exchange.makes_tasks and tool.registered.task == TaskMode.ALWAYS:
+        return _submit_task
+    if exchange.session_id is not None:
+        return _submit_in_session
+    # Counted and stored under one lock, or to be stored with the others.
+    return _as_it_is if tool.concurrency is None else transitions.submit
 
 
 def _submit_task(submission: Submission) -> Request | Rejection:
     return task_handles.submit(submission) or too_many(TOO_MANY_TASKS, submission.jsonrpc_id)
 
 
-def _submit(submission: Submission) -> Request | Rejection:
-    if submission.session is None:
-        return transitions.submit(submission)
+def _as_it_is(submission: Submission) -> Submission:
+    return submission
+
+
+def _submit_in_session(submission: Submission) -> Request | Rejection:
     try:
         return sessions.submit(submission)
     except sessions.SessionEndedError:

@@ -71,7 +71,7 @@ class CallStream:
         server = self._exchange.server
         self._call = call
         await server.upkeep.vouch()
-        self._storing = server.rows.start(call_admission.admit, call, self._exchange)
+        self._storing = server.rows.start_together(call_admission.admit_all, (call, self._exchange))
         stored, _ = await asyncio.wait([self._storing], timeout=settings.DATABASE_TIMEOUT)
         if not stored:
             self._refused = SilentDatabaseError()
@@ -116,7 +116,8 @@ class CallStream:
         """Hand the row to the broker; False when the broker did not take it in time and the row is closed."""
         try:
             async with asyncio.timeout(settings.PUBLISH_TIMEOUT):
-                await self._exchange.server.broker.run(publishing.publish, request)
+                published = self._exchange.server.broker.start_together(publishing.publish_all, request)
+                await asyncio.shield(published)  # who leaves may come back for it: it is published all the same
         except publishing.BrokerUnavailableError:
             return False
         except TimeoutError:

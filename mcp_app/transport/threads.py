@@ -15,10 +15,12 @@ from typing import Any, Generic, TypeVar
 from django.db import OperationalError, connections
 
 from mcp_app.transport.daemon_threads import DaemonThreads
+from mcp_app.transport.gathered import Do, Gathered
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 ASK_AGAIN_SECONDS = 5.0
 """How long a connection that was found to be there is used without asking it again."""
@@ -67,12 +69,23 @@ class Threads:
 
     def __init__(self, name: str, size: int, *, patience: float | None = None) -> None:
         self._name = name
+        self._size = size
         self._patience = patience
         self._threads = DaemonThreads(name, size)
+        self._gathered: dict[Do[Any, Any], Gathered[Any, Any]] = {}
 
     def start(self, function: Callable[..., R], *args: Any) -> "asyncio.Future[R]":
         """Run `function` in a thread; the future of its result, on the running loop."""
         return self._threads.start(partial(on_usable_connections, function, args))
+
+    def start_together(self, do: Do[T, R], item: T) -> "asyncio.Future[R]":
+        """Run `do` in a thread with `item` and what else comes for it at this moment; the future of what becomes of it.
+
+        Cancelled before it began, it never begins.
+        """
+        if (gathered := self._gathered.get(do)) is None:
+            gathered = self._gathered[do] = Gathered(self.start, do, self._size)
+        return gathered.put(item)
 
     async def run(self, function: Callable[..., R], *args: Any) -> R:
         """As `start`, and wait. Cancelled meanwhile, the job still runs to its end. Raises SilentDatabaseError.

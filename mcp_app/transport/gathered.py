@@ -1,0 +1,89 @@
+"""What many requests want done at one moment, done by one job in a thread: a group commit for an event loop.
+
+While a job runs, what comes is gathered for the next; whoever comes alone waits for nobody. A job that takes long holds
+nobody up for longer than `LONG`: the next is begun beside it. Refuses to share a failure: each has its own outcome.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Do = Callable[[Sequence[T]], Sequence[R | Exception]]
+"""Gives for each of several what became of it, or its exception; what it raises is everybody's."""
+Start = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
+"""Runs a function in a thread."""
+
+MOST: Final = 50
+"""Done together: a transaction that holds up no other writer for long."""
+LONG: Final = 0.05
+"""Seconds after which a job is not waited for."""
+
+
+class Gathered(Generic[T, R]):
+    """Belongs to one event loop. Of its jobs at most `beside` run at once."""
+
+    def __init__(self, start: Start, do: Do[T, R], beside: int) -> None:
+        self._start = start
+        self._do = do
+        self._beside = beside
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._jobs = 0
+        self._next: asyncio.Handle | None = None
+
+    def put(self, item: T) -> "asyncio.Future[R]":
+        """What becomes of it. Cancelled before its job began, it is left out."""
+        done: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, done))
+        self._plan()
+        return done
+
+    def _plan(self) -> None:
+        """Have the next job begin: where none runs soon, as what comes at this moment is about to be put here, too."""
+        if self._next is not None or not self._waiting:
+            return
+        loop = asyncio.get_running_loop()
+        if not self._jobs:
+            self._next = loop.call_soon(self._begin)
+        elif self._jobs < self._beside:
+            self._next = loop.call_later(LONG, self._begin)
+
+    def _begin(self) -> None:
+        self._next = None
+        batch: list[tuple[T, asyncio.Future[R]]] = []
+        while self._waiting and len(batch) < MOST:
+            item, done = self._waiting.popleft()
+            if not done.done():
+                batch.append((item, done))
+        if batch:
+            futures = [done for _, done in batch]
+            self._jobs += 1
+            try:
+                job = self._start(partial(self._do, [item for item, _ in batch]))
+            except Exception as error:
+                self._end(futures, [error] * len(futures))
+            else:
+                job.add_done_callback(partial(self._settle, futures))
+        self._plan()
+
+    def _settle(self, futures: "Sequence[asyncio.Future[R]]", job: "asyncio.Future[Sequence[R | Exception]]") -> None:
+        error = job.exception()
+        self._end(futures, job.result() if error is None else [error] * len(futures))
+
+    def _end(self, futures: "Sequence[asyncio.Future[R]]", outcomes: Sequence[R | BaseException]) -> None:
+        self._jobs -= 1
+        for done, outcome in zip(futures, outcomes, strict=True):
+            if done.done():
+                continue
+            if isinstance(outcome, BaseException):
+                done.set_exception(outcome)
+            else:
+                done.set_result(outcome)
+        if self._waiting:
+            if self._next is not None:
+                self._next.cancel()
+            self._begin()
