@@ -7,11 +7,13 @@ its task has.
 
 import asyncio
 import logging
-from typing import Any, ClassVar
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import Any, ClassVar, Final, TypeVar
 
 from channels.consumer import AsyncConsumer
-from channels.exceptions import StopConsumer
-from channels.utils import await_many_dispatch
 from django.conf import settings as django_settings
 
 from mcp_app import loaded
@@ -38,6 +40,12 @@ from mcp_app.transport.server import Server, current
 
 logger = logging.getLogger(__name__)
 
+R = TypeVar("R")
+Serve = Callable[[], Coroutine[Any, Any, None]]
+"""What is left to be done for a request."""
+
+PARTS_IN_A_TURN: Final = 16
+"""Of a body: what is taken in before others have their turn."""
 SMALL_BODY_BYTES = 64 * KIB
 """What is parsed on the event loop; a larger body is parsed in a thread."""
 LOOPBACK_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
@@ -69,88 +77,105 @@ class MCPConsumer(AsyncConsumer):
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         self.scope = scope
-        self.base_send = send
         self._headers = Headers(scope["headers"])
         self._response = Response(send, scope)
         self._body = bytearray()
         self._held_bytes = 0
-        self._checked = False
+        self._refusal: Rejection | None = None
         self._exchange: Exchange | Peer | None = None
         self._work: asyncio.Task[None] | None = None
-        self._working = asyncio.Event()
         self._remaining: Remaining | None = None
         self._left = False
         server = self._server = current()
         try:
-            await self._handle(server, receive)
+            await self._handle(receive)
             if self._remaining is not None and not self._left:
                 await self._stay(server, self._remaining, receive)
         finally:
             if self._remaining is not None:
                 self._remaining.leave()
 
-    async def _handle(self, server: Server, receive: Receive) -> None:
+    def refuse(self, refusal: Rejection) -> None:
+        """Wait no longer for the rest of the body."""
+        self._refusal = refusal
+        self._arrival.reschedule(0)
+
+    async def _handle(self, receive: Receive) -> None:
         """Receive the request and answer it; what may follow the answer is left to others."""
-        server.arriving.add(self)
-        if server.stopped:
-            self.refuse(shutting_down())
         try:
-            await await_many_dispatch([receive, self._finished], self.dispatch)
-        except StopConsumer:
-            pass
+            refusal = shutting_down() if self._server.stopped else await self._receive_body(receive)
+            if self._left:
+                return
+            if (serve := await self._guarded(partial(self._begin, refusal))) is None:
+                return
+            self._work = asyncio.get_running_loop().create_task(self._guarded(serve), name="mcp-request")
+            await self._watch(self._work, receive)
         finally:
-            server.arriving.discard(self)
             self._release()
             await self._stop_work()
 
+    async def _receive_body(self, receive: Receive) -> Rejection | None:
+        """Have the whole body, or why it is not waited for; `_left` says of a client that it did not wait either."""
+        self._server.arriving.add(self)
+        try:
+            async with asyncio.timeout(settings.BODY_TIMEOUT) as self._arrival:
+                return await self._take_parts(receive)
+        except TimeoutError:
+            return self._refusal or TOO_SLOW
+        finally:
+            self._server.arriving.discard(self)
+
+    async def _take_parts(self, receive: Receive) -> Rejection | None:
+        refusal = None
+        for number in count(1):
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self._left = True
+                return None
+            if number == 1 and (refusal := self._check_connection()) is not None:
+                return refusal
+            if (refusal := self._take_in(message.get("body", b""))) is not None:
+                self._release()
+                return refusal
+            if not message.get("more_body", False):
+                return None
+            await self._let_others_work(number)
+        raise AssertionError("unreachable: whatever is received ends")
+
+    async def _watch(self, work: asyncio.Task[None], receive: Receive) -> None:
+        """Wait for the work, or until the client leaves; that says nothing of a request that was answered."""
+        watching = asyncio.timeout(None)
+
+        def end(work: asyncio.Task[None]) -> None:
+            with suppress(RuntimeError):  # the client left at that very moment
+                watching.reschedule(0)
+
+        with suppress(TimeoutError):
+            async with watching:
+                work.add_done_callback(end)
+                for number in count(1):
+                    if (await receive())["type"] == "http.disconnect":
+                        break
+                    await self._let_others_work(number)
+                self._left = True
+                if self._exchange is not None:
+                    self._exchange.disconnected = True
+
+    @staticmethod
+    async def _let_others_work(parts: int) -> None:
+        """Some servers have a large body ready, and receiving its parts waits for nothing."""
+        if not parts % PARTS_IN_A_TURN:
+            await asyncio.sleep(0)
+
     async def _stay(self, server: Server, remaining: Remaining, receive: Receive) -> None:
         """Wait with what remains, and hold nothing else of the request: it may be for hours, among thousands."""
-        del self.scope, self.base_send, self._headers, self._response, self._body
-        del self._exchange, self._work, self._working, self._server
+        del self.scope, self._headers, self._response, self._body
+        del self._exchange, self._work, self._server, self._arrival
         server.admission.remaining += 1
         try:
             await stay(remaining, receive)
         finally:
             server.admission.remaining -= 1
-
-    async def dispatch(self, message: dict[str, Any]) -> None:
-        """As in Channels, without a visit to the shared database thread."""
-        handlers = {
-            "http.request": self.http_request,
-            "http.disconnect": self.http_disconnect,
-            "mcp.finished": self.mcp_finished,
-        }
-        await handlers[message["type"]](message)
-
-    async def http_request(self, message: dict[str, Any]) -> None:
-        """A part of the body. Returns at once, whatever it starts."""
-        if self._work is not None:
-            return
-        if not self._checked:
-            self._checked = True
-            if (refusal := self._check_connection()) is not None:
-                self._begin(refusal)
-                return
-        if (refusal := self._take_in(message.get("body", b""))) is not None:
-            self._release()
-            self._begin(refusal)
-        elif not message.get("more_body", False):
-            self._begin(None)
-
-    async def http_disconnect(self, message: dict[str, Any]) -> None:
-        """The client left; of a request that was answered this says nothing."""
-        self._left = True
-        if self._exchange is not None:
-            self._exchange.disconnected = True
-        raise StopConsumer
-
-    async def mcp_finished(self, message: dict[str, Any]) -> None:
-        raise StopConsumer
-
-    def refuse(self, refusal: Rejection) -> None:
-        """Wait no longer for the rest of the body."""
-        if self._work is None:
-            self._begin(refusal)
 
     def _take_in(self, part: bytes) -> Rejection | None:
         admission = self._server.admission
@@ -178,43 +203,32 @@ class MCPConsumer(AsyncConsumer):
             allow_loopback_origins=django_settings.DEBUG,
         )
 
-    def _begin(self, refusal: Rejection | None) -> None:
-        self._work = asyncio.get_running_loop().create_task(self._respond(refusal), name="mcp-request")
-        self._working.set()
-
-    async def _finished(self) -> dict[str, Any]:
-        """Wait for the work; a body that does not come is refused."""
-        too_slow = asyncio.get_running_loop().call_later(settings.BODY_TIMEOUT, self.refuse, TOO_SLOW)
-        try:
-            await self._working.wait()
-        finally:
-            too_slow.cancel()
-        assert self._work is not None, "whoever sets the event has begun it"
-        await asyncio.wait([self._work])
-        return {"type": "mcp.finished"}
-
     async def _stop_work(self) -> None:
         if self._work is not None and not self._work.done():
             self._work.cancel()
             await asyncio.wait([self._work])
 
-    async def _respond(self, refusal: Rejection | None) -> None:
-        """The task: answer, whatever happens."""
+    async def _guarded(self, answer: Callable[[], Coroutine[Any, Any, R]]) -> R | None:
+        """Answer, whatever happens."""
         try:
-            if refusal is not None:
-                await self._response.reject(refusal)
-            else:
-                await self._serve()
+            return await answer()
         except PeerGoneError as error:
             logger.info("a response was not delivered: %s", error)
         except Exception as error:
             await self._fail(failures.explain(error, self._request_id))
+        return None
 
-    async def _serve(self) -> None:
+    async def _begin(self, refusal: Rejection | None) -> Serve | None:
+        """Answer what is answered at once; else, what is to be done while its client is watched.
+
+        Nothing is left behind here by a client that leaves meanwhile.
+        """
         server = self._server
-        if server.stopped:
-            await self._response.reject(shutting_down())
-            return
+        if refusal is None and server.stopped:
+            refusal = shutting_down()
+        if refusal is not None:
+            await self._response.reject(refusal)
+            return None
         connection = HTTPConnection(
             HeaderFields(self.scope["headers"]),
             self._remote_address,
@@ -228,10 +242,14 @@ class MCPConsumer(AsyncConsumer):
             principal = refusal
         if isinstance(principal, Rejection):
             await self._response.reject(principal)
-            return
+            return None
+        caller = callers.caller(server.authentication, connection, principal)
+        if self.scope["method"] != "POST":
+            peer = self._legacy(server, principal, caller)
+            return partial(self._counted, partial(legacy.serve_without_body, peer, self.scope["method"]))
         with server.admission.serving():
-            caller = callers.caller(server.authentication, connection, principal)
-            await self._serve_principal(server, principal, caller)
+            message = await self._read(server, bytes(self._body))
+        return await self._serve(message, principal, caller)
 
     def _refuse(self, server: Server, principal: Principal) -> Rejection | None:
         if self._is_said_to_be_always_served:
@@ -244,32 +262,43 @@ class MCPConsumer(AsyncConsumer):
         said = self.scope["method"] == "POST" and self._headers.value(METHOD) == ALWAYS_SERVED
         return said and len(self._body) <= SMALL_BODY_BYTES
 
-    async def _serve_principal(self, server: Server, principal: Principal, caller: Caller) -> None:
-        if self.scope["method"] != "POST":
-            await legacy.serve_without_body(self._legacy(server, principal, caller), self.scope["method"])
-            return
-        message = await self._read(server, bytes(self._body))
+    async def _serve(
+        self, message: Route | Notified | LegacyPost | Rejection, principal: Principal, caller: Caller
+    ) -> Serve | None:
+        server = self._server
         if self._is_said_to_be_always_served and isinstance(message, LegacyPost | Notified):
             message = server.admission.refuse_request(principal, self._remote_address) or message
         self._release()
         if isinstance(message, Rejection):
             await self._response.reject(message)
-        elif isinstance(message, Notified):
+            return None
+        if isinstance(message, Notified):
             await self._response.accepted()
-        elif isinstance(message, LegacyPost):
-            await legacy.serve_post(self._legacy(server, principal, caller), message)
-        else:
-            self._exchange = Exchange(
-                server=server,
-                route=message,
-                headers=self._headers,
-                principal=principal,
-                remote_address=self._remote_address,
-                response=self._response,
-                caller=caller,
-            )
-            await dispatch(self._exchange, methods.HANDLERS)
-            self._remaining = self._exchange.remaining
+            return None
+        if isinstance(message, LegacyPost):
+            return partial(self._counted, partial(legacy.serve_post, self._legacy(server, principal, caller), message))
+        self._exchange = Exchange(
+            server=server,
+            route=message,
+            headers=self._headers,
+            principal=principal,
+            remote_address=self._remote_address,
+            response=self._response,
+            caller=caller,
+        )
+        serve = partial(self._counted, partial(self._dispatch, self._exchange))
+        if message.method not in methods.AT_ONCE:
+            return serve
+        await serve()
+        return None
+
+    async def _counted(self, serve: Serve) -> None:
+        with self._server.admission.serving():
+            await serve()
+
+    async def _dispatch(self, exchange: Exchange) -> None:
+        await dispatch(exchange, methods.HANDLERS)
+        self._remaining = exchange.remaining
 
     def _legacy(self, server: Server, principal: Principal, caller: Caller) -> Peer:
         peer = Peer(server, self._headers, principal, self._remote_address, self._response, caller)

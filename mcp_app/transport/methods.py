@@ -60,3 +60,6 @@ HANDLERS: Final[Handlers[Exchange]] = MappingProxyType(
         "tasks/cancel": task_methods.cancel,
     }
 )
+
+AT_ONCE: Final = frozenset({"server/discover", "tools/list"})
+"""What takes no time to speak of and leaves nothing behind: whether its client stays is not watched."""
