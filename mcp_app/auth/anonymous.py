@@ -6,11 +6,11 @@ machine. Refuses to take a proxy that runs here for whom it speaks for.
 
 import ipaddress
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from django.conf import settings as django_settings
 
-from mcp_app.auth.access import Access
 from mcp_app.auth.challenges import unauthorized
 from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.principal import ANONYMOUS, Principal
@@ -24,7 +24,7 @@ _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", 
 def is_allowed(endpoint: str) -> bool:
     """Whether anybody may call without a credential, be it from this machine alone."""
     own = settings.at(endpoint)
-    if Access(own.PERMISSIONS, own.GROUPS).is_limited:
+    if own.PERMISSIONS or own.GROUPS:
         return False
     if own.ALLOW_ANONYMOUS is None:
         return bool(django_settings.DEBUG) and own.AUTHENTICATOR is None
@@ -40,7 +40,7 @@ def anonymous(connection: HTTPConnection) -> Principal | Rejection:
     """Who asks without a credential. Where nobody may: 401 with a challenge (2026-07-28 basic/authorization)."""
     endpoint, own = connection.endpoint, settings.at(connection.endpoint)
     if is_for_everybody(endpoint) or (is_allowed(endpoint) and is_local(connection)):
-        return replace(ANONYMOUS, endpoint=endpoint)
+        return _anonymous_at(endpoint)
     if own.AUTHENTICATOR is not None:
         message = "The server does not accept this call's credentials, or it has none; send those of its operator."
     elif is_allowed(endpoint):
@@ -53,6 +53,11 @@ def anonymous(connection: HTTPConnection) -> Principal | Rejection:
             '"mcp_app.auth.tokens.bearer", or everybody with MCP["ALLOW_ANONYMOUS"] = True.'
         )
     return unauthorized(message, endpoint)
+
+
+@cache
+def _anonymous_at(endpoint: str) -> Principal:
+    return replace(ANONYMOUS, endpoint=endpoint)
 
 
 def is_local(connection: HTTPConnection) -> bool:

@@ -5,6 +5,7 @@ Refuses to be changed, and to show a credential: it prints names of fields, neve
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.utils.datastructures import CaseInsensitiveMapping
 
@@ -16,12 +17,17 @@ class HeaderFields(CaseInsensitiveMapping[str]):
     by `"; "` (RFC 9113 §8.2.3)."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+
+    @cached_property
+    def _store(self) -> dict[str, tuple[str, str]]:  # type: ignore[override] # its stubs have a plain attribute
+        """Made where somebody looks: most do not."""
         fields: dict[str, str] = {}
-        for name, value in raw:
+        for name, value in self._raw:
             key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
             separator = "; " if key == "cookie" else ", "
             fields[key] = f"{fields[key]}{separator}{text}" if key in fields else text
-        super().__init__(fields)
+        return {key: (key, text) for key, text in fields.items()}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self)}>"

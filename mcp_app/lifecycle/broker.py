@@ -56,7 +56,7 @@ class _OnlyProducer:
 class Broker(Protocol):
     """What may stand in for the broker."""
 
-    def send_task(self, name: str, **options: Any) -> None:
+    def send_task(self, name: str, task_id: str, queue: str) -> None:
         """As this module's."""
 
     def broadcast(self, command: str, arguments: dict[str, list[str]]) -> None:
@@ -87,13 +87,13 @@ def register() -> None:
             TRANSPORT_ALIASES[scheme] = "mcp_app.lifecycle.redis_transport:Transport"
 
 
-def send_task(name: str, **options: Any) -> None:
-    """Put a task's message into the broker. Raises SilentBrokerError."""
+def send_task(name: str, task_id: str, queue: str) -> None:
+    """Put the message of a task, whose one argument is its id, into the broker. Raises SilentBrokerError."""
     if _instead is not None:
-        _instead.send_task(name, **options)
+        _instead.send_task(name, task_id, queue)
         return
     app = current_app._get_current_object()
-    _say(lambda producer: task_messages.send(app, producer, name, **options))
+    _say(lambda producer: task_messages.send(app, producer, name, task_id, queue))
 
 
 def broadcast(command: str, arguments: dict[str, list[str]]) -> None:

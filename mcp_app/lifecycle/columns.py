@@ -4,18 +4,21 @@ Refuses to know any statement.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, Model
+from django.db.models.base import ModelState
 from django.db.models.sql import InsertQuery
 
 from mcp_app.models import Request
 
 M = TypeVar("M", bound=Model)
 Reader = Callable[[Any], Any]
+Readers = Sequence[tuple[int, Reader]]
+"""What makes values of what the database returned, by place; the others are values as they are."""
 
 AMONG = {"sqlite": "IN (SELECT value FROM json_each(%s))", "postgresql": "= ANY(%s)"}
 """By vendor: that a column is one of any number of keys, which are one parameter: `keys`."""
@@ -33,13 +36,28 @@ def said(expression: Any, connection: BaseDatabaseWrapper) -> tuple[str, list[An
     return compiled, list(parameters)
 
 
-def readers(fields: Iterable["Field[Any, Any]"], connection: BaseDatabaseWrapper) -> list[Reader]:
-    """For each field, what makes a value of what the database returned."""
-    return [_reader(field, connection) for field in fields]
+def readers(fields: Iterable["Field[Any, Any]"], connection: BaseDatabaseWrapper) -> Readers:
+    """Of the values of these fields."""
+    made = ((place, _reader(field, connection)) for place, field in enumerate(fields))
+    return [(place, reader) for place, reader in made if reader is not None]
 
 
-def read(row: Sequence[Any], by: Sequence[Reader]) -> list[Any]:
-    return [each(value) for each, value in zip(by, row, strict=True)]
+def read(row: Sequence[Any], by: Readers) -> list[Any]:
+    values = list(row)
+    for place, reader in by:
+        if values[place] is not None:
+            values[place] = reader(values[place])
+    return values
+
+
+def as_stored(model: type[M], values: Mapping[str, Any], alias: str) -> M:
+    """A row that this database has, as `Model.from_db` makes it, without a look at each field. What is left out is
+    deferred."""
+    row = model.__new__(model)
+    row.__dict__.update(values)
+    row._state = ModelState()
+    row._state.adding, row._state.db = False, alias
+    return row
 
 
 class Rows(Generic[M]):
@@ -49,16 +67,16 @@ class Rows(Generic[M]):
         self._model = model
         self.fields = [each for each in model._meta.concrete_fields if names is None or each.attname in names]
         self.names = [each.attname for each in self.fields]
-        self._readers: dict[str, list[Reader]] = {}
+        self._readers: dict[str, Readers] = {}
 
     def made_of(self, found: Sequence[Any], connection: BaseDatabaseWrapper) -> M:
         """One row; `found` are the values of `fields`."""
         if (by := self._readers.get(connection.alias)) is None:
             by = self._readers[connection.alias] = readers(self.fields, connection)
-        return self._model.from_db(connection.alias, self.names, read(found, by))
+        return as_stored(self._model, dict(zip(self.names, read(found, by), strict=True)), connection.alias)
 
 
-def _reader(field: "Field[Any, Any]", connection: BaseDatabaseWrapper) -> Reader:
+def _reader(field: "Field[Any, Any]", connection: BaseDatabaseWrapper) -> Reader | None:
     column = field.get_col(field.model._meta.db_table)
     steps = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
 
@@ -67,8 +85,4 @@ def _reader(field: "Field[Any, Any]", connection: BaseDatabaseWrapper) -> Reader
             value = step(value, column, connection)
         return value
 
-    return convert if steps else _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return convert if steps else None

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from mcp_app import databases
 from mcp_app.lifecycle import columns, events, prepared
 from mcp_app.lifecycle.clock import from_now
-from mcp_app.lifecycle.columns import Reader
+from mcp_app.lifecycle.columns import Readers
 from mcp_app.models import Request, RequestEvent
 from mcp_app.states import Status
 
@@ -45,7 +45,9 @@ class _Form(NamedTuple):
     names: str
     parameters: str
     literals: str
-    readers: list[Reader]
+    readers: Readers
+    left: "list[Field[Any, Any]]"
+    """What a row says nothing of, and has its model's default."""
 
 
 def unit() -> AbstractContextManager[None]:
@@ -68,7 +70,7 @@ def insert(rows: Sequence[Mapping[str, Any]], within: Sequence[float]) -> list[R
     keys = [values["id"] for values in rows]
     found = _execute(connection, form, ", ".join(placed), parameters, keys)
     by_key = {row[0]: row[1:] for row in (columns.read(row, form.readers) for row in found)}
-    return [_stored(values, by_key[values["id"]], connection) for values in rows]
+    return [_stored(values, by_key[values["id"]], form, connection) for values in rows]
 
 
 def _execute(
@@ -88,10 +90,10 @@ def _execute(
         return stored
 
 
-def _stored(values: Mapping[str, Any], times: Sequence[Any], connection: BaseDatabaseWrapper) -> Request:
-    row = Request(**values, **dict(zip(_BY_THE_CLOCK, times, strict=True)))
-    row._state.adding, row._state.db = False, connection.alias
-    return row
+def _stored(values: Mapping[str, Any], times: Sequence[Any], form: _Form, connection: BaseDatabaseWrapper) -> Request:
+    left = {field.attname: field.get_default() for field in form.left}
+    by_the_clock = dict(zip(_BY_THE_CLOCK, times, strict=True))
+    return columns.as_stored(Request, {**left, _DEADLINE: None, **values, **by_the_clock}, connection.alias)
 
 
 def _prepared(field: "Field[Any, Any]", values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> Any:
@@ -111,6 +113,7 @@ def _form(alias: str, names: tuple[str, ...]) -> _Form:
         ", ".join(["%s"] * len(given)),
         ", ".join(literals.values()),
         columns.readers([_FIELDS[name] for name in _RETURNED], connection),
+        list(left.values()),
     )
 
 

@@ -74,7 +74,7 @@ def _closed(request: Request, refused: Exception) -> Exception | None:
 
 def send(request_id: UUID, queue: str) -> None:
     """Put the message for one row into the broker; the task's id is the row's. Raises broker.SilentBrokerError."""
-    broker.send_task(RUN_TASK, args=(str(request_id),), task_id=str(request_id), queue=queue)
+    broker.send_task(RUN_TASK, str(request_id), queue)
 
 
 def tell_workers_to_stop(*request_ids: UUID) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -50,6 +50,7 @@ _SQLITE_BESIDE = (
 )
 _SQLITE_INSERT = "INSERT INTO {name} ({names}) VALUES ({values})"
 _ROWS = columns.Rows(Request)
+_FIELDS = {field.name: field for field in _ROWS.fields}
 _WHOLE = ", ".join(str(field.column) for field in _ROWS.fields)
 _SELECT = f"SELECT {_WHOLE} FROM {Request._meta.db_table} WHERE id = %(id)s"  # noqa: S608 - names of the model's
 _BESIDE = "beside_{}"
@@ -88,6 +89,7 @@ _DIALECTS = {
 }
 
 
+@cache
 def _columns(model: type[Model]) -> "list[tuple[str, Field[Any, Any]]]":
     return [(field.column, field) for field in model._meta.concrete_fields if field.column is not None]
 
@@ -161,11 +163,7 @@ def taken(step: Step, told: Sequence[Event], values: Mapping[str, Any]) -> Reque
 def _parameters(
     step: Step, told: Sequence[Event], values: Mapping[str, Any], connection: BaseDatabaseWrapper
 ) -> dict[str, Any]:
-    prepared = {
-        field.name: field.get_db_prep_save(values[field.name], connection)
-        for _, field in _columns(Request)
-        if field.name in values
-    }
+    prepared = {name: _FIELDS[name].get_db_prep_save(value, connection) for name, value in values.items()}
     return {**prepared, "count": len(told), "events": _as_json(told)}
 
 

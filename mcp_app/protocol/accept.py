@@ -6,6 +6,7 @@ simply connect, so an absent Accept means both (2026-07-28 asks clients for both
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from mcp_app.protocol.errors import (
@@ -19,6 +20,9 @@ from mcp_app.protocol.headers import Headers
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
+
+KEPT: Final = 128
+"""Values of a field that are read once: clients send the same with each request."""
 
 _ZERO_QUALITY: Final = re.compile(r"0(?:\.0{0,3})?")
 _CHARSET: Final = re.compile(r'"?utf-?8"?', re.IGNORECASE)
@@ -34,8 +38,7 @@ class Accept:
 
 def negotiate(headers: Headers, method: str, request_id: RequestId | None) -> Accept | Rejection:
     """Read Accept for a request. `subscriptions/listen` can only be answered by an event stream."""
-    ranges = _media_ranges(headers)
-    accept = Accept(json=_accepts(ranges, JSON), event_stream=_accepts(ranges, EVENT_STREAM))
+    accept = _accept(",".join(headers.values("Accept")))
     if method == "subscriptions/listen" and not accept.event_stream:
         return refuse(NOT_ACCEPTABLE, f"{method} needs Accept: {EVENT_STREAM}.", request_id)
     if not accept.json and not accept.event_stream:
@@ -45,22 +48,32 @@ def negotiate(headers: Headers, method: str, request_id: RequestId | None) -> Ac
 
 def check_content_type(headers: Headers) -> Rejection | None:
     """Only plain JSON in UTF-8 is read: anything else could have been posted by a web page without asking."""
-    media_type, *parameters = (headers.value("Content-Type") or "").split(";")
-    charset_ok = all(
-        _CHARSET.fullmatch(value.strip())
-        for name, _, value in (parameter.partition("=") for parameter in parameters)
-        if name.strip().lower() == "charset"
-    )
-    if media_type.strip().lower() != JSON or not charset_ok:
+    if not _is_json(headers.value("Content-Type") or ""):
         return refuse(UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {JSON}, in UTF-8.")
     if any(encoding.lower() != "identity" for encoding in headers.values("Content-Encoding")):
         return refuse(UNSUPPORTED_MEDIA_TYPE, "Send the body without a Content-Encoding.")
     return None
 
 
-def _media_ranges(headers: Headers) -> dict[str, bool]:
+@lru_cache(KEPT)
+def _is_json(content_type: str) -> bool:
+    media_type, *parameters = content_type.split(";")
+    charset_ok = all(
+        _CHARSET.fullmatch(value.strip())
+        for name, _, value in (parameter.partition("=") for parameter in parameters)
+        if name.strip().lower() == "charset"
+    )
+    return media_type.strip().lower() == JSON and charset_ok
+
+
+@lru_cache(KEPT)
+def _accept(text: str) -> Accept:
+    ranges = _media_ranges(text)
+    return Accept(json=_accepts(ranges, JSON), event_stream=_accepts(ranges, EVENT_STREAM))
+
+
+def _media_ranges(text: str) -> dict[str, bool]:
     """Media range → wanted. Only q=0 refuses; the preference among the others is the server's."""
-    text = ",".join(headers.values("Accept"))
     if not text.strip():
         return {"*/*": True}
     ranges: dict[str, bool] = {}

@@ -52,11 +52,11 @@ class Headers:
 
     def value(self, name: str) -> str | None:
         """The value of a field sent exactly once; None when absent, and when `doubled`."""
-        values = self.values(name)
-        return values[0] if len(values) == 1 else None
+        values = self._fields.get(name.lower())
+        return values[0] if values is not None and len(values) == 1 else None
 
     def doubled(self, name: str) -> bool:
-        return len(self.values(name)) > 1
+        return len(self._fields.get(name.lower(), ())) > 1
 
 
 @dataclass(frozen=True)

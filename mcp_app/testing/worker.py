@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any
 from uuid import UUID
 
 from celery.exceptions import Ignore
@@ -66,10 +65,9 @@ class InProcessWorker:
         self.raised: dict[UUID, BaseException] = {}
         """By request: what Celery would have been told of, an exception that is not the author's to tell a client."""
 
-    def send_task(self, name: str, **options: Any) -> None:
+    def send_task(self, name: str, task_id: str, queue: str) -> None:
         """As `broker.send_task`: a row is queued."""
-        [request_id] = options["args"]
-        self._queued.append(UUID(request_id))
+        self._queued.append(UUID(task_id))
 
     def broadcast(self, command: str, arguments: dict[str, list[str]]) -> None:
         """As `broker.broadcast`: nobody else works here."""

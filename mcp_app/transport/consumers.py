@@ -28,6 +28,7 @@ from mcp_app.protocol.jsonrpc import Limits
 from mcp_app.protocol.legacy_inbound import LegacyPost
 from mcp_app.transport import callers, failures, methods
 from mcp_app.transport.admission import shutting_down
+from mcp_app.transport.at_once import Begun
 from mcp_app.transport.callers import Caller, who_asks
 from mcp_app.transport.dispatch import dispatch
 from mcp_app.transport.exchange import Exchange
@@ -116,10 +117,13 @@ class MCPConsumer(AsyncConsumer):
 
     async def _receive_body(self, receive: Receive) -> Rejection | None:
         """Have the whole body, or why it is not waited for; `_left` says of a client that it did not wait either."""
+        taking = Begun(self._take_parts(receive))
+        if taking.is_done:
+            return taking.result
         self._server.arriving.add(self)
         try:
             async with asyncio.timeout(settings.BODY_TIMEOUT) as self._arrival:
-                return await self._take_parts(receive)
+                return await taking
         except TimeoutError:
             return self._refusal or TOO_SLOW
         finally:
@@ -170,7 +174,7 @@ class MCPConsumer(AsyncConsumer):
     async def _stay(self, server: Server, remaining: Remaining, receive: Receive) -> None:
         """Wait with what remains, and hold nothing else of the request: it may be for hours, among thousands."""
         del self.scope, self._headers, self._response, self._body
-        del self._exchange, self._work, self._server, self._arrival
+        del self._exchange, self._work, self._server
         server.admission.remaining += 1
         try:
             await stay(remaining, receive)

@@ -21,7 +21,7 @@ from mcp_app.protocol.uris import is_uri
 from mcp_app.transport import author_code
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.exchange import Exchange
-from mcp_app.transport.list_notices import Notices
+from mcp_app.transport.list_notices import Notices, list_notices
 from mcp_app.transport.task_notices import TaskNotices, watched_tasks
 
 
@@ -52,7 +52,7 @@ async def honour(exchange: Exchange, chosen: Listen) -> Honoured | Rejection:
     }
     kinds = tuple(kind for kind, wanted in lists.items() if wanted and kind in delivered)
     honoured.filter |= {f"{kind}ListChanged": True for kind in kinds}
-    honoured.notices = exchange.server.list_notices(kinds)
+    honoured.notices = exchange.server.once(list_notices, kinds)
     if not chosen.resource_subscriptions or changes.RESOURCES not in delivered:
         return honoured
     uris = await _readable(exchange, dict.fromkeys(chosen.resource_subscriptions))

@@ -13,6 +13,7 @@ from mcp_app.embedded.extensions import UNSENT_BYTES
 from mcp_app.protocol import sse
 from mcp_app.protocol.errors import HTTPFields, Rejection
 from mcp_app.protocol.jsonrpc import encode, error_response
+from mcp_app.transport.at_once import Begun
 from mcp_app.transport.responder import PeerGoneError
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -120,15 +121,23 @@ class Response:
 
     async def _send(self, *messages: dict[str, Any]) -> None:
         try:
-            async with asyncio.timeout(settings.STALL_TIMEOUT):
-                for message in messages:
-                    await self._send_to_server(message)
+            for number, message in enumerate(messages):
+                if not (writing := Begun(self._send_to_server(message))).is_done:
+                    await self._wait_for(writing, messages[number + 1 :])
+                    break
         except TimeoutError as error:
             self.finished = True
             raise PeerGoneError("the client does not read what it is sent") from error
         except OSError as error:
             self.finished = True
             raise PeerGoneError("the client is gone") from error
+
+
+    async def _wait_for(self, writing: Begun[None], others: Sequence[dict[str, Any]]) -> None:
+        async with asyncio.timeout(settings.STALL_TIMEOUT):
+            await writing
+            for message in others:
+                await self._send_to_server(message)
 
 
 def _part(body: bytes, *, last: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What is said of changes of whole lists, by the subjects of those.
 
-The same for everybody who listens to the same lists, so that a server process has each once (`Server.list_notices`).
+The same for everybody who listens to the same lists, so that a server process has each once (`Server.once`).
 """
 
 from collections.abc import Callable, Mapping

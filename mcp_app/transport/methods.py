@@ -8,21 +8,28 @@ from mcp_app.catalogue.errors import InvalidCursor
 from mcp_app.conf import settings
 from mcp_app.protocol import results
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
+from mcp_app.protocol.jsonrpc import Encoded
 from mcp_app.protocol.requests import read_list_page
 from mcp_app.transport import call_stream, listen_stream, reads, task_methods
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.dispatch import Handlers
-from mcp_app.transport.exchange import Exchange
+from mcp_app.transport.exchange import Exchange, server_info
 
 
 async def discover(exchange: Exchange) -> None:
     """`server/discover`. Nothing in it depends on the caller, so that it may be shared where anybody may ask."""
-    is_public = anonymous.is_for_everybody(exchange.principal.endpoint)
-    await exchange.complete(
+    await exchange.complete(exchange.server.once(discovered, exchange.principal.endpoint))
+
+
+def discovered(endpoint: str) -> Encoded:
+    """What an endpoint can do: as its settings say, and its resources and prompts, which are declared before it
+    serves."""
+    is_public = anonymous.is_for_everybody(endpoint)
+    return Encoded(
         results.discover(
-            capabilities=server_capabilities(exchange.principal.endpoint),
-            instructions=exchange.endpoint.INSTRUCTIONS,
-            server_info=exchange.server_info(),
+            capabilities=server_capabilities(endpoint),
+            instructions=settings.at(endpoint).INSTRUCTIONS,
+            server_info=server_info(endpoint),
             ttl_ms=settings.LIST_TTL_MS,
             cache_scope="public" if is_public else "private",
         )

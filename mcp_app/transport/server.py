@@ -5,9 +5,9 @@ Owns how its parts are put together and taken down. Refuses work once it is stop
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from mcp_app.auth.principal import Principal
@@ -24,7 +24,6 @@ from mcp_app.transport.author_threads import AuthorThreads
 from mcp_app.transport.cancellations import Cancellations
 from mcp_app.transport.heartbeats import Heartbeats
 from mcp_app.transport.hints import Hints
-from mcp_app.transport.list_notices import list_notices
 from mcp_app.transport.newest import NewestOf
 from mcp_app.transport.open_streams import OpenStreams
 from mcp_app.transport.tail import Tail
@@ -33,6 +32,8 @@ from mcp_app.transport.tool_lists import ToolLists
 from mcp_app.transport.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 THREADS = 4
 BACKGROUND_THREADS = 2
@@ -72,8 +73,8 @@ class Server:
         self.tool_lists = ToolLists(self.rows)
         self.attendant = Attendant()
         self.list_rights = NewestOf(self.rows, _concerned)
-        self.list_notices = cache(list_notices)
-        """By kinds: a process's tools, resources and prompts are declared before it serves."""
+        self.once = cache(_call)
+        """What a function makes of some arguments, made once: of settings and declarations, which are there before."""
         self.arriving: WeakSet[Arriving] = WeakSet()
         self.stopped = False
         self._stopping: asyncio.Task[None] | None = None
@@ -103,6 +104,10 @@ class Server:
 
     def _hinted(self) -> None:
         self.tail.look()
+
+
+def _call(function: Callable[..., R], *args: Hashable) -> R:
+    return function(*args)
 
 
 def _concerned(asked: tuple[Principal, frozenset[str]]) -> set[str]:

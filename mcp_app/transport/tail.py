@@ -7,6 +7,7 @@ one query in flight and at most one more. Refuses to write rows, except the note
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 """After a failed look, so that a database that is away is not pressed."""
+DELIVERED_TOGETHER = 0.05
+"""Seconds of deliveries that are noted by one statement: nobody waits for it."""
 
 
 class TakenOverError(Exception):
@@ -100,6 +103,7 @@ class Tail:
         self._hinted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._marking: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
 
     def look(self) -> None:
         """Look at the rows again, soon. What `Hints` calls."""
@@ -159,6 +163,7 @@ class Tail:
     async def close(self) -> None:
         self._end()
         _refuse(self._joining, OperationalError("this process ends"))
+        self._closing.set()
         if self._marking is not None:
             await self._marking
 
@@ -235,6 +240,8 @@ class Tail:
 
     async def _mark(self) -> None:
         while self._delivered:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), DELIVERED_TOGETHER)
             batch, self._delivered = self._delivered, set()
             try:
                 await self._rows.run(observation.mark_delivered, batch)

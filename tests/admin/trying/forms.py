@@ -38,9 +38,9 @@ class Recorder:
         self.sent: list[UUID] = []
         self.was_atomic = False
 
-    def send_task(self, name: str, **options: Any) -> None:
+    def send_task(self, name: str, task_id: str, queue: str) -> None:
         self.was_atomic |= databases.connection().in_atomic_block
-        self.sent.append(UUID(options["args"][0]))
+        self.sent.append(UUID(task_id))
 
     def broadcast(self, command: str, arguments: dict[str, list[str]]) -> None: ...
 
