@@ -5,8 +5,9 @@ For people alone: the row is the truth, and nobody waits for what is written her
 
 import logging
 import threading
+import uuid
 from functools import cache
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from celery import Task, current_app, states
@@ -18,6 +19,23 @@ from django.db.models import Model
 from mcp_app.conf import settings
 
 logger = logging.getLogger(__name__)
+
+MOST_KEPT: Final = 64
+_ID: Final = str(uuid.uuid4())
+"""Stands where a result has its task's id."""
+_SAID: Final = (
+    "task",
+    "argsrepr",
+    "kwargsrepr",
+    "args",
+    "kwargs",
+    "hostname",
+    "periodic_task_name",
+    "meta",
+    "children",
+)
+"""What the backend takes of a task's request, its id aside."""
+_kept: dict[tuple[Any, ...], dict[str, Any]] = {}
 
 
 class _Caught(threading.local):
@@ -46,13 +64,30 @@ def of_success(task: Task, returned: str) -> Model | None:
         model = apps.get_model("django_celery_results", "TaskResult")
         if type(task.backend) is not DatabaseBackend or router.db_for_write(model) != settings.DATABASE:
             return None
-        backend, caught = _catching(task.app)
-        backend.store_result(task.request.id, returned, states.SUCCESS, request=task.request)
-        result: Model = model(**caught.columns)
+        result: Model = model(**_columns(task, returned))
         return result
     except Exception:
         logger.warning("Celery's result of request %s is stored by itself", task.request.id, exc_info=True)
         return None
+
+
+def _columns(task: Task, returned: str) -> dict[str, Any]:
+    """What the backend would store; of results that differ by the task's id alone it is asked once."""
+    request, own_id = task.request, task.request.id
+    said = [getattr(request, name, None) for name in _SAID]
+    key = (task.app, returned, *(_without(own_id, repr(each)) for each in said))
+    if (columns := _kept.get(key)) is None:
+        backend, caught = _catching(task.app)
+        backend.store_result(own_id, returned, states.SUCCESS, request=request)
+        columns = {name: _without(own_id, value) for name, value in caught.columns.items()}
+        # In what is no text an id cannot be told.
+        if len(_kept) < MOST_KEPT and columns["content_encoding"] == "utf-8":
+            _kept[key] = columns
+    return {name: value.replace(_ID, own_id) if type(value) is str else value for name, value in columns.items()}
+
+
+def _without(own_id: str, value: Any) -> Any:
+    return value.replace(own_id, _ID) if isinstance(value, str) else value
 
 
 @cache

@@ -1,13 +1,14 @@
-"""New requests, each with its first event, by as few statements as the database has.
+"""New requests, each with its first event, by one statement.
 
 Written out because every call pays for it: what a row says of itself are parameters, its other columns literals, the
-model's defaults. On PostgreSQL one statement writes both tables and may commit by itself; SQLite needs two, and the
-transaction of `unit`. Refuses to choose what is stored.
+model's defaults. The statement writes to both tables and commits by itself; on SQLite it writes to a view of the
+connection's own, whose trigger does. Refuses to choose what is stored.
 """
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -18,43 +19,56 @@ from django.db.models import Field
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.lifecycle import columns, events, prepared
+from mcp_app.lifecycle import columns, events, prepared, statements
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.columns import Readers
 from mcp_app.models import Request, RequestEvent
 from mcp_app.states import Status
 
 _FIELDS = {field.attname: field for field in Request._meta.concrete_fields}
-_RETURNED = ("id", "submitted_at", "queued_at")
-"""What the database says of a row, beside its key."""
 _BY_THE_CLOCK = ("submitted_at", "queued_at")
 _DEADLINE = "deadline_at"
 _FIRST = events.transition(Status.QUEUED)
-_TABLES = {"requests": Request._meta.db_table, "events": RequestEvent._meta.db_table, "returned": ", ".join(_RETURNED)}
-_STATEMENT = "INSERT INTO {requests} ({names}) VALUES {rows} RETURNING {returned}"
-_TOLD = "INSERT INTO {events} (request_id, seq, kind, data)"
-_POSTGRESQL = f"""
-WITH stored AS ({_STATEMENT}), told AS ({_TOLD} SELECT id, 1, %s, %s::jsonb FROM stored) SELECT {{returned}} FROM stored
-"""  # noqa: S608 - its names are constants of ours
+_REQUESTS = f"INSERT INTO {Request._meta.db_table}"
+_EVENT = f"INSERT INTO {RequestEvent._meta.db_table} (request_id, seq, kind, data)"
+_KIND_AND_DATA = f"'{_FIRST.kind.value}', '{json.dumps(_FIRST.data)}'"
+_POSTGRESQL = (
+    "WITH stored AS ({requests} ({names}) VALUES ",
+    " RETURNING id, {returned}), told AS ({event} SELECT id, 1, {kind_and_data}::jsonb FROM stored)"
+    " SELECT id, {returned} FROM stored",
+)
+"""What is before the rows and after them."""
+_SQLITE = ("INSERT INTO {view} ({said}, now) VALUES ", " RETURNING id, now, now")
+_SQLITE_VIEW = "CREATE TEMP VIEW IF NOT EXISTS {view} AS SELECT {columns} FROM (SELECT NULL)"
+_SQLITE_TRIGGER = """
+CREATE TEMP TRIGGER IF NOT EXISTS {view}_insert INSTEAD OF INSERT ON {view} BEGIN
+    {requests} ({names}) VALUES ({values});
+    {event} VALUES (NEW.id, 1, {kind_and_data});
+END
+"""
 
 
 class _Form(NamedTuple):
-    """A row of the statement, on one database: parameters, then the deadline, then literals."""
+    """How rows with values for the same columns are stored in one database."""
 
     given: "list[Field[Any, Any]]"
-    names: str
+    """What a row says by parameters."""
     parameters: str
-    literals: str
-    readers: Readers
+    others: str
+    """What follows those and the deadline."""
+    statement: tuple[str, ...]
+    """What is before the rows and after them."""
+    made_first: tuple[str, ...]
+    """What makes the view, on SQLite."""
+    view: str
     left: "list[Field[Any, Any]]"
     """What a row says nothing of, and has its model's default."""
+    readers: Readers
 
 
 def unit() -> AbstractContextManager[None]:
-    """What is to be around `insert`: a transaction, but where its one statement commits by itself."""
-    connection = databases.connection()
-    by_itself = connection.vendor == "postgresql" and not connection.in_atomic_block
-    return nullcontext() if by_itself else databases.atomic()
+    """What is to be around `insert`: within a transaction a part of it, which may fail; else SQLite's turn to write."""
+    return databases.atomic() if databases.connection().in_atomic_block else databases.turn()
 
 
 def insert(rows: Sequence[Mapping[str, Any]], within: Sequence[float]) -> list[Request]:
@@ -64,30 +78,23 @@ def insert(rows: Sequence[Mapping[str, Any]], within: Sequence[float]) -> list[R
     placed, parameters = [], []
     for values, seconds in zip(rows, within, strict=True):
         deadline, seconds_of_it = _deadline(seconds, connection.alias)
-        placed.append(f"({form.parameters}, {deadline}, {form.literals})")
+        placed.append(f"({form.parameters}, {deadline}, {form.others})")
         parameters += [_prepared(field, values, connection) for field in form.given]
         parameters += seconds_of_it
-    keys = [values["id"] for values in rows]
-    found = _execute(connection, form, ", ".join(placed), parameters, keys)
+    found = _execute(connection, form, ", ".join(placed).join(form.statement), parameters)
     by_key = {row[0]: row[1:] for row in (columns.read(row, form.readers) for row in found)}
     return [_stored(values, by_key[values["id"]], form, connection) for values in rows]
 
 
 def _execute(
-    connection: BaseDatabaseWrapper, form: _Form, rows: str, parameters: list[Any], keys: Sequence[Any]
+    connection: BaseDatabaseWrapper, form: _Form, statement: str, parameters: Sequence[Any]
 ) -> list[tuple[Any, ...]]:
-    told = [_FIRST.kind.value, json.dumps(_FIRST.data)]
-    if connection.vendor == "postgresql":
-        return prepared.rows(
-            connection, _POSTGRESQL.format(names=form.names, rows=rows, **_TABLES), [*parameters, *told]
-        )
+    if connection.vendor != "sqlite":
+        return prepared.rows(connection, statement, parameters)
     with connection.cursor() as cursor:
-        cursor.execute(_STATEMENT.format(names=form.names, rows=rows, **_TABLES), parameters)
-        stored = list(cursor.fetchall())
-        events_of_all = ", ".join(["(%s, 1, %s, %s)"] * len(keys))
-        told_of_all = [each for key in keys for each in (key.hex, *told)]
-        cursor.execute(f"{_TOLD.format(**_TABLES)} VALUES {events_of_all}", told_of_all)
-        return stored
+        statements.make_on_sqlite(form.view, form.made_first, connection, cursor)
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
 
 
 def _stored(values: Mapping[str, Any], times: Sequence[Any], form: _Form, connection: BaseDatabaseWrapper) -> Request:
@@ -104,22 +111,39 @@ def _prepared(field: "Field[Any, Any]", values: Mapping[str, Any], connection: B
 def _form(alias: str, names: tuple[str, ...]) -> _Form:
     connection = connections[alias]
     given = [_FIELDS[name] for name in names]
-    left = {name: field for name, field in _FIELDS.items() if name not in names and name != _DEADLINE}
-    literals = {name: _literal(field, connection) for name, field in left.items()}
-    order = [*given, _FIELDS[_DEADLINE], *left.values()]
+    left = [field for name, field in _FIELDS.items() if name not in (*names, _DEADLINE, *_BY_THE_CLOCK)]
+    literals = [_literal(field, connection) for field in left]
+    said = [*(str(field.column) for field in given), _DEADLINE]
+    everything = ", ".join((*said, *_BY_THE_CLOCK, *(str(field.column) for field in left)))
+    now, _ = columns.said(Now(), connection)
+    view = f"mcp_submit_{zlib.crc32(everything.encode())}"
+    from_view = (*(f"NEW.{name}" for name in said), *("NEW.now" for _ in _BY_THE_CLOCK), *literals)
+    words = {
+        "requests": _REQUESTS,
+        "event": _EVENT,
+        "kind_and_data": _KIND_AND_DATA,
+        "names": everything,
+        "said": ", ".join(said),
+        "returned": ", ".join(_BY_THE_CLOCK),
+        "view": view,
+        "columns": ", ".join(f"NULL AS {name}" for name in (*said, "now")),
+        "values": ", ".join(from_view),
+    }
+    on_sqlite = connection.vendor == "sqlite"
+    others = now if on_sqlite else ", ".join((*(now for _ in _BY_THE_CLOCK), *literals))
     return _Form(
         given,
-        ", ".join(str(field.column) for field in order),
         ", ".join(["%s"] * len(given)),
-        ", ".join(literals.values()),
-        columns.readers([_FIELDS[name] for name in _RETURNED], connection),
-        list(left.values()),
+        others,
+        tuple(part.format(**words) for part in (_SQLITE if on_sqlite else _POSTGRESQL)),
+        tuple(part.format(**words) for part in (_SQLITE_VIEW, _SQLITE_TRIGGER)),
+        view,
+        left,
+        columns.readers([_FIELDS[name] for name in ("id", *_BY_THE_CLOCK)], connection),
     )
 
 
 def _literal(field: "Field[Any, Any]", connection: BaseDatabaseWrapper) -> str:
-    if field.attname in _BY_THE_CLOCK:
-        return columns.said(Now(), connection)[0]
     value = field.get_db_prep_save(field.get_default(), connection)
     return str(connection.schema_editor().quote_value(value.value if isinstance(value, Enum) else value))
 

@@ -7,7 +7,7 @@ Refuses to know the steps.
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -170,15 +170,21 @@ def _parameters(
 def _take_on_sqlite(step: Step, connection: BaseDatabaseWrapper, cursor: Any, parameters: dict[str, Any]) -> bool:
     """By a trigger of this connection's own: SQLite has no other statement that writes to two tables."""
     view, trigger, insert = _on_sqlite(step)
-    if step.name not in _made.on(connection.connection):
-        cursor.execute(view)
-        cursor.execute(trigger)
-        if not connection.in_atomic_block:  # whose end may take them back
-            _made.names.add(step.name)
+    make_on_sqlite(step.name, (view, trigger), connection, cursor)
     changed = connection.connection.total_changes
     with databases.turn() if step.in_turn else nullcontext():
         cursor.execute(insert, parameters)
     return bool(connection.connection.total_changes > changed)
+
+
+def make_on_sqlite(name: str, statements: Iterable[str], connection: BaseDatabaseWrapper, cursor: Any) -> None:
+    """Make a view and its trigger, which are of this connection alone, where it has none of that name."""
+    if name in _made.on(connection.connection):
+        return
+    for statement in statements:
+        cursor.execute(statement)
+    if not connection.in_atomic_block:  # whose end may take them back
+        _made.names.add(name)
 
 
 class _Made(threading.local):

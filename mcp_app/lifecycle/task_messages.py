@@ -111,9 +111,7 @@ class _Recording(Producer):
         *args: Any,
         **options: Any,
     ) -> None:
-        self.message = self.channel.prepare_message(
-            body, priority, content_type, content_encoding, headers, properties
-        )
+        self.message = self.channel.prepare_message(body, priority, content_type, content_encoding, headers, properties)
         self.target = (exchange, routing_key)
 
 

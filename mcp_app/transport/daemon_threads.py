@@ -18,7 +18,7 @@ from django.db import connections
 
 R = TypeVar("R")
 
-LONG: Final = 0.003
+LONG: Final = 0.01
 """Seconds after which a job holds up the thread that it has."""
 
 

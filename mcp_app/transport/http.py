@@ -132,7 +132,6 @@ class Response:
             self.finished = True
             raise PeerGoneError("the client is gone") from error
 
-
     async def _wait_for(self, writing: Begun[None], others: Sequence[dict[str, Any]]) -> None:
         async with asyncio.timeout(settings.STALL_TIMEOUT):
             await writing

@@ -1,0 +1,82 @@
+"""Celery's own result of a run is what its backend would store, though that is asked once for all that are alike."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from celery import current_app, states
+from django_celery_results.backends.database import DatabaseBackend
+from django_celery_results.models import TaskResult
+
+from mcp_app.lifecycle import celery_results
+
+
+def _task(**request: Any) -> Any:
+    task_id = str(uuid4())
+    said = {
+        "id": task_id,
+        "task": "mcp_app.run",
+        "argsrepr": f"('{task_id}',)",
+        "kwargsrepr": "{}",
+        "args": [task_id],
+        "kwargs": {},
+        "hostname": "worker@here",
+        "children": [],
+        **request,
+    }
+    backend = DatabaseBackend(app=current_app)
+    return SimpleNamespace(app=current_app._get_current_object(), backend=backend, request=SimpleNamespace(**said))
+
+
+def _by_the_backend(task: Any, returned: str) -> dict[str, Any]:
+    task.backend.store_result(task.request.id, returned, states.SUCCESS, request=task.request)
+    stored = TaskResult.objects.get(task_id=task.request.id)
+    stored.delete()
+    return _compared(stored)
+
+
+def _compared(row: Any) -> dict[str, Any]:
+    left = {"id", "date_created", "date_started", "date_done"}
+    return {
+        field.attname: getattr(row, field.attname) for field in TaskResult._meta.fields if field.attname not in left
+    }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(celery_results, "_kept", {})
+
+
+def test_each_result_is_what_the_backend_would_store():
+    for returned in ("completed", "failed", "completed"):
+        task = _task()
+        result = celery_results.of_success(task, returned)
+        assert result is not None
+        assert _compared(result) == _by_the_backend(task, returned)
+    assert len(celery_results._kept) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"hostname": "worker@there"}, {"kwargsrepr": "{'a': 1}"}, {"periodic_task_name": "nightly"}, {"meta": {"a": 1}}],
+    ids=lambda other: next(iter(other)),
+)
+def test_one_that_differs_is_not_taken_for_another(other: dict[str, Any]):
+    celery_results.of_success(_task(), "completed")
+    task = _task(**other)
+    result = celery_results.of_success(task, "completed")
+    assert result is not None
+    assert _compared(result) == _by_the_backend(task, "completed")
+
+
+def test_what_is_no_text_is_asked_for_each(monkeypatch: pytest.MonkeyPatch):
+    for _ in range(2):
+        task = _task()
+        monkeypatch.setattr(
+            DatabaseBackend, "_encode", lambda self, data: ("application/x", "binary", repr(data).encode())
+        )
+        result = celery_results.of_success(task, "completed")
+        assert result is not None
+        assert _compared(result) == _by_the_backend(task, "completed")
+    assert celery_results._kept == {}
