@@ -1,11 +1,17 @@
-"""The last rungs of a `tools/call`, which need the database: the tool, its headers, its arguments; then its row.
+"""The last rungs of a `tools/call`, which need the database: the tool, its headers, its arguments; then its row, and
+its message to the broker.
 
 Runs in a thread, for all calls of one moment. Everything that is refused here leaves no row.
 """
 
+import math
+import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from mcp_app.auth.challenges import insufficient_scope
 from mcp_app.auth.principal import Principal
@@ -15,7 +21,7 @@ from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.catalogue.finding import Found
 from mcp_app.conf import settings
-from mcp_app.lifecycle import sessions, task_handles, transitions
+from mcp_app.lifecycle import publishing, sessions, task_handles, transitions
 from mcp_app.lifecycle.submission import Submission
 from mcp_app.models import Request
 from mcp_app.protocol import results
@@ -41,6 +47,21 @@ from mcp_app.transport.handover import required_capabilities
 Outcome: TypeAlias = Request | Rejection | dict[str, Any]
 """The call's row, or its response: an error or a result."""
 
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A call on its way in, and what its event loop may know of it while a thread is busy with it."""
+
+    call: CallTool
+    exchange: Exchange
+    id: UUID = field(default_factory=uuid.uuid4)
+    """Its row's, if it has one of its own."""
+    row: Request | None = None
+    """Its row, once that is stored."""
+    stored_at: float = math.inf
+    """When that was, in seconds of the monotonic clock."""
+
+
 TOO_MANY_TASKS = "Too many tasks of yours are open; wait for one to end, or cancel one."
 
 
@@ -49,18 +70,32 @@ def admit(call: CallTool, exchange: Exchange) -> Outcome:
 
     Bad arguments are an `isError` result (server/tools).
     """
-    [outcome] = admit_all([(call, exchange)])
+    [outcome] = _admit_all([Asked(call, exchange)])
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
-def admit_all(asked: Sequence[tuple[CallTool, Exchange]]) -> list[Outcome | Exception]:
-    """The same of several, those that nothing else is to be asked of stored by one statement; each its own outcome."""
+def admit_and_publish(asked: Sequence[Asked]) -> list[Outcome | Exception]:
+    """The same of several, those that nothing else is to be asked of stored by one statement; each its own outcome.
+
+    What is stored is published: a row that is returned is on its way, and BrokerUnavailableError says that one is not.
+    """
+    outcomes = _admit_all(asked)
+    rows = [each for each in outcomes if isinstance(each, Request)]
+    refused = iter(publishing.publish_all(rows))
+    return [(next(refused) or each) if isinstance(each, Request) else each for each in outcomes]
+
+
+def _admit_all(asked: Sequence[Asked]) -> list[Outcome | Exception]:
     batch = _Batch()
-    checked = [batch.check(call, exchange) for call, exchange in asked]
+    checked = [batch.check(each) for each in asked]
     stored = iter(transitions.submit_all([each for each in checked if isinstance(each, Submission)]))
-    return [next(stored) if isinstance(each, Submission) else each for each in checked]
+    outcomes = [next(stored) if isinstance(each, Submission) else each for each in checked]
+    for each, outcome in zip(asked, outcomes, strict=True):
+        if isinstance(outcome, Request):
+            each.row, each.stored_at = outcome, time.monotonic()
+    return outcomes
 
 
 class _Batch:
@@ -70,17 +105,18 @@ class _Batch:
         self._found: dict[tuple[str, Principal], Found | Exception | None] = {}
         self._own: Counter[Principal] = Counter()
 
-    def check(self, call: CallTool, exchange: Exchange) -> Submission | Outcome | Exception:
+    def check(self, asked: Asked) -> Submission | Outcome | Exception:
         """What is to be stored with the others; or the outcome."""
         try:
-            outcome = self._check(call, exchange)
+            outcome = self._check(asked)
         except Exception as error:
             return error
         if isinstance(outcome, Submission | Request):
-            self._own[exchange.principal] += 1
+            self._own[asked.exchange.principal] += 1
         return outcome
 
-    def _check(self, call: CallTool, exchange: Exchange) -> Submission | Outcome:
+    def _check(self, asked: Asked) -> Submission | Outcome:
+        call, exchange = asked.call, asked.exchange
         found = self._find(call.name, exchange.principal)
         request_id = exchange.route.request_id
         if found is None:
@@ -102,7 +138,7 @@ class _Batch:
         except InvalidArguments as error:
             return results.call_tool(results.tool_error(str(error)), exchange.server_info())
         excess = found.excess(exchange.principal, self._own[exchange.principal], self._own.total())
-        return excessive(excess, request_id) if excess is not None else _stored(call, tool, exchange)
+        return excessive(excess, request_id) if excess is not None else _stored(asked, tool)
 
     def _find(self, name: str, principal: Principal) -> Found | None:
         key = (name, principal)
@@ -117,9 +153,10 @@ class _Batch:
         return found
 
 
-def _stored(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission | Request | Rejection:
+def _stored(asked: Asked, tool: OfferedTool) -> Submission | Request | Rejection:
     """Stored where that takes more than a statement; else what is to be."""
-    stored = call_limits.store(_submission(call, tool, exchange), tool, _how_to_store(tool, exchange))
+    exchange = asked.exchange
+    stored = call_limits.store(_submission(asked, tool), tool, _how_to_store(tool, exchange))
     return excessive(stored, exchange.route.request_id) if isinstance(stored, Excess) else stored
 
 
@@ -152,8 +189,10 @@ def _submit_in_session(submission: Submission) -> Request | Rejection:
         return too_many(f"The session has {at_most} calls in flight; wait for one to end.", submission.jsonrpc_id)
 
 
-def _submission(call: CallTool, tool: OfferedTool, exchange: Exchange) -> Submission:
+def _submission(asked: Asked, tool: OfferedTool) -> Submission:
+    call, exchange = asked.call, asked.exchange
     return Submission(
+        id=asked.id,
         **tool.terms,
         **exchange.of_itself,
         arguments=call.arguments,

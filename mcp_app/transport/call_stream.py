@@ -29,6 +29,7 @@ from mcp_app.protocol.tasks import Task
 from mcp_app.states import Cause, Status
 from mcp_app.transport import call_admission, call_rounds, failures
 from mcp_app.transport.admission import unavailable
+from mcp_app.transport.call_admission import Asked, Outcome
 from mcp_app.transport.call_notifications import CallNotifications
 from mcp_app.transport.call_rounds import Round
 from mcp_app.transport.exchange import Exchange
@@ -41,6 +42,10 @@ from mcp_app.transport.threads import SilentDatabaseError
 logger = logging.getLogger(__name__)
 
 BROKER_UNREACHABLE = "The task queue is not reachable; try again in a moment."
+FIRST_EVENT = 1
+"""The number that a new row's event has."""
+LOOK_SECONDS = 0.01
+"""How often a client's leaving looks whether its call is stored: it is not to wait for a broker that hangs."""
 
 
 class CallStream:
@@ -49,7 +54,8 @@ class CallStream:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._began_at = time.monotonic()
-        self._storing: asyncio.Future[Request | Rejection | dict[str, Any]] | None = None
+        self._incoming: Asked | None = None
+        self._admitting: asyncio.Future[Outcome] | None = None
         self._refused: Exception | None = None
         """Why its client was refused while the row may still be stored."""
         self._ended = False
@@ -70,22 +76,56 @@ class CallStream:
     async def _serve(self, call: CallTool) -> None:
         server = self._exchange.server
         self._call = call
+        self._told = CallNotifications(self._exchange.route)
         await server.upkeep.vouch()
-        self._storing = server.rows.start_together(call_admission.admit_all, (call, self._exchange))
-        stored, _ = await asyncio.wait([self._storing], timeout=settings.DATABASE_TIMEOUT)
-        if not stored:
-            self._refused = SilentDatabaseError()
-            await self._exchange.reject(failures.explain(self._refused, self._exchange.route.request_id))
-            await self._give_up(self._refused)
-            return
-        admitted = self._storing.result()
-        if isinstance(admitted, Rejection):
-            await self._exchange.reject(admitted)
-        elif isinstance(admitted, dict):
-            await self._exchange.complete(admitted)
-        else:
-            self._let_go(call, admitted)
-            await self._wait_for(admitted)
+        asked = self._incoming = Asked(call, self._exchange)
+        # Watched before it is there: it is published as soon as it is stored, and the answer may come at once.
+        self._watcher = server.tail.watch(asked.id, event_seq=FIRST_EVENT, wants_events=self._told.wanted)
+        try:
+            self._admitting = server.calls.start_together(call_admission.admit_and_publish, asked)
+            admitted = await self._admitted(asked, self._admitting)
+            if isinstance(admitted, Rejection):
+                await self._exchange.reject(admitted)
+            elif isinstance(admitted, dict):
+                await self._exchange.complete(admitted)
+            elif admitted is not None:
+                self._let_go(call, admitted)
+                await self._wait_for(admitted)
+        finally:
+            self._watcher.close()
+
+    async def _admitted(self, asked: Asked, admitting: "asyncio.Future[Outcome]") -> Outcome | None:
+        """What became of the call; None where it was refused, since the database did not answer in time."""
+        while not admitting.done():
+            limit = (
+                self._began_at + settings.DATABASE_TIMEOUT
+                if asked.row is None
+                else asked.stored_at + settings.PUBLISH_TIMEOUT
+            )
+            if (left := limit - time.monotonic()) > 0:
+                await asyncio.wait([admitting], timeout=min(left, settings.PUBLISH_TIMEOUT))
+            elif asked.row is not None:
+                return await self._unpublished(asked.row)
+            else:
+                self._refused = SilentDatabaseError()
+                await self._exchange.reject(failures.explain(self._refused, self._exchange.route.request_id))
+                await self._give_up(self._refused)
+                return None
+        try:
+            return admitting.result()
+        except publishing.BrokerUnavailableError:
+            return self._unavailable()
+
+    async def _unpublished(self, request: Request) -> Request | Rejection:
+        """Close the row: the broker did not take its message in time."""
+        error = {"cause": "broker", "message": "the broker did not answer in time"}
+        close = partial(transitions.finish, request.pk, Status.FAILED, error=error)
+        # A row that cannot be closed any more was claimed: the message did arrive.
+        return request if await self._exchange.server.rows.run(close) is None else self._unavailable()
+
+    def _unavailable(self) -> Rejection:
+        self._ended = True
+        return unavailable(BROKER_UNREACHABLE, self._exchange.route.request_id)
 
     def _let_go(self, call: CallTool, request: Request) -> None:
         """Keep nothing large while the call is waited for, maybe for an hour: what counts is in the row.
@@ -97,35 +137,15 @@ class CallStream:
         self._exchange.route.params.clear()
 
     async def _wait_for(self, request: Request) -> None:
-        handover = Handover(self._exchange, request, self._began_at)
-        told = CallNotifications(self._exchange.route)
-        # Watched before it is published: the answer may come at once.
-        watcher = self._exchange.server.tail.watch(request.pk, event_seq=request.event_seq, wants_events=told.wanted)
-        beats = self._exchange.server.heartbeats.of(request.pk, since=self._began_at, wanted=told.wants_heartbeat)
-        try:
-            if await self._publish(request):
-                with beats as heartbeat:
-                    await self._follow(watcher, told, heartbeat, handover)
-            else:
-                self._ended = True
-                await self._exchange.reject(unavailable(BROKER_UNREACHABLE, self._exchange.route.request_id))
-        finally:
+        server, told, watcher = self._exchange.server, self._told, self._watcher
+        if watcher.request_id != request.pk:  # the call comes back with answers: its row was there before
             watcher.close()
-
-    async def _publish(self, request: Request) -> bool:
-        """Hand the row to the broker; False when the broker did not take it in time and the row is closed."""
-        try:
-            async with asyncio.timeout(settings.PUBLISH_TIMEOUT):
-                published = self._exchange.server.broker.start_together(publishing.publish_all, request)
-                await asyncio.shield(published)  # who leaves may come back for it: it is published all the same
-        except publishing.BrokerUnavailableError:
-            return False
-        except TimeoutError:
-            error = {"cause": "broker", "message": "the broker did not answer in time"}
-            close = partial(transitions.finish, request.pk, Status.FAILED, error=error)
-            # A row that cannot be closed any more was claimed: the message did arrive.
-            return await self._exchange.server.rows.run(close) is None
-        return True
+            watcher = server.tail.watch(request.pk, event_seq=request.event_seq, wants_events=told.wanted)
+            self._watcher = watcher
+            server.tail.look()
+        handover = Handover(self._exchange, request, self._began_at)
+        with server.heartbeats.of(request.pk, since=self._began_at, wanted=told.wants_heartbeat) as heartbeat:
+            await self._follow(watcher, told, heartbeat, handover)
 
     async def _follow(
         self, watcher: Watcher, told: CallNotifications, heartbeat: Heartbeat, handover: Handover
@@ -228,13 +248,14 @@ class CallStream:
 
     async def _stored(self) -> Request | None:
         """This call's row, if it has one: also when it is only just being stored."""
-        if self._storing is None:
+        asked, admitting = self._incoming, self._admitting
+        if asked is None or admitting is None:
             return None
-        await asyncio.wait([self._storing])
-        if self._storing.cancelled() or self._storing.exception() is not None:
-            return None
-        admitted = self._storing.result()
-        return admitted if isinstance(admitted, Request) else None
+        while asked.row is None and not admitting.done():
+            await asyncio.wait([admitting], timeout=LOOK_SECONDS)
+        if admitting.done() and not admitting.cancelled():
+            admitting.exception()  # it was told, or nobody is there who could be
+        return asked.row
 
     async def _give_up(self, error: BaseException) -> None:
         """Nobody waits for this call any more: ask for its work to stop."""

@@ -55,8 +55,10 @@ class Server:
         self.identity = Identity(ProcessRole.SERVER)
         self.rows = Threads("rows", THREADS, patience=settings.DATABASE_TIMEOUT)
         """For the database alone."""
+        self.calls = Threads("calls", THREADS)
+        """For calls that come in: they wait for the database and the broker, and hold up nobody's result."""
         self.broker = Threads("broker", THREADS)
-        """For publishing: it may wait for the broker, and a broker that hangs holds up nobody's result."""
+        """For publishing again: it may wait for the broker."""
         self.authentication = Threads("authentication", THREADS)
         """For the site's authenticator: one that hangs holds up those who have yet to say who they are, nobody else."""
         self._background = Threads("background", BACKGROUND_THREADS)
@@ -99,7 +101,7 @@ class Server:
         await _end("its listening for hints", self.hints.close())
         await _end("its audit of vain cancellations", self.cancellations.close())
         await _end("its sign of life", self.rows.run(processes.stop, self.identity))
-        pools = (self.rows, self.broker, self.authentication, self._background, self.authors)
+        pools = (self.rows, self.calls, self.broker, self.authentication, self._background, self.authors)
         await asyncio.gather(*(_end("a pool of threads", pool.close()) for pool in pools))
 
     def _hinted(self) -> None:
