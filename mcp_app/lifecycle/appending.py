@@ -11,10 +11,14 @@ from typing import Any
 from uuid import UUID
 
 from mcp_app.lifecycle import statements
+from mcp_app.lifecycle.columns import Rows
 from mcp_app.lifecycle.events import Event, storable
 from mcp_app.lifecycle.locks import insistent
 from mcp_app.lifecycle.statements import Dialect, Step
+from mcp_app.models import Request
 from mcp_app.states import Status
+
+_WHO_WAITS = Rows(Request, {"id", "event_seq", "server"})
 
 
 @insistent
@@ -23,8 +27,17 @@ def append(request_id: UUID, told: Sequence[Event], **columns: Any) -> bool:
 
     `stage` only rises: False as well when that one was reached before.
     """
-    values = {name: storable(value) for name, value in columns.items()}
-    return statements.take(_step(tuple(columns)), told, {"id": request_id, **values})
+    return statements.take(_step(tuple(columns)), told, _values(request_id, columns))
+
+
+@insistent
+def appended(request_id: UUID, told: Sequence[Event], **columns: Any) -> Request | None:
+    """The same; of the row, which is None where `append` is False, the server in which its client waits."""
+    return statements.taken(_step(tuple(columns)), told, _values(request_id, columns), _WHO_WAITS)
+
+
+def _values(request_id: UUID, columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": request_id, **{name: storable(value) for name, value in columns.items()}}
 
 
 @cache

@@ -67,6 +67,8 @@ class Rows(Generic[M]):
         self._model = model
         self.fields = [each for each in model._meta.concrete_fields if names is None or each.attname in names]
         self.names = [each.attname for each in self.fields]
+        self.columns = ", ".join(str(each.column) for each in self.fields)
+        """As a statement returns them."""
         self._readers: dict[str, Readers] = {}
 
     def made_of(self, found: Sequence[Any], connection: BaseDatabaseWrapper) -> M:

@@ -1,6 +1,6 @@
 """What a waiting server process reads: which watched requests moved, and what to tell their clients.
 
-Reading only. One query reads what moved, and one more the events of those whose clients hear of them.
+Reading only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,21 +16,14 @@ from django.db.models.functions import Now
 from mcp_app import databases
 from mcp_app.lifecycle import columns, moved, originals, prepared
 from mcp_app.lifecycle.endings import final_result, protocol_error
-from mcp_app.models import ChangeVersion, Request, RequestEvent
+from mcp_app.lifecycle.moved import Told, Watch
+from mcp_app.models import ChangeVersion, Request
 from mcp_app.states import TERMINAL, EventKind, Status
 
 Subject = str | UUID
 """Of a change: what a `ChangeVersion` counts, or a request, whose newest event's number is its version."""
 MAX_SUBJECTS = 500
 """In one query: databases bound its parameters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What a waiter knows of one request and whether it wants its progress and log lines."""
-
-    event_seq: int = 0
-    wants_events: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +57,7 @@ class Observed:
 
 def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
     """The watched requests whose newest event is newer than what their watchers know."""
-    rows = moved.since({pk: watch.event_seq for pk, watch in watched.items()})
-    # After the rows: what is committed in between waits for the next look, and is not passed over.
-    told = _events({row.pk: watched[row.pk].event_seq for row in rows if watched[row.pk].wants_events})
-    return [_observed(row, told.get(row.pk, ())) for row in rows]
+    return [_observed(row, told) for row, told in moved.since(watched)]
 
 
 def arguments(request_id: UUID) -> dict[str, Any]:
@@ -112,14 +102,13 @@ def _noting_delivery(alias: str) -> str:
     return f"UPDATE {table} SET delivered_at = {now} WHERE id {among} AND delivered_at IS NULL RETURNING id"  # noqa: S608 - of ours
 
 
-def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
-    told = [event for event in events if event.seq <= row.event_seq]
+def _observed(row: Request, told: Told) -> Observed:
     return Observed(
         request_id=row.pk,
         event_seq=row.event_seq,
         status=Status(row.status),
-        events=[(EventKind(event.kind), event.data) for event in told],
-        seqs=[event.seq for event in told],
+        events=[(EventKind(kind), data) for _, kind, data in told],
+        seqs=[seq for seq, _, _ in told],
         result=final_result(row) if is_answered(row) else None,
         error=protocol_error(row),
         questions=row.original("questions") if row.status == Status.INPUT_REQUIRED else None,
@@ -127,16 +116,3 @@ def _observed(row: Request, events: Iterable[RequestEvent]) -> Observed:
         cancel_cause=row.cancel_cause,
         follower=row.follower,
     )
-
-
-def _events(known: Mapping[UUID, int]) -> dict[UUID, list[RequestEvent]]:
-    if not known:
-        return {}
-    told: dict[UUID, list[RequestEvent]] = {}
-    rows = RequestEvent.objects.filter(
-        request__in=known, seq__gt=min(known.values()), kind__in=(EventKind.PROGRESS, EventKind.LOG)
-    ).order_by("request", "seq")
-    for row in rows:
-        if row.seq > known[row.request_id]:
-            told.setdefault(row.request_id, []).append(row)
-    return told

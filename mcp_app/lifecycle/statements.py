@@ -51,8 +51,7 @@ _SQLITE_BESIDE = (
 _SQLITE_INSERT = "INSERT INTO {name} ({names}) VALUES ({values})"
 _ROWS = columns.Rows(Request)
 _FIELDS = {field.name: field for field in _ROWS.fields}
-_WHOLE = ", ".join(str(field.column) for field in _ROWS.fields)
-_SELECT = f"SELECT {_WHOLE} FROM {Request._meta.db_table} WHERE id = %(id)s"  # noqa: S608 - names of the model's
+_SELECT = f"SELECT {{columns}} FROM {Request._meta.db_table} WHERE id = %(id)s"  # noqa: S608 - a name of the model's
 _BESIDE = "beside_{}"
 """The parameter of a column of the row beside it."""
 
@@ -145,19 +144,21 @@ def take(step: Step, told: Sequence[Event], values: Mapping[str, Any], beside: M
         return _take_on_sqlite(step, connection, cursor, parameters)
 
 
-def taken(step: Step, told: Sequence[Event], values: Mapping[str, Any]) -> Request | None:
-    """The same; the row as it is then, or None where the step did not take."""
+def taken(
+    step: Step, told: Sequence[Event], values: Mapping[str, Any], rows: columns.Rows[Request] = _ROWS
+) -> Request | None:
+    """The same; the row as it is then, or what `rows` read of it, or None where the step did not take."""
     connection = databases.connection()
     parameters = _parameters(step, told, values, connection)
     if connection.vendor != "sqlite":
-        found = prepared.rows(connection, _on_postgresql(step, _WHOLE), parameters)
-        return _ROWS.made_of(found[0], connection) if found else None
+        found = prepared.rows(connection, _on_postgresql(step, rows.columns), parameters)
+        return rows.made_of(found[0], connection) if found else None
     with connection.cursor() as cursor:
         if not _take_on_sqlite(step, connection, cursor, parameters):
             return None
-        cursor.execute(_SELECT, {"id": parameters["id"]})
+        cursor.execute(_SELECT.format(columns=rows.columns), {"id": parameters["id"]})
         row = cursor.fetchone()
-    return None if row is None else _ROWS.made_of(row, connection)
+    return None if row is None else rows.made_of(row, connection)
 
 
 def _parameters(

@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from mcp_app import databases
 from mcp_app.conf import settings
 from mcp_app.lifecycle import audit, events, inserting, originals, runs, wakeups
-from mcp_app.lifecycle.appending import append
+from mcp_app.lifecycle.appending import append, appended
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import insistent, transactional
@@ -255,11 +255,10 @@ def move(row: Request, status: Status, told: Sequence[Event], **columns: Any) ->
 
 def record(request_id: UUID, pending: Sequence[Event], **columns: Any) -> bool:
     """Append progress and log events to a running request; False when it is running no more."""
-    if not append(request_id, pending, **columns):
-        return False
-    server = Request.objects.values_list("server", flat=True).filter(pk=request_id).first()
-    databases.on_commit(lambda: wakeups.wake_server(server))
-    return True
+    row = appended(request_id, pending, **columns)
+    if row is not None:
+        databases.on_commit(lambda: wakeups.wake_server(row.server))
+    return row is not None
 
 
 def reach_stage(request_id: UUID, stage: Stage) -> bool:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import observation, publishing
-from mcp_app.lifecycle.observation import Watch
+from mcp_app.lifecycle.moved import Watch
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Request
 from mcp_app.protocol.errors import Rejection

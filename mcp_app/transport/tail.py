@@ -15,7 +15,8 @@ from django.db import OperationalError
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle import observation
-from mcp_app.lifecycle.observation import Observed, Subject, Watch
+from mcp_app.lifecycle.moved import Watch
+from mcp_app.lifecycle.observation import Observed, Subject
 from mcp_app.transport.hints import Hints
 from mcp_app.transport.subjects import Listener, Subjects, Subscriber
 from mcp_app.transport.threads import Threads

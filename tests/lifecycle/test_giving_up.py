@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from mcp_app.lifecycle import observation, task_handles, transitions
-from mcp_app.lifecycle.observation import Watch
+from mcp_app.lifecycle.moved import Watch
 from mcp_app.lifecycle.transitions import finish
 from mcp_app.models import Request
 from mcp_app.states import UNSTOPPABLE, Cause, Outcome, Stage, Status

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from mcp_app.lifecycle import observation, transitions
 from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.observation import Watch
+from mcp_app.lifecycle.moved import Watch
 from mcp_app.models import ChangeVersion
 from mcp_app.states import EventKind, Stage, Status
 from tests.lifecycle import rows
