@@ -9,7 +9,7 @@ thinned here, before anything is stored: a token bucket, the newest of the exces
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -20,8 +20,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_app import databases
 from mcp_app.conf import settings
-from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle import reports, transitions
 from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.reports import Report
 from mcp_app.states import EventKind
 
 logger = logging.getLogger(__name__)
@@ -219,8 +220,7 @@ class Recorder:
             with self._lock:
                 now = time.monotonic()
                 due = {request_id: buffer.take(now) for request_id, buffer in self._open.items()}
-            for request_id, taken in due.items():
-                write_events(request_id, taken)
+            write_all([(request_id, taken) for request_id, taken in due.items() if taken])
 
 
 def _look_again() -> None:
@@ -235,6 +235,20 @@ def write_events(request_id: UUID, taken: list[Event]) -> None:
     except Exception:
         logger.exception("%d events of request %s were not stored", len(taken), request_id)
         databases.connection().close()
+
+
+def write_all(told: Sequence[tuple[UUID, list[Event]]]) -> None:
+    """The same of several requests, by one statement; where that fails, of each by itself."""
+    if len(told) > 1:
+        try:
+            reports.record_all([Report(request_id, taken, _newest_progress(taken)) for request_id, taken in told])
+        except Exception:
+            logger.warning("the events of %d requests are stored one by one", len(told), exc_info=True)
+            databases.connection().close()
+        else:
+            return
+    for request_id, taken in told:
+        write_events(request_id, taken)
 
 
 def _newest_progress(taken: list[Event]) -> dict[str, Any]:

@@ -27,11 +27,11 @@ from mcp_app.execution.context import ToolContext
 from mcp_app.execution.recorder import Recorder
 from mcp_app.execution.slots import Slot
 from mcp_app.execution.termination import SETTLING, Termination
-from mcp_app.lifecycle import publishing, transitions
+from mcp_app.lifecycle import observation, publishing, transitions
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.lifecycle.wakeups import listening_socket
 from mcp_app.models import Request
-from mcp_app.states import CancelPolicy, Stage, Status
+from mcp_app.states import CancelPolicy, Stage
 
 logger = logging.getLogger(__name__)
 
@@ -172,10 +172,7 @@ class Watcher:
 
     def _to_stop(self, request_ids: Collection[UUID]) -> set[UUID]:
         """Those that were cancelled, or given up for lost: then nobody waits for them, nor could cancel them."""
-        if not request_ids:
-            return set()
-        wanted = Request.objects.filter(pk__in=request_ids, status=Status.RUNNING, cancel_requested_at__isnull=True)
-        return set(request_ids) - set(wanted.values_list("pk", flat=True))
+        return observation.unwanted(request_ids) if request_ids else set()
 
     def _cooperate(self, running: Running) -> None:
         running.reach(Stage.COOPERATIVE)

@@ -3,7 +3,7 @@
 Reading only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -24,6 +24,16 @@ Subject = str | UUID
 """Of a change: what a `ChangeVersion` counts, or a request, whose newest event's number is its version."""
 MAX_SUBJECTS = 500
 """In one query: databases bound its parameters."""
+
+
+_WANTED = f"""
+LEFT JOIN {Request._meta.db_table} AS wanted
+ON wanted.id = running.id AND wanted.status = '{Status.RUNNING}' AND wanted.cancel_requested_at IS NULL
+WHERE wanted.id IS NULL"""
+_UNWANTED = {
+    "sqlite": f"SELECT running.id FROM (SELECT value AS id FROM json_each(%s)) AS running {_WANTED}",  # noqa: S608 - of ours
+    "postgresql": f"SELECT running.id FROM unnest(%s::uuid[]) AS running (id) {_WANTED}",  # noqa: S608 - of ours
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,13 @@ def versions(subjects: Iterable[Subject]) -> dict[Subject, int]:
         if requests:
             found.update(Request.objects.filter(pk__in=requests).values_list("pk", "event_seq"))
     return found
+
+
+def unwanted(running: Collection[UUID]) -> set[UUID]:
+    """Of requests that run here, those that are not to go on: cancelled, given up for lost, or gone."""
+    connection = databases.connection()
+    found = prepared.rows(connection, _UNWANTED[connection.vendor], [columns.keys(running, connection)])
+    return {each if isinstance(each, UUID) else UUID(each) for (each,) in found}
 
 
 def is_answered(row: Request) -> bool:

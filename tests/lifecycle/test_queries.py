@@ -17,7 +17,7 @@ from tests.lifecycle.rows import celery_result
 
 FRAME = ("BEGIN", "COMMIT")
 ONE_STATEMENT = {"sqlite": "INSERT", "postgresql": "WITH"}
-CLAIM = {"sqlite": ("INSERT", "SELECT"), "postgresql": ("WITH",)}
+AND_A_LOOK = {"sqlite": ("INSERT", "SELECT"), "postgresql": ("WITH",)}
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def test_submitting_costs_one():
 def test_claiming_costs_one_and_on_sqlite_a_look_at_the_row(worker):
     rows.running(worker)
     row = rows.queued()
-    with statements(*CLAIM[databases.connection().vendor]):
+    with statements(*AND_A_LOOK[databases.connection().vendor]):
         assert transitions.claim(row.pk, worker=worker, pid=1) is not None
 
 
@@ -80,7 +80,7 @@ def test_finishing_what_was_cancelled_costs_the_audit_more(worker):
 def test_recording_writes_with_one_statement_however_many_events(worker):
     row = rows.running(worker)
     transitions.record(row.pk, [Event(EventKind.LOG, {})])
-    with statements(ONE_STATEMENT[databases.connection().vendor], "SELECT"):
+    with statements(*AND_A_LOOK[databases.connection().vendor]):
         transitions.record(row.pk, [Event(EventKind.LOG, {})] * 50)
 
 
