@@ -89,6 +89,8 @@ class Recorder:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._lock = threading.Lock()
         self._open: dict[UUID, EventBuffer] = {}
+        self._heard: set[UUID] = set()
+        """Those of them that have told something which is not written yet."""
         self._asked = 0
         """Jobs of the thread's that are not done yet."""
         self._writing = threading.Lock()
@@ -150,6 +152,8 @@ class Recorder:
         with self._lock:
             buffer = self._open.get(request_id)
             is_due_sooner = buffer is not None and buffer.offer(event, time.monotonic())
+            if buffer is not None:
+                self._heard.add(request_id)
         # Woken by each event of a flood, the thread that writes would take the interpreter from the tool.
         if is_due_sooner:
             self._jobs.put(_look_again)
@@ -163,6 +167,7 @@ class Recorder:
         def last() -> R:
             with self._lock:
                 buffer = self._open.pop(request_id, None)
+                self._heard.discard(request_id)
                 taken = buffer.take(time.monotonic(), final=True) if buffer is not None else []
             write_events(request_id, taken)
             return ending()
@@ -208,19 +213,20 @@ class Recorder:
 
     def _wait(self) -> float | None:
         """Seconds until events are due; None when none are."""
-        if not self._open:
+        if not self._heard:
             return None
         with self._lock:
             now = time.monotonic()
-            waits = [wait for buffer in self._open.values() if (wait := buffer.wait(now)) is not None]
+            waits = [wait for each in self._heard if (wait := self._open[each].wait(now)) is not None]
         return min(waits, default=None)
 
     def _flush(self) -> None:
         with self._connected():  # before it takes any: what is written last is the end
             with self._lock:
                 now = time.monotonic()
-                due = {request_id: buffer.take(now) for request_id, buffer in self._open.items()}
-            write_all([(request_id, taken) for request_id, taken in due.items() if taken])
+                due = [(request_id, self._open[request_id].take(now)) for request_id in self._heard]
+                self._heard = {each for each in self._heard if self._open[each].wait(now) is not None}
+            write_all([(request_id, taken) for request_id, taken in due if taken])
 
 
 def _look_again() -> None:
