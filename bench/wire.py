@@ -28,7 +28,8 @@ def shape(statement: str) -> str:
 
 
 def _named(found: re.Match[str]) -> str:
-    return f"{found['verb'].upper()} {found['table']}"
+    table = re.sub(r"_\d+$", "", found["table"])  # a view of a connection's own may have a number
+    return f"{found['verb'].upper()} {table}"
 
 
 @contextmanager

@@ -31,6 +31,7 @@ connection.cursor().execute("SELECT 2")
     [
         ('SELECT "mcp_app_tool"."name" FROM "mcp_app_tool" WHERE 1', "SELECT mcp_app_tool"),
         ('INSERT INTO "mcp_app_request" ("id") VALUES (%s)', "INSERT INTO mcp_app_request"),
+        ("INSERT INTO mcp_submit_17 (id) VALUES (%s)", "INSERT INTO mcp_submit"),
         ('UPDATE "mcp_app_request" SET "status" = %s', "UPDATE mcp_app_request"),
         ('DELETE FROM "mcp_app_token" WHERE 1', "DELETE FROM mcp_app_token"),
         ("BEGIN IMMEDIATE", "BEGIN IMMEDIATE"),
