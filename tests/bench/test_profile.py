@@ -40,7 +40,7 @@ connection.cursor().execute("SELECT 2")
             "WITH INSERT INTO mcp_app_event, UPDATE mcp_app_request",
         ),
     ],
-    ids=["select", "insert", "update", "delete", "transaction", "with"],
+    ids=["select", "insert", "view", "update", "delete", "transaction", "with"],
 )
 def test_a_statement_is_named_by_its_verb_and_table(statement: str, shape: str) -> None:
     assert wire.shape(statement) == shape
