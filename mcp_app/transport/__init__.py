@@ -10,6 +10,7 @@
     tail                        one per server process: the reader of rows for all who wait in it
     hints upkeep                what wakes it; its liveness and supervision
     threads daemon_threads      where its database work runs; what no end of a process waits for
+    gathered at_once            what many want done at one moment; what needs no waiting
     admission                   how much is let in, and nothing while draining
     server shutdown             all of that for one event loop; how it ends
 

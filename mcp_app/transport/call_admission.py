@@ -60,6 +60,8 @@ class Asked:
     """Its row, once that is stored."""
     stored_at: float = math.inf
     """When that was, in seconds of the monotonic clock."""
+    is_given_up: bool = False
+    """Whether nobody waits for it any more, so that it is to be cancelled, and not to be published."""
 
 
 TOO_MANY_TASKS = "Too many tasks of yours are open; wait for one to end, or cancel one."
@@ -80,11 +82,12 @@ def admit_and_publish(asked: Sequence[Asked]) -> list[Outcome | Exception]:
     """The same of several, those that nothing else is to be asked of stored by one statement; each its own outcome.
 
     What is stored is published: a row that is returned is on its way, and BrokerUnavailableError says that one is not.
+    Not what was given up meanwhile: its client left before it was stored, and has nothing run.
     """
     outcomes = _admit_all(asked)
-    rows = [each for each in outcomes if isinstance(each, Request)]
-    refused = iter(publishing.publish_all(rows))
-    return [(next(refused) or each) if isinstance(each, Request) else each for each in outcomes]
+    rows = [each.row for each in asked if each.row is not None and not each.is_given_up]
+    refused = dict(zip((row.pk for row in rows), publishing.publish_all(rows), strict=True))
+    return [(refused.get(each.pk) or each) if isinstance(each, Request) else each for each in outcomes]
 
 
 def _admit_all(asked: Sequence[Asked]) -> list[Outcome | Exception]:

@@ -259,6 +259,8 @@ class CallStream:
 
     async def _give_up(self, error: BaseException) -> None:
         """Nobody waits for this call any more: ask for its work to stop."""
+        if self._incoming is not None:
+            self._incoming.is_given_up = True
         request = await self._stored()
         if request is None or self._ended:
             return
