@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from uuid import UUID
 
 from mcp_app.conf import settings
@@ -44,7 +44,7 @@ def publish(request: Request) -> None:
         raise refused
 
 
-def publish_all(requests: Sequence[Request]) -> list[Exception | None]:
+def publish_all(requests: Iterable[Request]) -> list[Exception | None]:
     """The same of several; what `publish` raises of each. A broker that refused one is asked no further."""
     refused: Exception | None = None
     outcomes: list[Exception | None] = []

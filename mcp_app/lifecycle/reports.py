@@ -6,7 +6,7 @@ the reason that `appending` has. Refuses what is told of a request that runs no 
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -67,7 +67,7 @@ class Report(NamedTuple):
 def record_all(reports: Sequence[Report]) -> None:
     """Append the events of running requests, and wake those who wait for them."""
     for server in _servers(reports):
-        wakeups.wake_server(server)
+        databases.on_commit(partial(wakeups.wake_server, server))  # what is told is told, whatever becomes of the word
 
 
 @insistent

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from django.db import Error, IntegrityError, OperationalError
+from django.db import IntegrityError, OperationalError
 from django.db.models import F, Model, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
@@ -57,7 +57,7 @@ def submit_all(submissions: Sequence[Submission]) -> list[Request | Exception]:
             return list(_store_insistently(submissions))
         except OperationalError as error:
             return [error for _ in submissions]
-        except Error as error:
+        except Exception as error:
             logger.debug("%d requests are stored one by one: %s", len(submissions), error)
     return [_outcome(submission) for submission in submissions]
 

@@ -8,7 +8,7 @@ import math
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -58,8 +58,8 @@ class Asked:
     """Its row's, if it has one of its own."""
     row: Request | None = None
     """Its row, once that is stored."""
-    stored_at: float = math.inf
-    """When that was, in seconds of the monotonic clock."""
+    sent_at: float = math.inf
+    """When its message was begun to be sent, in seconds of the monotonic clock."""
     is_given_up: bool = False
     """Whether nobody waits for it any more, so that it is to be cancelled, and not to be published."""
 
@@ -85,9 +85,18 @@ def admit_and_publish(asked: Sequence[Asked]) -> list[Outcome | Exception]:
     Not what was given up meanwhile: its client left before it was stored, and has nothing run.
     """
     outcomes = _admit_all(asked)
-    rows = [each.row for each in asked if each.row is not None and not each.is_given_up]
-    refused = dict(zip((row.pk for row in rows), publishing.publish_all(rows), strict=True))
+    sent: list[UUID] = []
+    refused = dict(zip(sent, publishing.publish_all(_to_be_sent(asked, sent)), strict=True))
     return [(refused.get(each.pk) or each) if isinstance(each, Request) else each for each in outcomes]
+
+
+def _to_be_sent(asked: Sequence[Asked], sent: list[UUID]) -> Iterator[Request]:
+    """Each when it is its turn; `sent` is filled in."""
+    for each in asked:
+        if each.row is not None and not each.is_given_up:
+            each.sent_at = time.monotonic()
+            sent.append(each.row.pk)
+            yield each.row
 
 
 def _admit_all(asked: Sequence[Asked]) -> list[Outcome | Exception]:
@@ -97,7 +106,7 @@ def _admit_all(asked: Sequence[Asked]) -> list[Outcome | Exception]:
     outcomes = [next(stored) if isinstance(each, Submission) else each for each in checked]
     for each, outcome in zip(asked, outcomes, strict=True):
         if isinstance(outcome, Request):
-            each.row, each.stored_at = outcome, time.monotonic()
+            each.row = outcome
     return outcomes
 
 
@@ -114,6 +123,8 @@ class _Batch:
             outcome = self._check(asked)
         except Exception as error:
             return error
+        if isinstance(outcome, Request):
+            asked.row = outcome
         if isinstance(outcome, Submission | Request):
             self._own[asked.exchange.principal] += 1
         return outcome

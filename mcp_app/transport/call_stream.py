@@ -45,7 +45,9 @@ BROKER_UNREACHABLE = "The task queue is not reachable; try again in a moment."
 FIRST_EVENT = 1
 """The number that a new row's event has."""
 LOOK_SECONDS = 0.01
-"""How often a client's leaving looks whether its call is stored: it is not to wait for a broker that hangs."""
+LONGEST_LOOK_SECONDS = 0.5
+"""How often a client's leaving looks whether its call is stored, at first and later: it is not to wait for a broker
+that hangs, and a thousand who left a database that hangs are not to keep the event loop."""
 
 
 class CallStream:
@@ -100,7 +102,7 @@ class CallStream:
             limit = (
                 self._began_at + settings.DATABASE_TIMEOUT
                 if asked.row is None
-                else asked.stored_at + settings.PUBLISH_TIMEOUT
+                else asked.sent_at + settings.PUBLISH_TIMEOUT
             )
             if (left := limit - time.monotonic()) > 0:
                 await asyncio.wait([admitting], timeout=min(left, settings.PUBLISH_TIMEOUT))
@@ -251,8 +253,10 @@ class CallStream:
         asked, admitting = self._incoming, self._admitting
         if asked is None or admitting is None:
             return None
+        wait = LOOK_SECONDS
         while asked.row is None and not admitting.done():
-            await asyncio.wait([admitting], timeout=LOOK_SECONDS)
+            await asyncio.wait([admitting], timeout=wait)
+            wait = min(2 * wait, LONGEST_LOOK_SECONDS)
         if admitting.done() and not admitting.cancelled():
             admitting.exception()  # it was told, or nobody is there who could be
         return asked.row

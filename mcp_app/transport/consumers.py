@@ -1,7 +1,8 @@
 """One HTTP request to the endpoint: its checks, its body, the task that serves it, and its disconnect.
 
 The task is what Channels' own HTTP consumer lacks: while it runs this consumer goes on receiving, so that a disconnect
-is seen within milliseconds and cancels it. Refuses to let an exception out once a response has begun, and to end before
+is seen within milliseconds and cancels it. Before it, while it is found out who asks and what, nothing is left behind
+by a client that leaves, and nobody looks. Refuses to let an exception out once a response has begun, and to end before
 its task has.
 """
 
@@ -99,7 +100,8 @@ class MCPConsumer(AsyncConsumer):
     def refuse(self, refusal: Rejection) -> None:
         """Wait no longer for the rest of the body."""
         self._refusal = refusal
-        self._arrival.reschedule(0)
+        with suppress(RuntimeError):  # its time was over at that very moment
+            self._arrival.reschedule(0)
 
     async def _handle(self, receive: Receive) -> None:
         """Receive the request and answer it; what may follow the answer is left to others."""

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -37,8 +36,10 @@ class _Outcomes:
         self._done.append((future, result, error))
         if not self._is_woken:
             self._is_woken = True
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            try:
                 future.get_loop().call_soon_threadsafe(self._settle)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                self._done.clear()
 
     def _settle(self) -> None:
         self._is_woken = False  # before it looks: what comes after that wakes the loop again
@@ -90,7 +91,7 @@ class DaemonThreads:
         self._name = name
         self._size = size
         self._lock = threading.Lock()
-        self._jobs: deque[_Job | None] = deque()
+        self._jobs: deque[_Job] = deque()
         self._threads: list[_Thread] = []
         self._resting: list[_Thread] = []
         self._at_work: set[_Thread] = set()
@@ -112,27 +113,27 @@ class DaemonThreads:
             outcomes = self._outcomes[loop] = _Outcomes()
         future: asyncio.Future[R] = loop.create_future()
         with self._lock:
-            self._jobs.append(_Job(function, future, outcomes))
             is_seen_to = bool(self._at_work)
             if not is_seen_to:
-                self._call_one()
+                self._call_one()  # which waits for the lock before it looks
+            self._jobs.append(_Job(function, future, outcomes))
         if is_seen_to:
             self._relieve_soon(loop)
         return future
 
     async def close(self, seconds: float) -> int:
         """End the threads and their database connections, once what is queued has run; how many have not in time."""
-        self._is_closed = True
         with self._lock:
-            self._jobs.extend([None] * len(self._threads))
+            self._is_closed = True
             while self._resting:
                 self._call_one()
-        if not self._threads:
-            return 0
-        ends = [asyncio.wrap_future(thread.ended) for thread in self._threads]
-        _, running = await asyncio.wait(ends, timeout=seconds)
-        for waiting in running:
-            waiting.cancel()  # or its thread's end would call into a loop that is closed
+        give_up_at = time.monotonic() + seconds
+        while running := [thread.ended for thread in list(self._threads) if not thread.ended.done()]:
+            if (left := give_up_at - time.monotonic()) <= 0:
+                break
+            _, waiting = await asyncio.wait([asyncio.wrap_future(each) for each in running], timeout=left)
+            for each in waiting:
+                each.cancel()  # or its thread's end would call into a loop that is closed
         return len(running)
 
     def _call_one(self) -> None:
@@ -143,10 +144,10 @@ class DaemonThreads:
             thread.called.release()
         elif len(self._threads) < self._size:
             thread = _Thread()
+            name = f"mcp-{self._name}-{len(self._threads) + 1}"
+            threading.Thread(target=self._work, args=(thread,), name=name, daemon=True).start()
             self._threads.append(thread)
             self._at_work.add(thread)
-            name = f"mcp-{self._name}-{len(self._threads)}"
-            threading.Thread(target=self._work, args=(thread,), name=name, daemon=True).start()
 
     def _relieve_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._relief is None or self._relief() is not loop:
@@ -177,6 +178,8 @@ class DaemonThreads:
                 if self._jobs:
                     thread.began_at = time.monotonic()
                     return self._jobs.popleft()
+                if self._is_closed:
+                    return None
                 self._at_work.remove(thread)
                 self._resting.append(thread)
             thread.called.acquire()

@@ -1,15 +1,19 @@
 """A message for every row and none without; a broker that is gone, silent or back costs its time and no more."""
 
+import base64
+import json
 import socket
 import threading
 import uuid
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 import pytest
 from celery import Celery, current_app
 from celery.signals import before_task_publish
+from kombu.serialization import registry
 
-from mcp_app.lifecycle import publishing, transitions
+from mcp_app.lifecycle import publishing, task_messages, transitions
 from mcp_app.lifecycle.publishing import BrokerUnavailableError
 from mcp_app.states import Outcome, Status
 from tests.lifecycle import brokers, rows
@@ -73,6 +77,28 @@ def test_a_message_is_the_one_that_celery_itself_would_send(monkeypatch):
     _send_as_celery_does(row)
     with current_app.connection_for_read() as connection, connection.channel() as channel:
         assert _taken(channel, row) == _taken(channel, row)
+
+
+def test_a_message_whose_body_shows_no_id_is_made_by_celery_each_time(monkeypatch):
+    def encoded(body):
+        return base64.b64encode(json.dumps(body).encode()).decode()
+
+    registry.register("encoded", encoded, lambda text: json.loads(base64.b64decode(text)), "application/x-encoded")
+    monkeypatch.setattr(task_messages, "_forms", WeakKeyDictionary())
+    form = task_messages._made
+    made = []
+    monkeypatch.setattr(task_messages, "_made", lambda *args: made.append(form(*args)) or made[-1])
+    before = current_app.conf.task_serializer
+    current_app.conf.task_serializer = "encoded"
+    current_app.amqp.__dict__.pop("send_task_message", None)
+    try:
+        publishing.publish(rows.queued())
+        publishing.publish(rows.queued())
+    finally:
+        current_app.conf.task_serializer = before
+        current_app.amqp.__dict__.pop("send_task_message", None)
+        registry.unregister("encoded")
+    assert made == [None]
 
 
 def test_whoever_looks_at_messages_by_celerys_signals_sees_each():

@@ -145,3 +145,17 @@ def test_as_many_threads_as_there_are_take_over_and_come_back():
         assert await threads.close(20) == 0
 
     asyncio.run(scenario())
+
+
+def test_threads_that_were_called_while_the_pool_closes_end_as_well():
+    async def scenario():
+        threads = DaemonThreads("closing", 2)
+        go_on = threading.Event()
+        held_up, behind = threads.start(lambda: go_on.wait(20)), threads.start(lambda: "behind")
+        closing = asyncio.create_task(threads.close(20))
+        assert await asyncio.wait_for(behind, 20) == "behind"
+        go_on.set()
+        assert await held_up
+        return await asyncio.wait_for(closing, 10)
+
+    assert asyncio.run(scenario()) == 0
