@@ -6,14 +6,13 @@ import socket
 import threading
 import uuid
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 import pytest
 from celery import Celery, current_app
 from celery.signals import before_task_publish
 from kombu.serialization import registry
 
-from mcp_app.lifecycle import publishing, task_messages, transitions
+from mcp_app.lifecycle import broker, publishing, task_messages, transitions
 from mcp_app.lifecycle.publishing import BrokerUnavailableError
 from mcp_app.states import Outcome, Status
 from tests.lifecycle import brokers, rows
@@ -79,26 +78,27 @@ def test_a_message_is_the_one_that_celery_itself_would_send(monkeypatch):
         assert _taken(channel, row) == _taken(channel, row)
 
 
-def test_a_message_whose_body_shows_no_id_is_made_by_celery_each_time(monkeypatch):
+def test_where_a_body_shows_no_id_each_message_is_made_by_celery():
+    def form():
+        app, found = current_app._get_current_object(), []
+        app.amqp.__dict__.pop("send_task_message", None)  # it keeps the serializer that was configured
+        queue = app.amqp.queues[rows.queued().queue]
+        broker._say(lambda producer: found.append(task_messages._made(app, producer, publishing.RUN_TASK, queue)))
+        return found[0]
+
     def encoded(body):
         return base64.b64encode(json.dumps(body).encode()).decode()
 
     registry.register("encoded", encoded, lambda text: json.loads(base64.b64decode(text)), "application/x-encoded")
-    monkeypatch.setattr(task_messages, "_forms", WeakKeyDictionary())
-    form = task_messages._made
-    made = []
-    monkeypatch.setattr(task_messages, "_made", lambda *args: made.append(form(*args)) or made[-1])
     before = current_app.conf.task_serializer
-    current_app.conf.task_serializer = "encoded"
-    current_app.amqp.__dict__.pop("send_task_message", None)
     try:
-        publishing.publish(rows.queued())
-        publishing.publish(rows.queued())
+        assert form() is not None
+        current_app.conf.task_serializer = "encoded"
+        assert form() is None
     finally:
         current_app.conf.task_serializer = before
         current_app.amqp.__dict__.pop("send_task_message", None)
         registry.unregister("encoded")
-    assert made == [None]
 
 
 def test_whoever_looks_at_messages_by_celerys_signals_sees_each():
