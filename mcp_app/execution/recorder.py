@@ -183,7 +183,7 @@ class Recorder:
     def _connected(self) -> Iterator[None]:
         """Write, one thread at a time, on the connection that is the recorder's instead of on this thread's."""
         with self._writing:
-            own = getattr(connections._connections, settings.DATABASE, None)  # type: ignore[attr-defined]
+            own = getattr(connections._connections, settings.DATABASE, None)  # type: ignore[attr-defined] # has no public look-up
             if self._connection is None:
                 self._connection = connections.create_connection(settings.DATABASE)
                 self._connection.inc_thread_sharing()
