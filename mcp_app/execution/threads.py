@@ -34,6 +34,8 @@ WRITING_SECONDS = 0.5
 """What a call whose body has ended is given to write its end, when the worker does not wait for running calls."""
 NAMED = 3
 """How many of them, at the most, the warning of a worker's start names."""
+STUCK_SECONDS = 5.0
+"""What a worker that does not wait for running calls, and runs nothing, is given to end by itself."""
 AFTER_KILL_SECONDS = 0.2
 """What a tool is given to end when the processes that it waited for were killed."""
 
@@ -75,6 +77,7 @@ class ThreadsLadder(Ladder):
         self._child = child
         self._given_up: set[UUID] = set()
         self._ends_by: float | None = None
+        self._idle_since: float | None = None
 
     def warn(self) -> None:
         """Say how many tools this worker cannot stop as their policies say, and name some."""
@@ -133,7 +136,13 @@ class ThreadsLadder(Ladder):
 
     def _look_at_end(self) -> None:
         """A call whose body has ended is waited for as well: its end is being written."""
-        if not self._threads.is_ending or not (claimed := frozenset(self._child.claimed)):
+        if not self._threads.is_ending:
+            return
+        claimed = frozenset(self._child.claimed)
+        if self._is_stuck(bool(claimed)):
+            logger.error("the worker runs nothing and does not end: its process is replaced")
+            closing.replace_process(self._identity.boot_id, claimed)
+        if not claimed:
             return
         running = self._child.watcher.running()
         if self._threads.is_ending_cold and self._ends_by is None:
@@ -146,3 +155,16 @@ class ThreadsLadder(Ladder):
             for request_id, each in running.items():
                 processes.kill_all(request_id, each.slot.started())
             closing.replace_process(self._identity.boot_id, claimed)
+
+    def _is_stuck(self, runs_calls: bool) -> bool:
+        """Whether a cold shutdown hangs although nothing runs.
+
+        Celery stops its pool inside the signal's handler. One that came while the pool started a thread waits for the
+        lock that the code beneath it holds.
+        """
+        now = time.monotonic()
+        if runs_calls or worker_state.active_requests or not self._threads.is_ending_cold:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+        return self._idle_since is not None and now - self._idle_since > STUCK_SECONDS

@@ -1,5 +1,10 @@
 """Where the catalogue finds these tests' tools."""
 
-from tests.execution import tools
+import os
+
+from tests.execution import held_start, tools
 
 __all__ = ["tools"]
+
+if "MCP_TEST_HELD_START" in os.environ:
+    held_start.install()

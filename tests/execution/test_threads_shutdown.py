@@ -61,6 +61,16 @@ def test_C5_a_soft_shutdown_lets_calls_in_threads_end(site: Site) -> None:
     assert not site.processes()
 
 
+def test_C5_a_cold_shutdown_that_cuts_the_start_of_a_thread_ends_the_worker(site: Site) -> None:
+    worker = site.start_worker(concurrency=SLOTS, pool="threads", MCP_TEST_HELD_START="1")
+    spinning = begin_code(site, SPINNING)
+    worker.process.send_signal(signal.SIGQUIT)
+    worker.process.wait(60)
+    assert end(site, spinning) == SHUTDOWN
+    assert not site.processes()
+    assert site.ask(driver.workers) == []
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGQUIT], ids=["TERM", "QUIT"])
 def test_C5_a_worker_that_ends_ends_its_unstoppable_threads_and_says_so(site: Site, how: signal.Signals) -> None:
     worker = site.start_worker(concurrency=SLOTS, pool="threads", MCP_TEST_DRAIN="30")
