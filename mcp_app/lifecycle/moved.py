@@ -36,14 +36,17 @@ FROM (SELECT told.seq, told.kind, told.data {_EVENTS} ORDER BY told.seq))""",  #
 _SELECT = f"""
 SELECT CASE WHEN known.wants_events THEN {{events}} END,
 {", ".join(_ORIGINALS if field.attname == "originals" else f"moved.{field.column}" for field in _ROWS.fields)}
-FROM {{known}} {Request._meta.db_table} AS moved ON moved.id = known.id WHERE moved.event_seq > known.event_seq
+FROM {{known}} WHERE moved.event_seq > known.event_seq
 """  # noqa: S608 - of ours
+_REQUESTS = Request._meta.db_table
 _KNOWN = {
-    # CROSS: SQLite goes through the watched, and looks each up.
-    "sqlite": """(
+    # CROSS, OFFSET 0: a database goes through the watched, and looks each up, whatever it takes the table for.
+    "sqlite": f"""(
 SELECT key AS id, json_extract(value, '$[0]') AS event_seq, json_extract(value, '$[1]') AS wants_events
-FROM json_each(%s)) AS known CROSS JOIN""",
-    "postgresql": "unnest(%s::uuid[], %s::bigint[], %s::boolean[]) AS known (id, event_seq, wants_events) JOIN",
+FROM json_each(%s)) AS known CROSS JOIN {_REQUESTS} AS moved ON moved.id = known.id""",  # noqa: S608 - of ours
+    # JSON: of an array PostgreSQL sees how long it is, and plans anew for each.
+    "postgresql": f"""jsonb_to_recordset(%s::jsonb) AS known (id uuid, event_seq bigint, wants_events boolean)
+CROSS JOIN LATERAL (SELECT * FROM {_REQUESTS} WHERE {_REQUESTS}.id = known.id OFFSET 0) AS moved""",  # noqa: S608 - of ours
 }
 
 Told = list[tuple[int, str, dict[str, Any]]]
@@ -62,16 +65,17 @@ def since(known: Mapping[UUID, Watch]) -> list[tuple[Request, Told]]:
     """The requests whose newest event is newer than the one known of, with what is told of them: all of one moment."""
     connection = databases.connection()
     statement = _SELECT.format(known=_KNOWN[connection.vendor], events=_AS_JSON[connection.vendor])
-    found = prepared.rows(connection, statement, _parameters(known, connection.vendor))
+    found = prepared.rows(connection, statement, [_parameter(known, connection.vendor)])
     return [(_ROWS.made_of(row, connection), _told(events)) for events, *row in found]
 
 
-def _parameters(known: Mapping[UUID, Watch], vendor: str) -> list[Any]:
+def _parameter(known: Mapping[UUID, Watch], vendor: str) -> str:
     if vendor == "sqlite":
-        watched = {key.hex: (watch.event_seq, watch.wants_events) for key, watch in known.items()}
-        return [json.dumps(watched)]
-    watches = known.values()
-    return [list(known), [each.event_seq for each in watches], [each.wants_events for each in watches]]
+        return json.dumps({key.hex: (watch.event_seq, watch.wants_events) for key, watch in known.items()})
+    watched = known.items()
+    return json.dumps(
+        [{"id": str(key), "event_seq": watch.event_seq, "wants_events": watch.wants_events} for key, watch in watched]
+    )
 
 
 def _told(events: str | None) -> Told:
