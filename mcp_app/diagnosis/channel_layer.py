@@ -43,7 +43,7 @@ async def _round_trip() -> float:
             group = f"mcp.look.{channel.rpartition('!')[2][-40:]}"
             await layer.group_add(group, channel)
             began_at = time.perf_counter()
-            await layer.group_send(group, wakeups.LAYER_MESSAGE)
+            await layer.group_send(group, wakeups.layer_message())
             await layer.receive(channel)
             took = time.perf_counter() - began_at
             await layer.group_discard(group, channel)

@@ -237,8 +237,7 @@ def _story(attempt: Attempt) -> Event:
 
 def _pass_on(accepted: Sequence[Request]) -> None:
     """After the commit, so that whoever looks finds it; in one word for all."""
-    for server in {row.server for row in accepted}:
-        wakeups.wake_server(server)
+    wakeups.wake_those((row.server, row.pk) for row in accepted)
     if running := [row.pk for row in accepted if row.status == Status.RUNNING]:
         publishing.tell_workers_to_stop(*running)
     if closed := [row.pk for row in accepted if row.status != Status.RUNNING]:

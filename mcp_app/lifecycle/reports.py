@@ -38,7 +38,7 @@ WITH given AS (
 ), told AS (
     {told} SELECT moved.id, moved.event_seq - moved.count + t.place, t.event ->> 0, (t.event ->> 1)::jsonb
     FROM moved, jsonb_array_elements(moved.events) WITH ORDINALITY AS t (event, place)
-) SELECT server FROM moved
+) SELECT server, id FROM moved
 """
 _SQLITE_VIEW = "CREATE TEMP VIEW IF NOT EXISTS mcp_report AS SELECT {nothing} FROM (SELECT NULL)"
 _SQLITE_TRIGGER = """
@@ -50,7 +50,7 @@ END
 """
 _SQLITE_INSERT = "INSERT INTO mcp_report ({names}) SELECT {values} FROM json_each(%s)"
 _SQLITE_SERVERS = """
-SELECT DISTINCT {requests}.server FROM json_each(%s) AS given
+SELECT {requests}.server, {requests}.id FROM json_each(%s) AS given
 JOIN {requests} ON {requests}.id = json_extract(given.value, '$.id')
 """
 _NAMES = ("id", "count", "events", "changes", *COLUMNS)
@@ -66,24 +66,24 @@ class Report(NamedTuple):
 
 def record_all(reports: Sequence[Report]) -> None:
     """Append the events of running requests, and wake those who wait for them."""
-    for server in _servers(reports):
-        databases.on_commit(partial(wakeups.wake_server, server))  # what is told is told, whatever becomes of the word
+    told = _told(reports)
+    databases.on_commit(partial(wakeups.wake_those, told))  # what is told is told, whatever becomes of the word
 
 
 @insistent
-def _servers(reports: Sequence[Report]) -> set[UUID | None]:
-    """The servers in which somebody may wait for what was told."""
+def _told(reports: Sequence[Report]) -> list[tuple[UUID | None, UUID]]:
+    """Of which requests something was told: the server in which somebody may wait for it, and the request."""
     connection = databases.connection()
     # In one order: whoever locks several rows at once is not to meet another who has them the other way round.
     given = json.dumps([_given(each, connection) for each in sorted(reports, key=lambda each: each.request_id)])
     if connection.vendor != "sqlite":
-        return {server for (server,) in prepared.rows(connection, _on_postgresql(), [given])}
+        return [(server, request_id) for server, request_id in prepared.rows(connection, _on_postgresql(), [given])]
     with connection.cursor() as cursor:
         view, trigger, insert, servers = _on_sqlite()
         statements.make_on_sqlite("mcp_report", (view, trigger), connection, cursor)
         cursor.execute(insert, [given])
         cursor.execute(servers, [given])
-        return {None if server is None else UUID(server) for (server,) in cursor.fetchall()}
+        return [(server and UUID(server), UUID(request_id)) for server, request_id in cursor.fetchall()]
 
 
 def _given(report: Report, connection: BaseDatabaseWrapper) -> dict[str, Any]:

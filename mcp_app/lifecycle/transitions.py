@@ -257,7 +257,7 @@ def record(request_id: UUID, pending: Sequence[Event], **columns: Any) -> bool:
     """Append progress and log events to a running request; False when it is running no more."""
     row = appended(request_id, pending, **columns)
     if row is not None:
-        databases.on_commit(lambda: wakeups.wake_server(row.server))
+        databases.on_commit(lambda: wakeups.wake_server(row.server, [request_id]))
     return row is not None
 
 

@@ -1,4 +1,5 @@
-"""Wake-ups: hints to look at the rows again. They carry no data, may be lost, and are never waited for.
+"""Wake-ups: hints to look at the rows again, at all or at those named. They tell nothing of them, may be lost, and are
+never waited for.
 
 A server process listens on a datagram socket named by its boot id, so a worker on the same host reaches it without a
 broker; from another host the Channels layer carries the hint, where one is configured that crosses processes.
@@ -12,8 +13,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 from channels.layers import InMemoryChannelLayer, get_channel_layer
@@ -23,10 +25,12 @@ from mcp_app.states import ProcessRole
 
 logger = logging.getLogger(__name__)
 
-LAYER_MESSAGE = {"type": "mcp.look"}
 LAYER_SECONDS = 2.0
 """What a word to the layer may take, and for how long it is left alone when it took none."""
-_HINT = b"!"
+NAMED_AT_MOST = 32
+"""Requests that one hint names; of more it says that something has changed."""
+DATAGRAM_BYTES = 16 * NAMED_AT_MOST
+_ANYTHING = b"!"
 
 _layer_away_until = 0.0
 
@@ -53,7 +57,7 @@ def listening_socket(name: str) -> socket.socket:
     return listener
 
 
-def hint(name: str, payload: bytes = _HINT) -> bool:
+def hint(name: str, payload: bytes = _ANYTHING) -> bool:
     """Send one datagram to `name` on this host; whether somebody listens there. A full buffer counts as heard."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
@@ -71,28 +75,47 @@ def group(server: UUID) -> str:
     return f"mcp.server.{server.hex}"
 
 
-def wake_server(server: UUID | None) -> None:
-    """Hint to one server process that a row it waits for has changed."""
-    if server is not None and not hint(server.hex):
-        _send_through_layer(group(server))
+def named(payload: bytes) -> set[UUID] | None:
+    """The requests that a hint names; None: anything may have changed."""
+    if len(payload) % 16:
+        return None
+    return {UUID(bytes=payload[at : at + 16]) for at in range(0, len(payload), 16)}
+
+
+def wake_server(server: UUID | None, request_ids: Collection[UUID] = ()) -> None:
+    """Hint to one server process that these rows have changed; none: that something it waits for has."""
+    if server is None:
+        return
+    payload = b"".join(each.bytes for each in request_ids) if 0 < len(request_ids) <= NAMED_AT_MOST else _ANYTHING
+    if not hint(server.hex, payload):
+        _send_through_layer(group(server), payload)
+
+
+def wake_those(changed: Iterable[tuple[UUID | None, UUID]]) -> None:
+    """Hint to the server process of each, in one word to each process. Of pairs: the server, the request."""
+    by_server: dict[UUID | None, list[UUID]] = {}
+    for server, request_id in changed:
+        by_server.setdefault(server, []).append(request_id)
+    for server, request_ids in by_server.items():
+        wake_server(server, request_ids)
 
 
 def wake_waiting(row: Request) -> None:
     """Hint to whoever may wait for a request: the server of its client; of a task, which has none, any."""
     if row.task_handle is not None:
-        wake_servers()
+        wake_servers(request_ids=[row.pk])
     else:
-        wake_server(row.server)
+        wake_server(row.server, [row.pk])
 
 
-def wake_servers(servers: Iterable[UUID] | None = None) -> None:
-    """Hint to every live server process: something that all of them watch has changed."""
+def wake_servers(servers: Iterable[UUID] | None = None, request_ids: Collection[UUID] = ()) -> None:
+    """Hint to every live server process: something that all of them may watch has changed."""
     if servers is None:
         servers = Process.objects.filter(role=ProcessRole.SERVER, stopped_at__isnull=True).values_list(
             "boot_id", flat=True
         )
     for server in servers:
-        wake_server(server)
+        wake_server(server, request_ids)
 
 
 def layer_crosses_processes() -> bool:
@@ -100,19 +123,29 @@ def layer_crosses_processes() -> bool:
     return layer is not None and not isinstance(layer, InMemoryChannelLayer)
 
 
-def _send_through_layer(name: str) -> None:
+def layer_message(payload: bytes = _ANYTHING) -> dict[str, str]:
+    """What the layer carries of a hint; in letters, as not every layer carries bytes."""
+    return {"type": "mcp.look", "of": payload.hex()}
+
+
+def of_layer(message: Mapping[str, Any]) -> bytes:
+    """The payload that a layer's message carries."""
+    return bytes.fromhex(message["of"])
+
+
+def _send_through_layer(name: str, payload: bytes) -> None:
     if layer_crosses_processes():
-        asyncio.run_coroutine_threadsafe(_group_send(name), _layer_loop(os.getpid()))
+        asyncio.run_coroutine_threadsafe(_group_send(name, payload), _layer_loop(os.getpid()))
 
 
-async def _group_send(name: str) -> None:
+async def _group_send(name: str, payload: bytes) -> None:
     """Never raises. After a failure the layer is left alone for a moment: a flood of progress is none of failures."""
     global _layer_away_until
     if time.monotonic() < _layer_away_until:
         return
     layer = get_channel_layer()
     try:
-        await asyncio.wait_for(layer.group_send(name, LAYER_MESSAGE), timeout=LAYER_SECONDS)
+        await asyncio.wait_for(layer.group_send(name, layer_message(payload)), timeout=LAYER_SECONDS)
     except Exception as error:
         if time.monotonic() >= _layer_away_until:  # of those under way at once, one says so
             why = str(error) or type(error).__name__

@@ -144,7 +144,7 @@ class CallStream:
             watcher.close()
             watcher = server.tail.watch(request.pk, event_seq=request.event_seq, wants_events=told.wanted)
             self._watcher = watcher
-            server.tail.look()
+            server.tail.look({request.pk})
         handover = Handover(self._exchange, request, self._began_at)
         with server.heartbeats.of(request.pk, since=self._began_at, wanted=told.wants_heartbeat) as heartbeat:
             await self._follow(watcher, told, heartbeat, handover)

@@ -1,6 +1,6 @@
 """What wakes a server process: its datagram socket, and its Channels group where the layer crosses processes.
 
-A hint says "look again" and nothing else; losing one costs a poll interval. Refuses to read rows.
+A hint says "look again", at what, and nothing else; losing one costs a poll interval. Refuses to read rows.
 """
 
 import asyncio
@@ -19,14 +19,18 @@ logger = logging.getLogger(__name__)
 REJOIN_SECONDS = 3600.0
 """Layers forget group members (channels-redis after a day; any layer when one of its messages expires unread)."""
 RETRY_SECONDS = 5.0
-DATAGRAM_BYTES = 64
+OVERFLOWS = 10
+"""Hints that may be all that Linux lets wait in a socket (`net.unix.max_dgram_qlen`): there may have been others."""
+
+OnHint = Callable[[set[UUID] | None], object]
+"""Told which requests are named; None: anything may have changed."""
 
 
 class Hints:
     """Calls `on_hint`, on the event loop, whenever somebody hints to this server process."""
 
-    def __init__(self, boot_id: UUID, on_hint: Callable[[], object]) -> None:
-        self._boot_id = boot_id
+    def __init__(self, boot_id: UUID, on_hint: OnHint) -> None:
+        self.boot_id = boot_id
         self._on_hint = on_hint
         self._socket: socket.socket | None = None
         self._layer_task: asyncio.Task[None] | None = None
@@ -54,7 +58,7 @@ class Hints:
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> socket.socket | None:
         try:
-            listener = wakeups.listening_socket(self._boot_id.hex)
+            listener = wakeups.listening_socket(self.boot_id.hex)
         except (OSError, AttributeError) as error:  # AttributeError: a platform without unix sockets
             logger.warning("no wake-up socket, rows are polled instead: %s", error)
             return None
@@ -68,10 +72,15 @@ class Hints:
 
     def _drain(self, listener: socket.socket) -> None:
         """A burst of datagrams is one hint."""
+        named: set[UUID] = set()
+        anything, heard = False, 0
         with suppress(BlockingIOError):
             while True:
-                listener.recv(DATAGRAM_BYTES)
-        self._on_hint()
+                ids = wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES))
+                heard += 1
+                anything = anything or ids is None
+                named.update(ids or ())
+        self._on_hint(None if anything or heard >= OVERFLOWS else named)
 
     async def _follow_layer(self) -> None:
         while True:
@@ -83,7 +92,7 @@ class Hints:
 
     async def _receive_from_layer(self) -> None:
         layer = get_channel_layer()
-        name = wakeups.group(self._boot_id)
+        name = wakeups.group(self.boot_id)
         channel = await layer.new_channel()
         try:
             while True:
@@ -91,8 +100,8 @@ class Hints:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(REJOIN_SECONDS):
                         while True:
-                            await layer.receive(channel)
-                            self._on_hint()
+                            message = await layer.receive(channel)
+                            self._on_hint(wakeups.named(wakeups.of_layer(message)))
         finally:
             with suppress(Exception):
                 await layer.group_discard(name, channel)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable
 from functools import cache
 from typing import Any, Protocol, TypeVar
+from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
 
 from mcp_app.auth.principal import Principal
@@ -104,8 +105,8 @@ class Server:
         pools = (self.rows, self.calls, self.broker, self.authentication, self._background, self.authors)
         await asyncio.gather(*(_end("a pool of threads", pool.close()) for pool in pools))
 
-    def _hinted(self) -> None:
-        self.tail.look()
+    def _hinted(self, named: set[UUID] | None) -> None:
+        self.tail.look(named)
 
 
 def _call(function: Callable[..., R], *args: Hashable) -> R:

@@ -1,11 +1,13 @@
 """The tail: the one reader of rows for every client that waits in this server process.
 
-Woken → one query for all watched requests; not woken → the same on a timer; nobody waits → nothing. A burst of hints is
-one query in flight and at most one more. Refuses to write rows, except the note that a response was handed over.
+Woken → one query for all watched requests that were named; on a timer → for all; nobody waits → nothing. A burst of
+hints is one query in flight and at most one more. Refuses to write rows, except the note that a response was handed
+over.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -73,7 +75,7 @@ class Watcher:
         self._moved.clear()
         if self.overtaken:
             self.overtaken = False
-            self._tail.look()
+            self._tail.look({self.request_id})
         assert observed is not None, "only `give` sets the event"
         return observed
 
@@ -102,12 +104,19 @@ class Tail:
         self._joining: set[_Joining] = set()
         self._delivered: set[UUID] = set()
         self._hinted = asyncio.Event()
+        self._named: set[Subject] | None = set()
+        """What is to be looked at once it is hinted; None: all that is watched."""
+        self._looked_at_all_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._marking: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    def look(self) -> None:
-        """Look at the rows again, soon. What `Hints` calls."""
+    def look(self, named: Iterable[Subject] | None = None) -> None:
+        """Look at the rows again, soon: at what is named, or at all. What `Hints` calls."""
+        if named is None:
+            self._named = None
+        elif self._named is not None:
+            self._named.update(named)
         self._hinted.set()
 
     def watch(self, request_id: UUID, *, event_seq: int, wants_events: bool) -> Watcher:
@@ -135,7 +144,7 @@ class Tail:
         joining = _Joining(subscriber, subjects, asyncio.get_running_loop().create_future())
         self._joining.add(joining)
         self._begin()
-        self.look()
+        self.look(())
         try:
             return await joining.joined
         except BaseException:
@@ -174,6 +183,7 @@ class Tail:
 
     def _begin(self) -> None:
         if self._task is None:
+            self._looked_at_all_at = time.monotonic()
             self._task = asyncio.get_running_loop().create_task(self._run(), name="mcp-tail")
             self._upkeep.begin()
 
@@ -191,14 +201,16 @@ class Tail:
             except Exception as error:
                 logger.error("the rows cannot be read, trying again: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
-                self._hinted.set()
+                self.look()
 
     async def _wait(self) -> None:
+        """Until it is time to look; however many hints come, from time to time that is at all."""
+        due_in = self._looked_at_all_at + self._interval() - time.monotonic()
         try:
-            async with asyncio.timeout(self._interval()):
+            async with asyncio.timeout(max(0.0, due_in)):
                 await self._hinted.wait()
         except TimeoutError:
-            return
+            self.look()
 
     def _interval(self) -> float:
         if self._watchers and not self._hints.reachable:
@@ -207,17 +219,21 @@ class Tail:
 
     async def _look(self) -> None:
         self._hinted.clear()
+        named, self._named = self._named, set()
+        if named is None:
+            self._looked_at_all_at = time.monotonic()
         joining = tuple(self._joining)
         try:
-            await self._look_at_watched()
-            await self._look_at_subjects(joining)
+            await self._look_at_watched(named)
+            await self._look_at_subjects(named, joining)
         except Exception as error:
             _refuse(joining, error)
             raise
 
-    async def _look_at_watched(self) -> None:
+    async def _look_at_watched(self, named: set[Subject] | None) -> None:
         watched = {}
-        for watcher in self._watchers.values():
+        for request_id in self._watchers if named is None else self._watchers.keys() & named:
+            watcher = self._watchers[request_id]
             if watcher.ready:
                 watched[watcher.request_id] = watcher.watch
             else:
@@ -227,8 +243,10 @@ class Tail:
                 if (moved := self._watchers.get(observed.request_id)) is not None:
                     moved.give(observed)
 
-    async def _look_at_subjects(self, joining: Collection[_Joining]) -> None:
-        subjects = {*self._subjects.watched, *(subject for each in joining for subject in each.subjects)}
+    async def _look_at_subjects(self, named: set[Subject] | None, joining: Collection[_Joining]) -> None:
+        watched = self._subjects.watched
+        known = watched if named is None else named.intersection(watched)
+        subjects = {*known, *(subject for each in joining for subject in each.subjects)}
         if not subjects:
             return
         current = await self._rows.run(observation.versions, subjects)

@@ -27,7 +27,7 @@ def _told(row):
 @pytest.fixture(name="woken")
 def _woken(monkeypatch):
     found = []
-    monkeypatch.setattr(wakeups, "wake_server", found.append)
+    monkeypatch.setattr(wakeups, "wake_server", lambda *told: found.append(told))
     return found
 
 
@@ -37,7 +37,9 @@ def test_each_is_told_as_if_it_were_told_alone(worker, server, woken):
     told = [_progress(3.5), _log("one", "two"), _progress(4.0, "almost")]
     del woken[:]
     reports.record_all([Report(row.pk, *each) for row, each in zip(together, told, strict=True)])
-    assert woken == [server]
+    [(told_to, named)] = woken
+    assert told_to == server
+    assert set(named) == {row.pk for row in together}
     for row, other, (events, columns) in zip(together, alone, told, strict=True):
         transitions.record(other.pk, events, **columns)
         assert _told(row) == _told(other)

@@ -157,12 +157,13 @@ def test_a_caller_has_only_so_many_open_tasks(worker, configure):
 
 def test_every_server_is_woken_for_a_task(worker, server, monkeypatch):
     woken = []
-    monkeypatch.setattr(wakeups, "wake_server", woken.append)
+    monkeypatch.setattr(wakeups, "wake_server", lambda server, request_ids: woken.append((server, *request_ids)))
     alive = set(Process.objects.filter(role=ProcessRole.SERVER).values_list("pk", flat=True))
     row = running_task(worker, server=server)
     woken.clear()
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
-    assert set(woken) == alive == {server}
+    assert alive == {server}
+    assert set(woken) == {(server, row.pk)}
 
 
 def test_a_key_is_kept_while_its_question_is_open_and_never_used_for_another(worker):

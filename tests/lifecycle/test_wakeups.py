@@ -34,7 +34,7 @@ def heard(listener):
     count = 0
     while True:
         try:
-            listener.recv(16)
+            listener.recv(wakeups.DATAGRAM_BYTES)
         except BlockingIOError:
             return count
         count += 1
@@ -70,7 +70,30 @@ def test_a_server_on_another_host_is_woken_through_a_layer_that_crosses_processe
     layer("tests.lifecycle.layers.NotingLayer")
     server = uuid4()
     wakeups.wake_server(server)
-    assert layers.sent.get(timeout=PATIENCE) == (wakeups.group(server), wakeups.LAYER_MESSAGE)
+    assert layers.sent.get(timeout=PATIENCE) == (wakeups.group(server), wakeups.layer_message())
+
+
+def test_a_hint_names_what_has_changed_on_this_host_and_on_another(layer, listener, server):
+    layer("tests.lifecycle.layers.NotingLayer")
+    changed = {uuid4(), uuid4()}
+    wakeups.wake_server(server, changed)
+    assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == changed
+    wakeups.wake_server(uuid4(), changed)
+    _, message = layers.sent.get(timeout=PATIENCE)
+    assert wakeups.named(wakeups.of_layer(message)) == changed
+
+
+@pytest.mark.parametrize("many", [0, wakeups.NAMED_AT_MOST + 1])
+def test_a_hint_of_nothing_or_of_too_many_names_none(listener, server, many):
+    wakeups.wake_server(server, [uuid4() for _ in range(many)])
+    assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) is None
+
+
+def test_those_that_one_server_waits_for_are_one_hint(listener, server):
+    changed = {uuid4() for _ in range(5)}
+    wakeups.wake_those([*((server, each) for each in changed), (None, uuid4())])
+    assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == changed
+    assert heard(listener) == 0
 
 
 def test_a_server_on_this_host_needs_no_layer(layer, listener, server):

@@ -200,7 +200,7 @@ def test_lost_call_is_told_so(worker: Worker) -> None:
 def test_answer_comes_without_any_wake_up(worker: Worker, configure, monkeypatch) -> None:
     """A hint may be lost: the rows are looked at again by themselves."""
     configure(POLL_INTERVAL=0.02)
-    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda server: None)
+    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda *told: None)
 
     async def scenario() -> None:
         client = await post(call())

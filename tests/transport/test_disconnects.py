@@ -112,7 +112,7 @@ def test_disconnect_after_the_answer_is_no_cancellation(worker: Worker) -> None:
 
 @pytest.mark.fault("A10")
 def test_disconnect_between_result_and_delivery_is_audited_as_too_late(worker: Worker, monkeypatch, configure) -> None:
-    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda server: None)
+    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda *told: None)
     configure(POLL_INTERVAL=30.0)
 
     async def scenario() -> None:

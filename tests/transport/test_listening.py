@@ -89,7 +89,7 @@ def test_every_stream_of_every_client_is_told() -> None:
 
 def test_change_is_seen_without_any_wake_up(configure, monkeypatch) -> None:
     configure(POLL_INTERVAL=0.02)
-    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda server: None)
+    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda *told: None)
 
     async def scenario() -> None:
         client = await listen_to_tools()

@@ -68,7 +68,7 @@ def test_a_stream_that_is_closed_from_elsewhere_ends_with_its_result_and_the_oth
 
 def test_the_wish_is_found_without_any_wake_up(configure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(POLL_INTERVAL=0.02)
-    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda server: None)
+    monkeypatch.setattr("mcp_app.lifecycle.wakeups.wake_server", lambda *told: None)
 
     async def scenario() -> None:
         client = await listen_to_tools()

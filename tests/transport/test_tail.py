@@ -2,7 +2,7 @@
 
 import asyncio
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import OperationalError
@@ -10,7 +10,7 @@ from django.db import OperationalError
 from mcp_app.lifecycle import observation, wakeups
 from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole
-from mcp_app.transport import server, tail
+from mcp_app.transport import hints, server, tail
 from tests.lifecycle import rows
 from tests.transport.client import call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread
@@ -51,14 +51,67 @@ def test_all_watched_requests_are_asked_for_in_one_query(worker: Worker, looks: 
 
     async def scenario() -> None:
         clients = [await post(call()) for _ in range(3)]
-        claimed = [await worker.claim() for _ in clients]
-        await worker.finish(claimed[0])
+        for _ in clients:
+            await worker.claim()
+        assert wakeups.hint(server.current().identity.boot_id.hex)
         await eventually(lambda: looks)
         assert looks[0] == 3
         for client in clients:
             await client.leave()
 
     run(scenario())
+
+
+def test_a_hint_that_names_a_request_is_a_look_at_that_alone(worker: Worker, looks: list[int], configure) -> None:
+    configure(POLL_INTERVAL=30.0)
+
+    async def scenario() -> None:
+        clients = [await post(call()) for _ in range(3)]
+        claimed = [await worker.claim() for _ in clients]
+        await worker.finish(claimed[1])
+        await eventually(lambda: looks)
+        assert looks == [1]
+        for client in clients:
+            await client.leave()
+
+    run(scenario())
+
+
+def test_hints_however_many_keep_no_lost_one_from_being_made_up_for(worker: Worker, configure, monkeypatch) -> None:
+    configure(POLL_INTERVAL=0.2)
+
+    async def scenario() -> None:
+        client = await post(call())
+        request_id = await worker.claim()
+        name = server.current().identity.boot_id.hex
+        monkeypatch.setattr(wakeups, "wake_waiting", lambda row: None)
+        await worker.finish(request_id)
+        answer = asyncio.create_task(client.json())
+        while not answer.done():
+            wakeups.hint(name, uuid4().bytes)
+            await asyncio.sleep(0.01)
+        assert "result" in await answer
+        await client.leave()
+
+    run(scenario())
+
+
+def test_as_many_hints_as_a_socket_holds_may_have_had_others_behind_them() -> None:
+    heard: list[set[UUID] | None] = []
+    own = hints.Hints(uuid4(), heard.append)
+
+    async def scenario() -> None:
+        own.open()
+        for count in (hints.OVERFLOWS - 1, hints.OVERFLOWS):
+            named = {uuid4() for _ in range(count)}
+            for each in named:
+                wakeups.wake_server(own.boot_id, [each])
+            await eventually(lambda: heard)
+            assert heard == ([named] if count < hints.OVERFLOWS else [None])
+            heard.clear()
+        await own.close()
+
+    asyncio.run(scenario())
 
 
 def test_nothing_runs_when_nobody_waits(worker: Worker, configure) -> None:

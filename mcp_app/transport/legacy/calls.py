@@ -217,7 +217,7 @@ class ResumedCall(SessionCall):
             return
         self._carries_ids = True
         watcher = server.tail.watch(row.pk, event_seq=seen, wants_events=told.wanted)
-        server.tail.look()
+        server.tail.look({row.pk})
         try:
             with server.heartbeats.of(row.pk, since=self._began_at, wanted=told.wants_heartbeat) as heartbeat:
                 await self._follow(watcher, told, heartbeat, Handover(self._exchange, row, self._began_at))
