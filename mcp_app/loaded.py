@@ -2,11 +2,16 @@
 
 A full collection looks through all that Django and a site's apps have loaded, 150,000 objects and more, and takes
 100 ms or 200, at a moment of its own choice. Meanwhile nobody is heard to leave and no tool is told to stop.
-Refuses to switch collections off: what is made from then on is collected as ever.
+Where many calls wait in one process they are as many objects again, and those that come and go would have them looked
+through every second: full collections are rarer there. Refuses to switch any off: what is made is collected.
 """
 
 import gc
 from functools import cache
+from typing import Final
+
+FULL_AFTER: Final = 50
+"""Collections of the middle generation after which a full one may come; Python's own number is 10."""
 
 
 @cache
@@ -14,3 +19,9 @@ def keep() -> None:
     """Once in a process and those that it forks: collect what is garbage, and set aside all the rest."""
     gc.collect()
     gc.freeze()
+
+
+def look_through_rarely() -> None:
+    """In a process in which many wait at once: have full collections come after more that is new than before."""
+    youngest, middle, oldest = gc.get_threshold()
+    gc.set_threshold(youngest, middle, max(oldest, FULL_AFTER))

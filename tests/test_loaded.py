@@ -1,10 +1,13 @@
 """What was loaded before a process serves is set aside from garbage collection; what is made later is not."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from mcp_app import loaded
 
 ROOT = Path(__file__).parents[1]
 MOST = 50_000
@@ -19,7 +22,7 @@ class Cycle:
 
 aside, garbage = gc.get_freeze_count(), weakref.ref(Cycle())
 gc.collect()
-print(json.dumps([aside, garbage() is None]))
+print(json.dumps([aside, garbage() is None, gc.get_threshold()]))
 """
 
 
@@ -34,6 +37,17 @@ def test_a_server_sets_aside_what_its_site_has_loaded_and_collects_what_is_made_
         check=True,
         timeout=60,
     )
-    aside, collected = json.loads(done.stdout)
+    aside, collected, (*_, oldest) = json.loads(done.stdout)
     assert aside > MOST
     assert collected
+    assert oldest == loaded.FULL_AFTER
+
+
+def test_a_site_that_has_itself_looked_through_more_rarely_is_left_to_it() -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(1000, 20, 2 * loaded.FULL_AFTER)
+        loaded.look_through_rarely()
+        assert gc.get_threshold() == (1000, 20, 2 * loaded.FULL_AFTER)
+    finally:
+        gc.set_threshold(*before)
