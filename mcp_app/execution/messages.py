@@ -9,6 +9,10 @@ from typing import Any
 from celery.concurrency.thread import TaskPool as ThreadTaskPool
 from celery.worker.request import Request
 
+from mcp_app.states import Status
+
+_CANCELLED = repr(Status.CANCELLED.value)
+
 
 class ToolRequest(Request):
     """Celery's own, of a task whose result the main process does not store by itself."""
@@ -21,3 +25,10 @@ class ToolRequest(Request):
         """As a cold shutdown begins. A thread is not for Celery to end, which would raise: its ladder sees to it."""
         if not isinstance(pool, ThreadTaskPool):
             super().cancel(pool, signal, emit_retry)
+
+    def send_event(self, kind: str, **fields: Any) -> None:
+        """Celery takes for a success what returns; who listens to its events hears of a stop as of others'."""
+        if kind == "task-succeeded" and fields["result"] == _CANCELLED:
+            super().send_event("task-revoked", terminated=False, signum=None, expired=False)
+        else:
+            super().send_event(kind, **fields)

@@ -12,6 +12,7 @@ from celery.exceptions import Ignore
 from django.db.models import Model
 
 from mcp_app.execution.ending import Ending
+from mcp_app.execution.recorder import Recorder
 from mcp_app.lifecycle import celery_results
 from mcp_app.models import Request
 from mcp_app.states import Status
@@ -41,13 +42,14 @@ def success(task: Task | None, ending: Ending) -> Success | None:
     return None if row is None else Success(row, task.request)
 
 
-def report(task: Task, row: Request, status: Status | None, ending: Ending) -> str:
+def report(recorder: Recorder, task: Task, row: Request, status: Status | None, ending: Ending) -> str:
     """Return, or raise, what Celery makes its result of."""
     if status is None:
         raise Ignore
     if status == Status.CANCELLED:
-        task.backend.mark_as_revoked(task.request.id, _why(row), request=task.request, store_result=True)
-        raise Ignore
+        # Celery's own way, to raise Ignore, would have it copy the code of all that ran there, twice. On the recorder's
+        # connection: this thread's was dropped with the call.
+        recorder.call_here(lambda: celery_results.store_stopped(task, _why(row)))
     if isinstance(ending.raised, MemoryError):
         raise OutOfMemoryError(str(ending.raised)) from ending.raised
     if ending.raised is not None:

@@ -64,7 +64,7 @@ def run(task: Task, request_id: UUID) -> str:
         hand_back(request_id)
         raise SystemExit  # billiard's pool takes that for the task's, and lets the process go
     rest = begun.get() or partial(serve, here, request_id)
-    return reporting.report(task, *rest(task))
+    return reporting.report(here.recorder, task, *rest(task))
 
 
 def serve(here: Child, request_id: UUID, task: Task | None = None) -> Served:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from celery import Task, current_app, states
-from celery.exceptions import WorkerLostError
+from celery.exceptions import TaskRevokedError, WorkerLostError
 from django.apps import apps
 from django.db import router
 from django.db.models import Model
@@ -21,6 +21,9 @@ from mcp_app.conf import settings
 logger = logging.getLogger(__name__)
 
 MOST_KEPT: Final = 64
+KEY: Final = "task_id"
+LEFT: Final = frozenset({"date_created", "date_started"})
+"""The columns that are left as they are in a row that was there."""
 _ID: Final = str(uuid.uuid4())
 """Stands where a result has its task's id."""
 _SAID: Final = (
@@ -56,6 +59,25 @@ def of_success(task: Task, returned: str) -> Model | None:
 
     None where it is not django-celery-results that stores it, or not in the database of the requests.
     """
+    return _made(task, returned, states.SUCCESS)
+
+
+def store_stopped(task: Task, why: str) -> None:
+    """Store that a task was stopped, and that Celery is not to store what it returns."""
+    task.request.ignore_result = True
+    try:
+        if (row := _made(task, TaskRevokedError(why), states.REVOKED)) is not None:
+            written = {field.name for field in row._meta.concrete_fields if not field.primary_key}
+            changed = sorted(written - {KEY} - LEFT)
+            manager: Any = type(row)._default_manager
+            manager.bulk_create([row], update_conflicts=True, unique_fields=[KEY], update_fields=changed)
+        else:
+            task.backend.mark_as_revoked(task.request.id, why, request=task.request, store_result=True)
+    except Exception:
+        logger.warning("Celery's result of request %s is as it was", task.request.id, exc_info=True)
+
+
+def _made(task: Task, result: Any, state: str) -> Model | None:
     try:
         if not apps.is_installed("django_celery_results"):
             return None
@@ -64,24 +86,25 @@ def of_success(task: Task, returned: str) -> Model | None:
         model = apps.get_model("django_celery_results", "TaskResult")
         if type(task.backend) is not DatabaseBackend or router.db_for_write(model) != settings.DATABASE:
             return None
-        result: Model = model(**_columns(task, returned))
-        return result
+        made: Model = model(**_columns(task, result, state))
+        return made
     except Exception:
         logger.warning("Celery's result of request %s is stored by itself", task.request.id, exc_info=True)
         return None
 
 
-def _columns(task: Task, returned: str) -> dict[str, Any]:
+def _columns(task: Task, result: Any, state: str) -> dict[str, Any]:
     """What the backend would store; of results that differ by the task's id alone it is asked once."""
     request, own_id = task.request, task.request.id
     said = [getattr(request, name, None) for name in _SAID]
-    key = (task.app, returned, *(_without(own_id, repr(each)) for each in said))
+    key = (task.app, state, _without(own_id, repr(result)), *(_without(own_id, repr(each)) for each in said))
     if (columns := _kept.get(key)) is None:
         backend, caught = _catching(task.app)
-        backend.store_result(own_id, returned, states.SUCCESS, request=request)
+        backend.store_result(own_id, result, state, request=request)
         columns = {name: _without(own_id, value) for name, value in caught.columns.items()}
-        # In what is no text an id cannot be told.
-        if len(_kept) < MOST_KEPT and columns["content_encoding"] == "utf-8":
+        # In what is no text an id cannot be told; of stops hardly two are alike.
+        is_kept = state == states.SUCCESS and columns["content_encoding"] == "utf-8"
+        if is_kept and len(_kept) < MOST_KEPT:
             _kept[key] = columns
     return {name: value.replace(_ID, own_id) if type(value) is str else value for name, value in columns.items()}
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.apps import apps
 from django.db.models import Model
 
-from mcp_app.lifecycle import events, statements
+from mcp_app.lifecycle import celery_results, events, statements
 from mcp_app.lifecycle.statements import Beside, Dialect, Step
 from mcp_app.models import Request
 from mcp_app.states import Status, sources
@@ -76,8 +76,8 @@ _CLAIM = Step("mcp_claim", _may_be_claimed, _claimed, ("worker", "worker_pid", "
 def _end(*, beside: bool) -> Step:
     name, results = "mcp_end", None
     if beside:
-        name, left = "mcp_end_with_result", frozenset({"date_created", "date_started"})
-        results = Beside(apps.get_model("django_celery_results", "TaskResult"), "task_id", left)
+        name = "mcp_end_with_result"
+        results = Beside(apps.get_model("django_celery_results", "TaskResult"), celery_results.KEY, celery_results.LEFT)
     return Step(name, _is_ordinary, _ended, ("worker", "server", "task_handle", "status", "result", "error"), results)
 
 

@@ -23,6 +23,7 @@ def _task(**request: Any) -> Any:
         "kwargs": {},
         "hostname": "worker@here",
         "children": [],
+        "chord": None,
         **request,
     }
     backend = DatabaseBackend(app=current_app)
@@ -31,6 +32,10 @@ def _task(**request: Any) -> Any:
 
 def _by_the_backend(task: Any, returned: str) -> dict[str, Any]:
     task.backend.store_result(task.request.id, returned, states.SUCCESS, request=task.request)
+    return _stored(task)
+
+
+def _stored(task: Any) -> dict[str, Any]:
     stored = TaskResult.objects.get(task_id=task.request.id)
     stored.delete()
     return _compared(stored)
@@ -79,4 +84,40 @@ def test_what_is_no_text_is_asked_for_each(monkeypatch: pytest.MonkeyPatch):
         result = celery_results.of_success(task, "completed")
         assert result is not None
         assert _compared(result) == _by_the_backend(task, "completed")
+    assert celery_results._kept == {}
+
+
+WHY = "client: enough, says the user"
+
+
+@pytest.mark.parametrize("there_before", [False, True])
+def test_that_a_run_was_stopped_is_stored_as_the_backend_would(there_before: bool):
+    task = _task()
+    found = []
+    for store in (_by_celery, celery_results.store_stopped):
+        if there_before:
+            task.backend.store_result(task.request.id, None, states.STARTED, request=task.request)
+        store(task, WHY)
+        found.append(_stored(task))
+    assert found[0] == found[1]
+    assert found[1]["status"] == states.REVOKED
+    assert WHY in found[1]["result"]
+    assert task.request.ignore_result
+
+
+def _by_celery(task: Any, why: str) -> None:
+    task.backend.mark_as_revoked(task.request.id, why, request=task.request, store_result=True)
+
+
+def test_where_another_backend_stores_results_it_is_asked_that_a_run_was_stopped():
+    told = []
+    task = _task()
+    task.backend = SimpleNamespace(mark_as_revoked=lambda task_id, why, **options: told.append((task_id, why)))
+    celery_results.store_stopped(task, WHY)
+    assert told == [(task.request.id, WHY)]
+    assert task.request.ignore_result
+
+
+def test_reasons_to_stop_take_no_place_of_results():
+    celery_results.store_stopped(_task(), WHY)
     assert celery_results._kept == {}
