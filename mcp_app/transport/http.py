@@ -18,6 +18,9 @@ from mcp_app.transport.responder import PeerGoneError
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+CLOSED_BY_UVLOOP = "the handler is closed"
+"""How the RuntimeError ends by which uvloop says that a connection has ended: asyncio's own loop passes over that."""
+
 
 class Response:
     """The response to one request: exactly one of `json`, `reject`, `accepted` or an event stream."""
@@ -128,7 +131,9 @@ class Response:
         except TimeoutError as error:
             self.finished = True
             raise PeerGoneError("the client does not read what it is sent") from error
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not str(error).endswith(CLOSED_BY_UVLOOP):
+                raise
             self.finished = True
             raise PeerGoneError("the client is gone") from error
 

@@ -14,6 +14,8 @@ from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, Status
 from mcp_app.transport import cancellations
 from mcp_app.transport.consumers import MCPConsumer
+from mcp_app.transport.http import Response
+from mcp_app.transport.responder import PeerGoneError
 from tests.transport.client import VERSION, Connection, call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row
 
@@ -202,6 +204,30 @@ def test_client_with_too_much_unread_is_a_client_that_left(worker: Worker, confi
         assert await client.rest() == []
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ConnectionResetError(),
+        RuntimeError("unable to perform operation on <TCPTransport closed=True 0x1>; the handler is closed"),
+    ],
+    ids=["ASGI", "uvloop"],
+)
+def test_a_server_that_cannot_write_any_more_says_that_the_client_is_gone(how: Exception) -> None:
+    async def send(part: dict[str, Any]) -> None:
+        raise how
+
+    with pytest.raises(PeerGoneError, match="is gone"):
+        asyncio.run(Response(send, {}).keep_alive())
+
+
+def test_what_a_server_refuses_to_write_is_no_client_that_left() -> None:
+    async def send(part: dict[str, Any]) -> None:
+        raise RuntimeError("Expected ASGI message 'http.response.start'")
+
+    with pytest.raises(RuntimeError, match="Expected"):
+        asyncio.run(Response(send, {}).keep_alive())
 
 
 def test_a_client_that_leaves_as_its_response_ends_disturbs_nobody() -> None:
