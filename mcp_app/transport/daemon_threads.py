@@ -75,7 +75,9 @@ class _Thread:
     def __init__(self) -> None:
         self.ended: Future[None] = Future()
         self.ended.set_running_or_notify_cancel()
-        self.called = threading.Semaphore(0)
+        self.called = threading.Lock()
+        """Held by its thread, and let go of by whoever calls it from its rest: no semaphore costs as little."""
+        self.called.acquire()
         self.began_at = time.monotonic()
         self.is_held_up = False
 
