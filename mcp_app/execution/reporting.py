@@ -50,6 +50,7 @@ def report(recorder: Recorder, task: Task, row: Request, status: Status | None, 
         # Celery's own way, to raise Ignore, would have it copy the code of all that ran there, twice. On the recorder's
         # connection: this thread's was dropped with the call.
         recorder.call_here(lambda: celery_results.store_stopped(task, _why(row)))
+        return status.value
     if isinstance(ending.raised, MemoryError):
         raise OutOfMemoryError(str(ending.raised)) from ending.raised
     if ending.raised is not None:

@@ -63,8 +63,7 @@ def of_success(task: Task, returned: str) -> Model | None:
 
 
 def store_stopped(task: Task, why: str) -> None:
-    """Store that a task was stopped, and that Celery is not to store what it returns."""
-    task.request.ignore_result = True
+    """Store that a task was stopped; Celery is not to store what it returns."""
     try:
         if (row := _made(task, TaskRevokedError(why), states.REVOKED)) is not None:
             written = {field.name for field in row._meta.concrete_fields if not field.primary_key}
@@ -75,6 +74,7 @@ def store_stopped(task: Task, why: str) -> None:
             task.backend.mark_as_revoked(task.request.id, why, request=task.request, store_result=True)
     except Exception:
         logger.warning("Celery's result of request %s is as it was", task.request.id, exc_info=True)
+    task.request.ignore_result = True  # Celery looks at this as it is about to store the result
 
 
 def _made(task: Task, result: Any, state: str) -> Model | None:

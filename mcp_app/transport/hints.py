@@ -6,6 +6,8 @@ A hint says "look again", at what, and nothing else; losing one costs a poll int
 import asyncio
 import logging
 import socket
+import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from uuid import UUID
@@ -21,6 +23,10 @@ REJOIN_SECONDS = 3600.0
 RETRY_SECONDS = 5.0
 OVERFLOWS = 10
 """Hints that may be all that Linux lets wait in a socket (`net.unix.max_dgram_qlen`): there may have been others."""
+
+BURST = 25
+BURST_SECONDS = 0.1
+"""So many hints in so little time are a burst, of which the layer may have dropped some: it keeps a hundred, or less."""
 
 OnHint = Callable[[set[UUID] | None], object]
 """Told which requests are named; None: anything may have changed."""
@@ -94,6 +100,7 @@ class Hints:
         layer = get_channel_layer()
         name = wakeups.group(self.boot_id)
         channel = await layer.new_channel()
+        heard_at: deque[float] = deque(maxlen=BURST)
         try:
             while True:
                 await layer.group_add(name, channel)
@@ -101,7 +108,9 @@ class Hints:
                     async with asyncio.timeout(REJOIN_SECONDS):
                         while True:
                             message = await layer.receive(channel)
-                            self._on_hint(wakeups.named(wakeups.of_layer(message)))
+                            heard_at.append(time.monotonic())
+                            is_burst = len(heard_at) == BURST and heard_at[-1] - heard_at[0] < BURST_SECONDS
+                            self._on_hint(None if is_burst else wakeups.named(wakeups.of_layer(message)))
         finally:
             with suppress(Exception):
                 await layer.group_discard(name, channel)

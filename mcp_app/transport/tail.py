@@ -210,6 +210,8 @@ class Tail:
             async with asyncio.timeout(max(0.0, due_in)):
                 await self._hinted.wait()
         except TimeoutError:
+            due_in = 0.0
+        if due_in <= 0:
             self.look()
 
     def _interval(self) -> float:

@@ -77,21 +77,27 @@ def test_a_hint_that_names_a_request_is_a_look_at_that_alone(worker: Worker, loo
     run(scenario())
 
 
-def test_hints_however_many_keep_no_lost_one_from_being_made_up_for(worker: Worker, configure, monkeypatch) -> None:
+@pytest.mark.parametrize("pause", [0.01, 0.0], ids=["now and then", "always"])
+def test_hints_however_many_keep_no_lost_one_from_being_made_up_for(
+    worker: Worker, configure, monkeypatch, pause: float
+) -> None:
     configure(POLL_INTERVAL=0.2)
 
     async def scenario() -> None:
         client = await post(call())
         request_id = await worker.claim()
-        name = server.current().identity.boot_id.hex
+        other = await post(call())
+        named = await worker.claim()
+        own = server.current().tail
         monkeypatch.setattr(wakeups, "wake_waiting", lambda row: None)
         await worker.finish(request_id)
         answer = asyncio.create_task(client.json())
         while not answer.done():
-            wakeups.hint(name, uuid4().bytes)
-            await asyncio.sleep(0.01)
+            own.look({named})
+            await asyncio.sleep(pause)
         assert "result" in await answer
         await client.leave()
+        await other.leave()
 
     run(scenario())
 
@@ -109,6 +115,45 @@ def test_as_many_hints_as_a_socket_holds_may_have_had_others_behind_them() -> No
             await eventually(lambda: heard)
             assert heard == ([named] if count < hints.OVERFLOWS else [None])
             heard.clear()
+        await own.close()
+
+    asyncio.run(scenario())
+
+
+class _Layer:
+    """A channel layer with one channel."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+
+    async def new_channel(self) -> str:
+        return "here"
+
+    async def group_add(self, group: str, channel: str) -> None:
+        pass
+
+    async def group_discard(self, group: str, channel: str) -> None:
+        pass
+
+    async def receive(self, channel: str) -> dict[str, str]:
+        return await self.messages.get()
+
+
+def test_of_a_burst_through_the_layer_some_may_be_lost(monkeypatch) -> None:
+    heard: list[set[UUID] | None] = []
+    monkeypatch.setattr(wakeups, "layer_crosses_processes", lambda: True)
+    monkeypatch.setattr(hints, "BURST_SECONDS", 60.0)
+
+    async def scenario() -> None:
+        layer = _Layer()
+        monkeypatch.setattr(hints, "get_channel_layer", lambda: layer)
+        own = hints.Hints(uuid4(), heard.append)
+        own.open()
+        named = [uuid4() for _ in range(hints.BURST)]
+        for each in named:
+            layer.messages.put_nowait(wakeups.layer_message(each.bytes))
+        await eventually(lambda: len(heard) == hints.BURST)
+        assert heard == [*({each} for each in named[:-1]), None]
         await own.close()
 
     asyncio.run(scenario())
