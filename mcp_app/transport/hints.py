@@ -26,7 +26,7 @@ OVERFLOWS = 10
 
 BURST = 25
 BURST_SECONDS = 0.1
-"""So many hints in so little time are a burst, of which the layer may have dropped some: it keeps a hundred, or less."""
+"""So many hints in so little time are a burst, of which the layer may have dropped some: it keeps 100 or fewer."""
 
 OnHint = Callable[[set[UUID] | None], object]
 """Told which requests are named; None: anything may have changed."""
