@@ -43,10 +43,10 @@ _KNOWN = {
     # CROSS, OFFSET 0: a database goes through the watched, and looks each up, whatever it takes the table for.
     "sqlite": f"""(
 SELECT key AS id, json_extract(value, '$[0]') AS event_seq, json_extract(value, '$[1]') AS wants_events
-FROM json_each(%s)) AS known CROSS JOIN {_REQUESTS} AS moved ON moved.id = known.id""",  # noqa: S608 - of ours
+FROM json_each(%s)) AS known CROSS JOIN {_REQUESTS} AS moved ON moved.id = known.id""",  # noqa: S608 - a name of the model's
     # JSON: of an array PostgreSQL sees how long it is, and plans anew for each.
     "postgresql": f"""jsonb_to_recordset(%s::jsonb) AS known (id uuid, event_seq bigint, wants_events boolean)
-CROSS JOIN LATERAL (SELECT * FROM {_REQUESTS} WHERE {_REQUESTS}.id = known.id OFFSET 0) AS moved""",  # noqa: S608 - of ours
+CROSS JOIN LATERAL (SELECT * FROM {_REQUESTS} WHERE {_REQUESTS}.id = known.id OFFSET 0) AS moved""",  # noqa: S608 - a name of the model's
 }
 
 Told = list[tuple[int, str, dict[str, Any]]]

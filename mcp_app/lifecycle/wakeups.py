@@ -58,7 +58,10 @@ def listening_socket(name: str) -> socket.socket:
 
 
 def hint(name: str, payload: bytes = _ANYTHING) -> bool:
-    """Send one datagram to `name` on this host; whether somebody listens there. A full buffer counts as heard."""
+    """Send one datagram to `name` on this host; whether somebody listens there.
+
+    A full buffer counts as heard: who empties it looks at all, as it cannot know what was not let in.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         try:

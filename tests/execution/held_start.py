@@ -13,4 +13,4 @@ def install() -> None:
         start(executor)
         signal.pause()
 
-    ThreadPoolExecutor._adjust_thread_count = start_and_wait_for_a_signal  # type: ignore[attr-defined]
+    ThreadPoolExecutor._adjust_thread_count = start_and_wait_for_a_signal  # type: ignore[attr-defined] # as above
