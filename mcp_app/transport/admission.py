@@ -21,6 +21,7 @@ from mcp_app.protocol.errors import (
     RequestId,
     refuse_for_load,
 )
+from mcp_app.transport.gathered import APART, CROWD
 from mcp_app.transport.rate import Rate
 
 T = TypeVar("T")
@@ -105,6 +106,11 @@ class Admission:
         self._serving = 0
         self._requests = Rate()
         self._completions = Rate()
+
+    @property
+    def apart(self) -> float:
+        """Seconds since others were let in that a call may wait for company."""
+        return APART if len(self.calls.open) >= CROWD else 0.0
 
     @contextmanager
     def serving(self) -> Iterator[None]:

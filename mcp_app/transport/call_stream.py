@@ -84,7 +84,9 @@ class CallStream:
         # Watched before it is there: it is published as soon as it is stored, and the answer may come at once.
         self._watcher = server.tail.watch(asked.id, event_seq=FIRST_EVENT, wants_events=self._told.wanted)
         try:
-            self._admitting = server.calls.start_together(call_admission.admit_and_publish, asked)
+            self._admitting = server.calls.start_together(
+                call_admission.admit_and_publish, asked, apart=server.admission.apart
+            )
             admitted = await self._admitted(asked, self._admitting)
             if isinstance(admitted, Rejection):
                 await self._exchange.reject(admitted)

@@ -1,10 +1,12 @@
 """What many requests want done at one moment, done by one job in a thread: a group commit for an event loop.
 
-While a job runs, what comes is gathered for the next; whoever comes alone waits for nobody. A job that takes long holds
-nobody up for longer than `LONG`: the next is begun beside it. Refuses to share a failure: each has its own outcome.
+While a job runs, what comes is gathered for the next; whoever comes alone waits for nobody. In a crowd jobs begin
+`APART`, so that more share each. A job that takes long holds nobody up for longer than `LONG`: the next is begun beside
+it. Refuses to share a failure: each has its own outcome.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,6 +22,10 @@ Start = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
 
 MOST: Final = 50
 """Done together: a transaction that holds up no other writer for long."""
+CROWD: Final = 8
+"""Calls that a process has open, from which on they do not come alone: one that comes waits for company."""
+APART: Final = 0.01
+"""Seconds from job to job in a crowd."""
 LONG: Final = 0.05
 """Seconds after which a job is not waited for."""
 
@@ -34,11 +40,17 @@ class Gathered(Generic[T, R]):
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._jobs = 0
         self._next: asyncio.Handle | None = None
+        self._began_at = -math.inf
+        self._apart = 0.0
 
-    def put(self, item: T) -> "asyncio.Future[R]":
-        """What becomes of it. Cancelled before its job began, it is left out."""
+    def put(self, item: T, *, apart: float = 0.0) -> "asyncio.Future[R]":
+        """What becomes of it. Cancelled before its job began, it is left out.
+
+        `apart`: seconds since the last job began that it may be kept waiting, for others to come.
+        """
         done: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
+        self._apart = apart
         self._plan()
         return done
 
@@ -46,11 +58,16 @@ class Gathered(Generic[T, R]):
         """Have the next job begin: where none runs soon, as what comes at this moment is about to be put here, too."""
         if self._next is not None or not self._waiting:
             return
-        loop = asyncio.get_running_loop()
         if not self._jobs:
-            self._next = loop.call_soon(self._begin)
+            self._next = self._in_its_time()
         elif self._jobs < self._beside:
-            self._next = loop.call_later(LONG, self._begin)
+            self._next = asyncio.get_running_loop().call_later(LONG, self._begin)
+
+    def _in_its_time(self) -> asyncio.Handle:
+        """Have a job begin that nothing keeps waiting but company."""
+        loop = asyncio.get_running_loop()
+        due_at = self._began_at + self._apart
+        return loop.call_soon(self._begin) if due_at <= loop.time() else loop.call_at(due_at, self._begin)
 
     def _begin(self) -> None:
         self._next = None
@@ -62,6 +79,7 @@ class Gathered(Generic[T, R]):
         if batch:
             futures = [done for _, done in batch]
             self._jobs += 1
+            self._began_at = asyncio.get_running_loop().time()
             try:
                 job = self._start(partial(self._do, [item for item, _ in batch]))
             except Exception as error:
@@ -86,4 +104,4 @@ class Gathered(Generic[T, R]):
         if self._waiting:
             if self._next is not None:
                 self._next.cancel()
-            self._begin()
+            self._next = self._in_its_time()

@@ -1,8 +1,8 @@
 """The tail: the one reader of rows for every client that waits in this server process.
 
 Woken → one query for all watched requests that were named; on a timer → for all; nobody waits → nothing. A burst of
-hints is one query in flight and at most one more. Refuses to write rows, except the note that a response was handed
-over.
+hints is one query in flight and at most one more; where a crowd waits some time passes from one to the next. Refuses to
+write rows, except the note that a response was handed over.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import observation
 from mcp_app.lifecycle.moved import Watch
 from mcp_app.lifecycle.observation import Observed, Subject
+from mcp_app.transport.gathered import CROWD
 from mcp_app.transport.hints import Hints
 from mcp_app.transport.subjects import Listener, Subjects, Subscriber
 from mcp_app.transport.threads import Threads
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 """After a failed look, so that a database that is away is not pressed."""
+LOOKS_APART = 0.005
+"""Seconds from look to look where a crowd waits: what moves meanwhile is read by one statement."""
 DELIVERED_TOGETHER = 0.05
 """Seconds of deliveries that are noted by one statement: nobody waits for it."""
 
@@ -107,6 +110,7 @@ class Tail:
         self._named: set[Subject] | None = set()
         """What is to be looked at once it is hinted; None: all that is watched."""
         self._looked_at_all_at = 0.0
+        self._looked_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._marking: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -213,6 +217,9 @@ class Tail:
             due_in = 0.0
         if due_in <= 0:
             self.look()
+        elif len(self._watchers) >= CROWD and (early := self._looked_at + LOOKS_APART - time.monotonic()) > 0:
+            await asyncio.sleep(early)
+        self._looked_at = time.monotonic()
 
     def _interval(self) -> float:
         if self._watchers and not self._hints.reachable:

@@ -78,14 +78,14 @@ class Threads:
         """Run `function` in a thread; the future of its result, on the running loop."""
         return self._threads.start(partial(on_usable_connections, function, args))
 
-    def start_together(self, do: Do[T, R], item: T) -> "asyncio.Future[R]":
+    def start_together(self, do: Do[T, R], item: T, *, apart: float = 0.0) -> "asyncio.Future[R]":
         """Run `do` in a thread with `item` and what else comes for it at this moment; the future of what becomes of it.
 
         Cancelled before it began, it never begins.
         """
         if (gathered := self._gathered.get(do)) is None:
             gathered = self._gathered[do] = Gathered(self.start, do, self._size)
-        return gathered.put(item)
+        return gathered.put(item, apart=apart)
 
     async def run(self, function: Callable[..., R], *args: Any) -> R:
         """As `start`, and wait. Cancelled meanwhile, the job still runs to its end. Raises SilentDatabaseError.

@@ -93,6 +93,29 @@ def test_a_job_that_takes_long_holds_up_nobody():
     _run(scenario)
 
 
+def test_in_a_crowd_a_job_keeps_waiting_for_company_until_it_is_time():
+    async def scenario():
+        jobs = _Jobs()
+        first = jobs.gathered.put("first", apart=0.05)
+        await _settled()
+        assert jobs.values == [["first"]]  # none began before
+        began_at = asyncio.get_running_loop().time()
+        jobs.end(0)
+        assert await first == "FIRST"
+        jobs.one_more.clear()
+        others = [jobs.gathered.put("a", apart=0.05)]
+        await _settled()
+        others.append(jobs.gathered.put("b", apart=0.05))
+        assert jobs.values == [["first"]]
+        await jobs.one_more.wait()
+        assert jobs.values == [["first"], ["a", "b"]]
+        assert asyncio.get_running_loop().time() > began_at + 0.04
+        jobs.end(1)
+        assert await asyncio.gather(*others) == ["A", "B"]
+
+    _run(scenario)
+
+
 def test_each_has_its_own_outcome():
     async def scenario():
         jobs = _Jobs()

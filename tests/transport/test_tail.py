@@ -11,6 +11,7 @@ from mcp_app.lifecycle import observation, wakeups
 from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole
 from mcp_app.transport import hints, server, tail
+from mcp_app.transport.gathered import CROWD
 from tests.lifecycle import rows
 from tests.transport.client import call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread
@@ -73,6 +74,26 @@ def test_a_hint_that_names_a_request_is_a_look_at_that_alone(worker: Worker, loo
         assert looks == [1]
         for client in clients:
             await client.leave()
+
+    run(scenario())
+
+
+def test_where_a_crowd_waits_what_moves_within_a_moment_is_read_by_one_query(
+    worker: Worker, looks: list[int], configure, monkeypatch
+) -> None:
+    configure(POLL_INTERVAL=30.0)
+    monkeypatch.setattr(tail, "LOOKS_APART", 0.5)
+
+    async def scenario() -> None:
+        clients = [await post(call()) for _ in range(2 * CROWD)]
+        claimed = [await worker.claim() for _ in clients]
+        looks.clear()
+        for request_id in claimed:
+            await worker.finish(request_id)
+        for client in clients:
+            assert "result" in await client.json()
+        assert len(looks) <= 2
+        assert sum(looks) == 2 * CROWD
 
     run(scenario())
 
