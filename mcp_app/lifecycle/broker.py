@@ -6,7 +6,7 @@ Kept apart from Celery's own pool, whose connections wait without a limit for a 
 # mypy: allow-untyped-calls
 # kombu types a part of itself
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +22,7 @@ from kombu.transport import TRANSPORT_ALIASES
 from mcp_app.conf import settings
 from mcp_app.embedded.broker import Channel as FolderChannel
 from mcp_app.lifecycle import task_messages
+from mcp_app.lifecycle.task_messages import Addressed
 
 
 class SilentBrokerError(Exception):
@@ -57,7 +58,7 @@ class Broker(Protocol):
     """What may stand in for the broker."""
 
     def send_task(self, name: str, task_id: str, queue: str) -> None:
-        """As this module's."""
+        """One of what `send_tasks` sends."""
 
     def broadcast(self, command: str, arguments: dict[str, list[str]]) -> None:
         """As this module's."""
@@ -87,13 +88,17 @@ def register() -> None:
             TRANSPORT_ALIASES[scheme] = "mcp_app.lifecycle.redis_transport:Transport"
 
 
-def send_task(name: str, task_id: str, queue: str) -> None:
-    """Put the message of a task, whose one argument is its id, into the broker. Raises SilentBrokerError."""
+def send_tasks(name: str, tasks: Sequence[Addressed]) -> None:
+    """Put messages of a task, whose one argument is its id, into the broker: in one word, where it takes several.
+
+    Raises SilentBrokerError: it may have taken some.
+    """
     if _instead is not None:
-        _instead.send_task(name, task_id, queue)
+        for task_id, queue in tasks:
+            _instead.send_task(name, task_id, queue)
         return
     app = current_app._get_current_object()
-    _say(lambda producer: task_messages.send(app, producer, name, task_id, queue))
+    _say(lambda producer: task_messages.send(app, producer, name, tasks))
 
 
 def broadcast(command: str, arguments: dict[str, list[str]]) -> None:

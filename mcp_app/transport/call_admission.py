@@ -85,17 +85,16 @@ def admit_and_publish(asked: Sequence[Asked]) -> list[Outcome | Exception]:
     Not what was given up meanwhile: its client left before it was stored, and has nothing run.
     """
     outcomes = _admit_all(asked)
-    sent: list[UUID] = []
-    refused = dict(zip(sent, publishing.publish_all(_to_be_sent(asked, sent)), strict=True))
+    sent = list(_to_be_sent(asked))
+    refused = dict(zip((row.pk for row in sent), publishing.publish_all(sent), strict=True))
     return [(refused.get(each.pk) or each) if isinstance(each, Request) else each for each in outcomes]
 
 
-def _to_be_sent(asked: Sequence[Asked], sent: list[UUID]) -> Iterator[Request]:
-    """Each when it is its turn; `sent` is filled in."""
+def _to_be_sent(asked: Sequence[Asked]) -> Iterator[Request]:
+    now = time.monotonic()
     for each in asked:
         if each.row is not None and not each.is_given_up:
-            each.sent_at = time.monotonic()
-            sent.append(each.row.pk)
+            each.sent_at = now
             yield each.row
 
 

@@ -135,6 +135,24 @@ def test_a_send_task_that_somebody_has_wrapped_is_used(monkeypatch):
         assert _taken(channel, row)[1]["id"] == str(row.pk)
 
 
+def test_several_are_published_together_each_with_its_own_message():
+    published = [rows.queued() for _ in range(3)]
+    assert publishing.publish_all(published) == [None] * 3
+    with current_app.connection_for_read() as connection, connection.channel() as channel:
+        for row in published:
+            assert _taken(channel, row)[1]["id"] == str(row.pk)
+
+
+@BOUNDED
+def test_several_that_a_broker_does_not_take_fail_each_for_itself(broken_broker, worker):
+    waiting, cancelled = rows.queued(), rows.queued()
+    rows.cancel(cancelled)
+    refused, unneeded = publishing.publish_all([waiting, cancelled])
+    assert isinstance(refused, BrokerUnavailableError)
+    assert unneeded is None
+    assert (rows.fresh(waiting).status, rows.fresh(cancelled).status) == (Status.FAILED, Status.CANCELLED)
+
+
 @pytest.mark.fault("C7", "C8")
 @BOUNDED
 def test_a_broker_that_does_not_take_the_message_fails_the_row_and_says_so(broken_broker):

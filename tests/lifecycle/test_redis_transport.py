@@ -6,9 +6,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from celery import Celery
-from kombu import Connection, Queue
+from kombu import Connection, Producer, Queue
 from kombu.transport.virtual.base import Message
 
+from mcp_app.lifecycle import task_messages
 from mcp_app.lifecycle.publishing import RUN_TASK
 from tests.acceptance.services import ServicesMissingError, missing, own_services
 
@@ -85,6 +86,30 @@ def test_another_tasks_message_is_known_to_redis_until_it_is_acknowledged(
     assert known(redis) == 2
     message.ack()
     assert known(redis) == 0
+
+
+def test_several_messages_are_one_round_trip(
+    url: str, redis: "Redis[bytes]", connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from redis.connection import AbstractConnection
+
+    app = Celery(broker=url, set_as_current=False)
+    app.conf.task_queues = [QUEUE]
+    channel = connection.channel()
+    producer = Producer(channel)
+    task_messages.send(app, producer, RUN_TASK, [("declares", QUEUE.name)])
+    written: list[object] = []
+    send = AbstractConnection.send_packed_command
+
+    def counted(self: AbstractConnection, command: object, **options: object) -> None:
+        written.append(command)
+        send(self, command, **options)
+
+    monkeypatch.setattr(AbstractConnection, "send_packed_command", counted)
+    task_messages.send(app, producer, RUN_TASK, [(str(number), QUEUE.name) for number in range(5)])
+    assert len(written) == 1
+    monkeypatch.undo()
+    assert [fetched(channel).headers["id"] for _ in range(6)] == ["declares", *map(str, range(5))]
 
 
 @pytest.mark.parametrize("task", [RUN_TASK, "site.report"])

@@ -68,16 +68,16 @@ def test_A3_a_client_that_leaves_between_storing_and_publishing_has_nothing_run(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, taken: bool
 ) -> None:
     about_to_be_sent, may_be_sent = threading.Event(), threading.Event()
-    send = broker.send_task
+    send = broker.send_tasks
 
-    def send_task(*args: Any, **options: Any) -> None:
+    def send_tasks(*args: Any, **options: Any) -> None:
         about_to_be_sent.set()
         assert may_be_sent.wait(PATIENCE)
         if not taken:
             raise broker.SilentBrokerError
         send(*args, **options)
 
-    monkeypatch.setattr(broker, "send_task", send_task)
+    monkeypatch.setattr(broker, "send_tasks", send_tasks)
 
     async def scenario() -> None:
         client = await post(call())
