@@ -7,8 +7,10 @@ neither is found out by the first statement that the server does not know. Refus
 """
 
 import logging
+import re
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from django.db import Error
@@ -22,6 +24,8 @@ THRESHOLD = 2
 """How often a connection sends a statement before it is prepared: a group of an unusual size comes once."""
 _NOT_AS_PREPARED = frozenset({"26000", "42P05", "0A000"})
 """SQLSTATEs: no such prepared statement, one of that name, its columns are others since a migration."""
+
+_PLACE = re.compile(r"%(?:\((?P<name>\w+)\))?[s%]")
 
 _given_up = threading.Event()
 
@@ -47,19 +51,48 @@ def _may_prepare(connection: BaseDatabaseWrapper) -> bool:
     """Not within a transaction, which an unknown statement would end."""
     if connection.vendor != "postgresql" or connection.in_atomic_block or _given_up.is_set():
         return False
+    return _has_raw_cursors() and not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
+
+
+@cache
+def _has_raw_cursors() -> bool:
+    """Whether Django speaks psycopg 3 here, and of a version (3.2) that takes a statement as PostgreSQL does."""
+    try:
+        from psycopg import RawCursor  # noqa: F401 - what is asked is whether it is there
+    except ImportError:
+        return False
     from django.db.backends.postgresql.psycopg_any import is_psycopg3
 
-    return is_psycopg3 and not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
+    return is_psycopg3
 
 
 def _prepared(connection: BaseDatabaseWrapper, statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
-    from django.db.backends.postgresql.base import ServerBindingCursor
+    from psycopg import RawCursor
 
     connection.ensure_connection()
     with connection.wrap_database_errors:
         if "prepare_threshold" not in connection.settings_dict["OPTIONS"]:
             connection.connection.prepare_threshold = THRESHOLD
-        own: Any = ServerBindingCursor(connection.connection)  # type: ignore[call-arg] # its stubs are of psycopg 2
+        own: Any = RawCursor(connection.connection)
+    text, names = _numbered(statement)
+    values = parameters if isinstance(parameters, Sequence) else [parameters[name] for name in names]
     with connection.make_debug_cursor(own) if connection.queries_logged else connection.make_cursor(own) as cursor:
-        cursor.execute(statement, parameters)
+        cursor.execute(text, values)
         return list(cursor.fetchall())
+
+
+@lru_cache(maxsize=128)
+def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
+    """The statement in PostgreSQL's own words, and the names of its parameters in their order.
+
+    psycopg looks through a statement for its parameters each time, where it is long or has many.
+    """
+    places: dict[str, int] = {}
+
+    def place(found: re.Match[str]) -> str:
+        if found.group().endswith("%"):
+            return "%"
+        name = found["name"] or f"{len(places)}"
+        return f"${places.setdefault(name, len(places) + 1)}"
+
+    return _PLACE.sub(place, statement), tuple(places)

@@ -51,6 +51,12 @@ def test_a_statement_returns_its_rows():
         assert added(1) == 2
 
 
+def test_a_parameter_is_numbered_by_its_name_and_a_doubled_sign_is_one():
+    text, names = prepared._numbered("SELECT %(a)s, %(b)s, %(a)s LIKE 'x%%'")
+    assert (text, names) == ("SELECT $1, $2, $1 LIKE 'x%'", ("a", "b"))
+    assert prepared._numbered("SELECT %s, %s")[0] == "SELECT $1, $2"
+
+
 @on_postgresql
 def test_what_is_said_again_is_kept():
     added(1, times=prepared.THRESHOLD)
