@@ -4,6 +4,7 @@ On SQLite the rows live in a file of their own, or a tool inside a write transac
 and progress.
 """
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ try:
     import fcntl
 except ImportError:  # not a POSIX system: SQLite waits as it does
     fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
 
 TURN_SECONDS = 5.0
 TURN_LOOK_SECONDS = 0.0005
@@ -49,8 +52,18 @@ def atomic() -> Iterator[None]:
 
 
 def on_commit(function: Callable[[], object]) -> None:
-    """Call `function` once this app's transaction is committed; at once where there is none."""
-    transaction.on_commit(function, using=settings.DATABASE, robust=True)
+    """Call `function` once this app's transaction is committed; at once where there is none.
+
+    What it raises is logged: what was written is.
+    """
+    wrapper = connection()
+    if wrapper.in_atomic_block:
+        wrapper.on_commit(function, robust=True)
+        return
+    try:
+        function()
+    except Exception:
+        logger.exception("what follows a statement failed")
 
 
 def connection() -> BaseDatabaseWrapper:

@@ -144,8 +144,9 @@ class SignalInterrupter(Interrupter):
 
         Celery's soft time limit would raise an `Exception` at any moment; it is never used, so its signal is ignored.
         """
-        signal.signal(INTERRUPT_SIGNAL, self._handle)
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        for number, handler in ((INTERRUPT_SIGNAL, self._handle), (signal.SIGUSR1, signal.SIG_IGN)):
+            if signal.getsignal(number) != handler:
+                signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT_SIGNAL})
 
     def run(self, request_id: UUID, body: Callable[[], Any]) -> Returned | Raised:

@@ -1,7 +1,6 @@
 """The span of one tool's run in the worker, below that of its request: OpenTelemetry's `execute_tool`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mcp_app import tracing
@@ -13,9 +12,10 @@ REQUEST_ID = "mcp_app.request.id"
 """The row's id: where the trace and the admin meet."""
 
 
-@contextmanager
-def running(row: Request) -> Iterator[Span]:
+def running(row: Request) -> AbstractContextManager[Span]:
     """Trace the run of a claimed row; the tool's own spans are below."""
+    if not tracing.is_told(row.trace_context):
+        return nullcontext(Span())
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": row.tool,
@@ -23,8 +23,7 @@ def running(row: Request) -> Iterator[Span]:
         "mcp.protocol.version": row.protocol_version,
         REQUEST_ID: str(row.pk),
     }
-    with tracing.span(f"execute_tool {row.tool}", attributes, row.trace_context) as span:
-        yield span
+    return tracing.span(f"execute_tool {row.tool}", attributes, row.trace_context)
 
 
 def conclude(span: Span, status: Status, error: dict[str, Any] | None) -> None:

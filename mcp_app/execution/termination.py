@@ -36,6 +36,8 @@ class Termination:
         """Stand before Celery's handlers; again before each run, as a tool before may have taken the signals."""
         for number in _SIGNALS:
             handler = signal.getsignal(number)
+            if handler == self._handle:
+                continue
             if number not in self._ends and callable(handler):
                 self._ends[number] = handler
             if number in self._ends:

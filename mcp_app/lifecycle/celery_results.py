@@ -79,7 +79,7 @@ def store_stopped(task: Task, why: str) -> None:
 
 def _made(task: Task, result: Any, state: str) -> Model | None:
     try:
-        if not apps.is_installed("django_celery_results"):
+        if "django_celery_results" not in apps.app_configs:
             return None
         from django_celery_results.backends.database import DatabaseBackend
 

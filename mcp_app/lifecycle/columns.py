@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Field, Model
+from django.db.models import CharField, Field, Model, TextField
 from django.db.models.base import ModelState
 from django.db.models.sql import InsertQuery
 
@@ -20,12 +20,20 @@ Reader = Callable[[Any], Any]
 Readers = Sequence[tuple[int, Reader]]
 """What makes values of what the database returned, by place; the others are values as they are."""
 
+_TEXTS = (CharField, TextField)
 AMONG = {"sqlite": "IN (SELECT value FROM json_each(%s))", "postgresql": "= ANY(%s)"}
 """By vendor: that a column is one of any number of keys, which are one parameter: `keys`."""
 
 
 def keys(ids: Iterable[UUID], connection: BaseDatabaseWrapper) -> Any:
     return json.dumps([each.hex for each in ids]) if connection.vendor == "sqlite" else list(ids)
+
+
+def prepared(field: "Field[Any, Any]", value: Any, connection: BaseDatabaseWrapper) -> Any:
+    """A value as a parameter that is stored in the field's column."""
+    if value is None or (type(value) is str and type(field) in _TEXTS):
+        return value  # as it is: the field would ask itself several times
+    return field.get_db_prep_save(value, connection)
 
 
 def said(expression: Any, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:

@@ -79,7 +79,7 @@ def insert(rows: Sequence[Mapping[str, Any]], within: Sequence[float]) -> list[R
     for values, seconds in zip(rows, within, strict=True):
         deadline, seconds_of_it = _deadline(seconds, connection.alias)
         placed.append(f"({form.parameters}, {deadline}, {form.others})")
-        parameters += [_prepared(field, values, connection) for field in form.given]
+        parameters += [columns.prepared(field, values[field.attname], connection) for field in form.given]
         parameters += seconds_of_it
     found = _execute(connection, form, ", ".join(placed).join(form.statement), parameters)
     by_key = {row[0]: row[1:] for row in (columns.read(row, form.readers) for row in found)}
@@ -101,10 +101,6 @@ def _stored(values: Mapping[str, Any], times: Sequence[Any], form: _Form, connec
     left = {field.attname: field.get_default() for field in form.left}
     by_the_clock = dict(zip(_BY_THE_CLOCK, times, strict=True))
     return columns.as_stored(Request, {**left, _DEADLINE: None, **values, **by_the_clock}, connection.alias)
-
-
-def _prepared(field: "Field[Any, Any]", values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> Any:
-    return field.get_db_prep_save(values[field.attname], connection)
 
 
 @cache

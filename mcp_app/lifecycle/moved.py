@@ -49,6 +49,8 @@ FROM json_each(%s)) AS known CROSS JOIN {_REQUESTS} AS moved ON moved.id = known
 CROSS JOIN LATERAL (SELECT * FROM {_REQUESTS} WHERE {_REQUESTS}.id = known.id OFFSET 0) AS moved""",  # noqa: S608 - a name of the model's
 }
 
+_STATEMENTS = {vendor: _SELECT.format(known=_KNOWN[vendor], events=_AS_JSON[vendor]) for vendor in _KNOWN}
+
 Told = list[tuple[int, str, dict[str, Any]]]
 """Events that a client hears of, in order: number, kind, data."""
 
@@ -64,8 +66,7 @@ class Watch:
 def since(known: Mapping[UUID, Watch]) -> list[tuple[Request, Told]]:
     """The requests whose newest event is newer than the one known of, with what is told of them: all of one moment."""
     connection = databases.connection()
-    statement = _SELECT.format(known=_KNOWN[connection.vendor], events=_AS_JSON[connection.vendor])
-    found = prepared.rows(connection, statement, [_parameter(known, connection.vendor)])
+    found = prepared.rows(connection, _STATEMENTS[connection.vendor], [_parameter(known, connection.vendor)])
     return [(_ROWS.made_of(row, connection), _told(events)) for events, *row in found]
 
 

@@ -93,6 +93,11 @@ def _columns(model: type[Model]) -> "list[tuple[str, Field[Any, Any]]]":
     return [(field.column, field) for field in model._meta.concrete_fields if field.column is not None]
 
 
+@cache
+def _parameters_beside(model: type[Model]) -> "list[tuple[str, Field[Any, Any]]]":
+    return [(_BESIDE.format(column), field) for column, field in _columns(model) if not field.primary_key]
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """A row of another table, written with the step over one that has the same `key`."""
@@ -108,9 +113,8 @@ class Beside:
 
     def parameters(self, row: Model, connection: BaseDatabaseWrapper) -> dict[str, Any]:
         return {
-            _BESIDE.format(column): field.get_db_prep_save(field.pre_save(row, add=True), connection)
-            for column, field in _columns(self.model)
-            if not field.primary_key
+            name: columns.prepared(field, field.pre_save(row, add=True), connection)
+            for name, field in _parameters_beside(self.model)
         }
 
     @property
@@ -164,8 +168,8 @@ def taken(
 def _parameters(
     step: Step, told: Sequence[Event], values: Mapping[str, Any], connection: BaseDatabaseWrapper
 ) -> dict[str, Any]:
-    prepared = {name: _FIELDS[name].get_db_prep_save(value, connection) for name, value in values.items()}
-    return {**prepared, "count": len(told), "events": _as_json(told)}
+    stored = {name: columns.prepared(_FIELDS[name], value, connection) for name, value in values.items()}
+    return {**stored, "count": len(told), "events": _as_json(told)}
 
 
 def _take_on_sqlite(step: Step, connection: BaseDatabaseWrapper, cursor: Any, parameters: dict[str, Any]) -> bool:

@@ -15,7 +15,8 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now, TruncDay
 
 from mcp_app import databases
-from mcp_app.lifecycle import buckets, call_log, lengths
+from mcp_app.conf import settings
+from mcp_app.lifecycle import buckets, call_log, columns, lengths
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.lengths import Lengths
 from mcp_app.lifecycle.locks import transactional
@@ -29,7 +30,7 @@ DAY: Final = 86_400.0
 HOURLY_DAYS: Final = 35
 DAILY_DAYS: Final = 400
 BEFORE: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_READ: Final = frozenset({*lengths.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"})
+_READ: Final = tuple({"id", *lengths.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -87,7 +88,8 @@ def uncounted() -> QuerySet[Request]:
 
 def _count_batch() -> int:
     """Read and summed before the transaction: on SQLite nobody else writes while one lasts."""
-    batch = list(uncounted().only(*_READ)[:BATCH])
+    found = uncounted().values_list(*_READ)[:BATCH]
+    batch = [columns.as_stored(Request, dict(zip(_READ, values, strict=True)), settings.DATABASE) for values in found]
     return len(batch) if batch and _store(batch, _sums(batch)) else 0
 
 
