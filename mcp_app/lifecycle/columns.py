@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import CharField, Field, Model, TextField
+from django.db.models import CharField, Field, JSONField, Model, TextField
 from django.db.models.base import ModelState
 from django.db.models.sql import InsertQuery
 
@@ -21,6 +21,7 @@ Readers = Sequence[tuple[int, Reader]]
 """What makes values of what the database returned, by place; the others are values as they are."""
 
 _TEXTS = (CharField, TextField)
+_JSON = (dict, list, str, int, float, bool)
 AMONG = {"sqlite": "IN (SELECT value FROM json_each(%s))", "postgresql": "= ANY(%s)"}
 """By vendor: that a column is one of any number of keys, which are one parameter: `keys`."""
 
@@ -30,9 +31,11 @@ def keys(ids: Iterable[UUID], connection: BaseDatabaseWrapper) -> Any:
 
 
 def prepared(field: "Field[Any, Any]", value: Any, connection: BaseDatabaseWrapper) -> Any:
-    """A value as a parameter that is stored in the field's column."""
+    """A value as a parameter that is stored in the field's column: what the field itself makes of it, at less cost."""
     if value is None or (type(value) is str and type(field) in _TEXTS):
-        return value  # as it is: the field would ask itself several times
+        return value
+    if isinstance(field, JSONField) and field.encoder is None and type(value) in _JSON:
+        return json.dumps(value)
     return field.get_db_prep_save(value, connection)
 
 

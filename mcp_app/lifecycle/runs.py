@@ -12,10 +12,19 @@ from uuid import UUID
 from django.apps import apps
 from django.db.models import Model
 
-from mcp_app.lifecycle import celery_results, events, statements
+from mcp_app.lifecycle import celery_results, columns, events, statements
 from mcp_app.lifecycle.statements import Beside, Dialect, Step
 from mcp_app.models import Request
 from mcp_app.states import Status, sources
+
+_OF_A_RUN = columns.Rows(Request, frozenset({
+    "id", "method", "tool", "protocol_version", "arguments", "originals", "client_info", "client_capabilities",
+    "trace_context", "language", "issuer", "subject", "client_id", "endpoint", "principal_label", "user_id", "scopes",
+    "remote_address", "status", "queued_at", "claimed_at", "input_round", "answers", "visited", "kept", "task_handle",
+    "cancel_policy", "cooperative_grace", "hard_grace", "time_limit", "caller_limit", "parent", "depth", "server",
+    "worker", "worker_pid", "killing", "event_seq",
+}))  # fmt: skip
+"""What a run needs of its row: half of it."""
 
 _STARTER_GOES_ON = """EXISTS (
     SELECT 1 FROM {requests} AS starter
@@ -24,10 +33,10 @@ _STARTER_GOES_ON = """EXISTS (
 
 
 def claim(request_id: UUID, worker: UUID, pid: int) -> Request | None:
-    """The claimed row; None where it is not to be run."""
+    """What a run needs of the claimed row, the rest deferred; None where it is not to be run."""
     told = [events.transition(Status.RUNNING, pid=pid)]
     values = {"id": request_id, "worker": worker, "worker_pid": pid, "status": Status.RUNNING}
-    return statements.taken(_CLAIM, told, values)
+    return statements.taken(_CLAIM, told, values, _OF_A_RUN)
 
 
 def end(

@@ -1,12 +1,16 @@
 """The claim of a run and its ordinary end, which are a statement each, leave what steps one by one would leave."""
 
+import inspect
+import re
 from functools import partial
+from importlib import import_module
 from uuid import uuid4
 
 import pytest
 from django.apps import apps
 from django.db.models.functions import Now
 
+from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import transitions
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.events import Event
@@ -15,6 +19,9 @@ from mcp_app.states import Cause, EventKind, Status
 from tests.lifecycle import rows
 from tests.lifecycle.racing import races
 
+OF_A_RUN = (
+    "asking", "conclusion", "context", "coroutine_calls", "reporting", "runner", "spans", "starting", "watcher",
+)  # fmt: skip
 ERROR = {"cause": "tool", "type": "ValueError", "message": "no \x00"}
 
 
@@ -53,6 +60,15 @@ def test_an_end_comes_after_what_was_told_meanwhile(worker):
     assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
     assert rows.numbers(row) == [1, 2, 3, 4, 5]
     assert rows.story(row)[-1] == ("transition", {"status": "completed"})
+
+
+def test_a_run_asks_for_nothing_of_its_row_that_was_not_read_with_its_claim(worker):
+    """What is deferred would be a query of the tool's connection, perhaps in its transaction."""
+    fields = {field.attname for field in Request._meta.concrete_fields}
+    modules = [import_module(f"mcp_app.execution.{name}") for name in OF_A_RUN]
+    asked = {name for module in modules for name in re.findall(r"row\.(\w+)", inspect.getsource(module))}
+    claimed = rows.running(worker)
+    assert {*asked & fields, *Principal.of(rows.queued()).columns} & claimed.get_deferred_fields() == set()
 
 
 UNUSUAL = {
