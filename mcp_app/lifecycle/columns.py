@@ -5,7 +5,7 @@ Refuses to know any statement.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -22,6 +22,15 @@ Readers = Sequence[tuple[int, Reader]]
 
 _TEXTS = (CharField, TextField)
 _JSON = (dict, list, str, int, float, bool)
+
+
+class Condition(NamedTuple):
+    """What a statement asks for, and its parameters."""
+
+    text: str
+    parameters: Sequence[Any]
+
+
 AMONG = {"sqlite": "IN (SELECT value FROM json_each(%s))", "postgresql": "= ANY(%s)"}
 """By vendor: that a column is one of any number of keys, which are one parameter: `keys`."""
 

@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from mcp_app import databases
 from mcp_app.lifecycle import columns, events, prepared, statements
 from mcp_app.lifecycle.clock import from_now
-from mcp_app.lifecycle.columns import Readers
+from mcp_app.lifecycle.columns import Condition, Readers
 from mcp_app.models import Request, RequestEvent
 from mcp_app.states import Status
 
@@ -33,12 +33,12 @@ _REQUESTS = f"INSERT INTO {Request._meta.db_table}"
 _EVENT = f"INSERT INTO {RequestEvent._meta.db_table} (request_id, seq, kind, data)"
 _KIND_AND_DATA = f"'{_FIRST.kind.value}', '{json.dumps(_FIRST.data)}'"
 _POSTGRESQL = (
-    "WITH stored AS ({requests} ({names}) VALUES ",
+    "WITH stored AS ({requests} ({names}) ",
     " RETURNING id, {returned}), told AS ({event} SELECT id, 1, {kind_and_data}::jsonb FROM stored)"
     " SELECT id, {returned} FROM stored",
 )
 """What is before the rows and after them."""
-_SQLITE = ("INSERT INTO {view} ({said}, now) VALUES ", " RETURNING id, now, now")
+_SQLITE = ("INSERT INTO {view} ({said}, now) ", " RETURNING id, now, now")
 _SQLITE_VIEW = "CREATE TEMP VIEW IF NOT EXISTS {view} AS SELECT {columns} FROM (SELECT NULL)"
 _SQLITE_TRIGGER = """
 CREATE TEMP TRIGGER IF NOT EXISTS {view}_insert INSTEAD OF INSERT ON {view} BEGIN
@@ -77,24 +77,45 @@ def insert(rows: Sequence[Mapping[str, Any]], within: Sequence[float]) -> list[R
     form = _form(connection.alias, tuple(rows[0]))
     placed, parameters = [], []
     for values, seconds in zip(rows, within, strict=True):
-        deadline, seconds_of_it = _deadline(seconds, connection.alias)
-        placed.append(f"({form.parameters}, {deadline}, {form.others})")
-        parameters += [columns.prepared(field, values[field.attname], connection) for field in form.given]
-        parameters += seconds_of_it
-    found = _execute(connection, form, ", ".join(placed).join(form.statement), parameters)
-    by_key = {row[0]: row[1:] for row in (columns.read(row, form.readers) for row in found)}
+        said, values_of_it = _said(form, values, seconds, connection)
+        placed.append(f"({said})")
+        parameters += values_of_it
+    given = f"VALUES {', '.join(placed)}"
+    by_key = {row[0]: row[1:] for row in _execute(connection, form, given.join(form.statement), parameters)}
     return [_stored(values, by_key[values["id"]], form, connection) for values in rows]
+
+
+def insert_where(values: Mapping[str, Any], within: float, condition: Condition) -> Request | None:
+    """The same of one, where the condition holds at that moment; else None, and nothing is stored."""
+    connection = databases.connection()
+    form = _form(connection.alias, tuple(values))
+    said, parameters = _said(form, values, within, connection)
+    given = f"SELECT {said} WHERE {condition.text}"
+    found = _execute(connection, form, given.join(form.statement), [*parameters, *condition.parameters])
+    return _stored(values, found[0][1:], form, connection) if found else None
+
+
+def _said(
+    form: _Form, values: Mapping[str, Any], within: float, connection: BaseDatabaseWrapper
+) -> tuple[str, list[Any]]:
+    """A row in SQL, and its parameters."""
+    deadline, seconds = _deadline(within, connection.alias)
+    parameters = [columns.prepared(field, values[field.attname], connection) for field in form.given]
+    return f"{form.parameters}, {deadline}, {form.others}", [*parameters, *seconds]
 
 
 def _execute(
     connection: BaseDatabaseWrapper, form: _Form, statement: str, parameters: Sequence[Any]
-) -> list[tuple[Any, ...]]:
+) -> list[list[Any]]:
+    """Of each row that was stored its key and its times."""
     if connection.vendor != "sqlite":
-        return prepared.rows(connection, statement, parameters)
-    with connection.cursor() as cursor:
-        statements.make_on_sqlite(form.view, form.made_first, connection, cursor)
-        cursor.execute(statement, parameters)
-        return list(cursor.fetchall())
+        found = prepared.rows(connection, statement, parameters)
+    else:
+        with connection.cursor() as cursor:
+            statements.make_on_sqlite(form.view, form.made_first, connection, cursor)
+            cursor.execute(statement, parameters)
+            found = list(cursor.fetchall())
+    return [columns.read(row, form.readers) for row in found]
 
 
 def _stored(values: Mapping[str, Any], times: Sequence[Any], form: _Form, connection: BaseDatabaseWrapper) -> Request:

@@ -11,15 +11,18 @@ from typing import Any
 from mcp_app import databases
 from mcp_app.auth.principal import Principal, key_of
 from mcp_app.conf import settings
+from mcp_app.lifecycle.columns import Condition
 from mcp_app.models import Request
 from mcp_app.states import Status
 
-COUNTS = f"""(SELECT COUNT(*) FROM (
+_OWN = f"""(SELECT COUNT(*) FROM (
     SELECT 1 FROM {Request._meta.db_table} WHERE issuer = %s AND subject = %s AND client_id = %s AND endpoint = %s
     AND finished_at IS NULL AND status IN ('{Status.QUEUED}', '{Status.RUNNING}') ORDER BY status LIMIT %s
-) AS own), (SELECT COUNT(*) FROM (
+) AS own)"""  # noqa: S608 - its names and values are constants of ours
+_WAITING = f"""(SELECT COUNT(*) FROM (
     SELECT 1 FROM {Request._meta.db_table} WHERE status = '{Status.QUEUED}' ORDER BY submitted_at LIMIT %s
 ) AS waiting)"""  # noqa: S608 - its names and values are constants of ours
+COUNTS = f"{_OWN}, {_WAITING}"
 """Two columns of a SELECT: what a caller has open, what waits. Their values are `parameters`."""
 
 
@@ -34,6 +37,12 @@ class Lack(Enum):
 
 def parameters(principal: Principal) -> tuple[Any, ...]:
     return (*key_of(principal), settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL, settings.MAX_QUEUED_REQUESTS)
+
+
+def is_left(principal: Principal) -> Condition:
+    """That there is room beyond doubt: a caller who has many tasks may have some without that."""
+    own, waiting = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL, settings.MAX_QUEUED_REQUESTS
+    return Condition(f"{_OWN} < %s AND {_WAITING} < %s", (*key_of(principal), own, own, waiting, waiting))
 
 
 def lack(principal: Principal) -> Lack | None:

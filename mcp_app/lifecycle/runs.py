@@ -78,7 +78,7 @@ def _claimed(dialect: Dialect) -> Mapping[str, str]:
     }
 
 
-_CLAIM = Step("mcp_claim", _may_be_claimed, _claimed, ("worker", "worker_pid", "status"))
+_CLAIM = Step("mcp_claim", _may_be_claimed, _claimed, ("worker", "worker_pid", "status"), tells_one=True)
 
 
 @cache
@@ -87,7 +87,8 @@ def _end(*, beside: bool) -> Step:
     if beside:
         name = "mcp_end_with_result"
         results = Beside(apps.get_model("django_celery_results", "TaskResult"), celery_results.KEY, celery_results.LEFT)
-    return Step(name, _is_ordinary, _ended, ("worker", "server", "task_handle", "status", "result", "error"), results)
+    parameters = ("worker", "server", "task_handle", "status", "result", "error")
+    return Step(name, _is_ordinary, _ended, parameters, results, tells_one=True)
 
 
 def _is_ordinary(dialect: Dialect) -> str:

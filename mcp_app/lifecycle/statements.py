@@ -26,24 +26,27 @@ WITH moved AS (
     UPDATE {requests} SET event_seq = event_seq + {count}{assignments}
     WHERE {requests}.id = {id} AND CASE WHEN {condition} THEN TRUE ELSE FALSE END RETURNING {returned}
 ), told AS (
-    INSERT INTO {events_table} (request_id, seq, kind, data)
-    SELECT moved.id, moved.event_seq - {count} + t.place, t.event ->> 0, (t.event ->> 1)::jsonb
-    FROM moved, jsonb_array_elements({events}::jsonb) WITH ORDINALITY AS t (event, place)
+    INSERT INTO {events_table} (request_id, seq, kind, data) {told}
 ){beside}
 SELECT {returned} FROM moved
 """
 # Within CASE no condition is a reason to use an index: by that of a status PostgreSQL would look at all that wait.
 _POSTGRESQL_BESIDE = ", beside AS (INSERT INTO {table} ({columns}) SELECT {values} FROM moved {on_conflict})"
+_POSTGRESQL_TOLD = """SELECT moved.id, moved.event_seq - {count} + t.place, t.event ->> 0, (t.event ->> 1)::jsonb
+    FROM moved, jsonb_array_elements({events}::jsonb) WITH ORDINALITY AS t (event, place)"""
+_POSTGRESQL_TOLD_ONE = "SELECT moved.id, moved.event_seq, {kind}, {data} FROM moved"
 _SQLITE_VIEW = "CREATE TEMP VIEW IF NOT EXISTS {name} AS SELECT {columns} FROM (SELECT NULL)"
 _SQLITE_TRIGGER = """
 CREATE TEMP TRIGGER IF NOT EXISTS {name}_insert INSTEAD OF INSERT ON {name} BEGIN
-    INSERT INTO {events_table} (request_id, seq, kind, data)
-    SELECT {requests}.id, event_seq + 1 + t.key, json_extract(t.value, '$[0]'), json_extract(t.value, '$[1]')
-    FROM {requests}, json_each({events}) AS t WHERE {requests}.id = {id} AND {condition};
+    INSERT INTO {events_table} (request_id, seq, kind, data) {told} AND {condition};
     {beside}
     UPDATE {requests} SET event_seq = event_seq + {count}{assignments} WHERE {requests}.id = {id} AND {condition};
 END
 """
+_SQLITE_TOLD = """
+    SELECT {requests}.id, event_seq + 1 + t.key, json_extract(t.value, '$[0]'), json_extract(t.value, '$[1]')
+    FROM {requests}, json_each({events}) AS t WHERE {requests}.id = {id}"""
+_SQLITE_TOLD_ONE = "SELECT {requests}.id, event_seq + 1, {kind}, {data} FROM {requests} WHERE {requests}.id = {id}"
 _SQLITE_BESIDE = (
     "INSERT INTO {table} ({columns}) SELECT {values} FROM {requests}"
     " WHERE {requests}.id = {id} AND {condition} {on_conflict};"
@@ -132,6 +135,8 @@ class Step:
     assignments: Callable[[Dialect], Mapping[str, str]]
     parameters: tuple[str, ...] = ()
     beside: Beside | None = None
+    tells_one: bool = False
+    """Whether it always tells of one event, and of no more: they need not be taken out of an array then."""
     in_turn: bool = True
     """Whether it waits for its turn to write, on SQLite: not where a tool may stop the thread that has it."""
 
@@ -169,6 +174,9 @@ def _parameters(
     step: Step, told: Sequence[Event], values: Mapping[str, Any], connection: BaseDatabaseWrapper
 ) -> dict[str, Any]:
     stored = {name: columns.prepared(_FIELDS[name], value, connection) for name, value in values.items()}
+    if step.tells_one:
+        [event] = told
+        return {**stored, "kind": event.kind.value, "data": json.dumps(events.storable(event.data))}
     return {**stored, "count": len(told), "events": _as_json(told)}
 
 
@@ -210,7 +218,9 @@ _made = _Made()
 @lru_cache
 def _on_postgresql(step: Step, returned: str) -> str:
     names = _names(step, "%({})s", "postgresql")
-    return _POSTGRESQL.format(**names, returned=returned, beside=_beside(step, _POSTGRESQL_BESIDE, names))
+    told = (_POSTGRESQL_TOLD_ONE if step.tells_one else _POSTGRESQL_TOLD).format(**names)
+    beside = _beside(step, _POSTGRESQL_BESIDE, names)
+    return _POSTGRESQL.format(**names, returned=returned, told=told, beside=beside)
 
 
 @lru_cache
@@ -218,9 +228,10 @@ def _on_sqlite(step: Step) -> tuple[str, str, str]:
     """The view, its trigger, and what sets that off."""
     names = _names(step, "NEW.{}", "sqlite") | {"name": step.name}
     parameters = _all_parameters(step)
+    told = (_SQLITE_TOLD_ONE if step.tells_one else _SQLITE_TOLD).format(**names)
     return (
         _SQLITE_VIEW.format(name=step.name, columns=", ".join(f"NULL AS {each}" for each in parameters)),
-        _SQLITE_TRIGGER.format(**names, beside=_beside(step, _SQLITE_BESIDE, names)),
+        _SQLITE_TRIGGER.format(**names, told=told, beside=_beside(step, _SQLITE_BESIDE, names)),
         _SQLITE_INSERT.format(
             name=step.name, names=", ".join(parameters), values=", ".join(f"%({each})s" for each in parameters)
         ),
@@ -229,13 +240,14 @@ def _on_sqlite(step: Step) -> tuple[str, str, str]:
 
 def _all_parameters(step: Step) -> list[str]:
     beside = [] if step.beside is None else [_BESIDE.format(column) for column in step.beside.columns]
-    return ["id", "count", "events", *step.parameters, *beside]
+    told = ["kind", "data"] if step.tells_one else ["count", "events"]
+    return ["id", *told, *step.parameters, *beside]
 
 
 def _names(step: Step, marker: str, vendor: str) -> dict[str, str]:
     """What the braces of a statement stand for."""
     tables = {"requests": Request._meta.db_table, "events_table": RequestEvent._meta.db_table}
-    names = tables | {name: marker.format(name) for name in _all_parameters(step)}
+    names = {"count": "1"} | tables | {name: marker.format(name) for name in _all_parameters(step)}
     dialect = _DIALECTS[vendor]
     assigned = step.assignments(dialect)
     return {

@@ -21,6 +21,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import audit, events, inserting, originals, runs, wakeups
 from mcp_app.lifecycle.appending import append, appended
 from mcp_app.lifecycle.clock import from_now
+from mcp_app.lifecycle.columns import Condition
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import insistent, transactional
 from mcp_app.lifecycle.redaction import Redacted
@@ -44,6 +45,14 @@ def submit(submission: Submission) -> Request:
         if (row := Request.objects.filter(pk=submission.id).first()) is None:
             raise
         return row
+
+
+def submit_where(submission: Submission, condition: Condition) -> Request | None:
+    """As `submit`, where the condition holds at that moment; else None, and nothing is stored."""
+    try:
+        return _store_where(submission, condition)
+    except IntegrityError:
+        return submit(submission)  # as there
 
 
 def submit_all(submissions: Sequence[Submission]) -> list[Request | Exception]:
@@ -76,6 +85,13 @@ def _store(submissions: Sequence[Submission]) -> list[Request]:
 
 
 _store_insistently = insistent(_store)
+
+
+@insistent
+def _store_where(submission: Submission, condition: Condition) -> Request | None:
+    with inserting.unit():
+        within = _seconds_in_the_queue(submission.caller_limit)
+        return inserting.insert_where(_columns(submission), within, condition)
 
 
 def _columns(submission: Submission) -> dict[str, Any]:
