@@ -7,6 +7,7 @@ says. One that takes a permission or a group is offered to those who have it; a 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from mcp_app.auth.principal import Principal
@@ -108,7 +109,7 @@ def names_granted(principal: Principal) -> frozenset[str]:
 def _join(pairs: Iterable[tuple[RegisteredTool, Tool | None]]) -> Iterator[OfferedTool]:
     for tool, row in pairs:
         if row is None:
-            yield _offer(tool, Tool(name=tool.name))
+            yield _offer(tool, _unsaid())
         elif row.enabled and row.registered:
             yield _offer(tool, row)
 
@@ -127,6 +128,12 @@ def _offer(tool: RegisteredTool, row: Tool) -> OfferedTool:
         rate=tool.rate or _default_rate(),
         concurrency=settings.TOOL_CONCURRENCY if tool.concurrency is None else tool.concurrency,
     )
+
+
+@cache
+def _unsaid() -> Tool:
+    """A row that overrides nothing. A model takes long to be made."""
+    return Tool()
 
 
 def _default_rate() -> CallRate | None:

@@ -143,7 +143,7 @@ def address() -> str:
 
 def _new_connection() -> Connection:
     app = current_app._get_current_object()
-    made: Connection = _connection(app, app.conf.broker_write_url, settings.PUBLISH_TIMEOUT / 2).clone()
+    made: Connection = _connection(app, settings.PUBLISH_TIMEOUT / 2).clone()
     return made
 
 
@@ -190,13 +190,13 @@ def _pool() -> ProducerPool:
     A dead connection may cost its own wait and that for its successor, so each wait gets half of the time.
     """
     app = current_app._get_current_object()
-    pool: ProducerPool = _producers[_connection(app, app.conf.broker_write_url, settings.PUBLISH_TIMEOUT / 2)]
+    pool: ProducerPool = _producers[_connection(app, settings.PUBLISH_TIMEOUT / 2)]
     return pool
 
 
 @cache
-def _connection(app: Celery, url: str, seconds: float) -> Connection:
-    """What the pool's connections are cloned from; itself never connected."""
+def _connection(app: Celery, seconds: float) -> Connection:
+    """What the pool's connections are cloned from; itself never connected. To ask Celery's configuration takes time."""
     limits = {
         "max_retries": 0,
         "socket_connect_timeout": seconds,  # redis
@@ -205,5 +205,5 @@ def _connection(app: Celery, url: str, seconds: float) -> Connection:
         "write_timeout": seconds,
         "confirm_publish": True,  # a line that is down takes what is written to it
     }
-    connection: Connection = app.connection_for_write(url, connect_timeout=seconds, transport_options=limits)
+    connection: Connection = app.connection_for_write(connect_timeout=seconds, transport_options=limits)
     return connection

@@ -32,13 +32,13 @@ def test_A2_a_client_that_leaves_before_its_call_is_stored_has_nothing_run(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about_to_be_stored = threading.Event()
-    store = transitions.submit
+    store = transitions.submit_where
 
-    def submit(submission: Any) -> Request:
+    def submit_where(*args: Any) -> Request | None:
         about_to_be_stored.set()
-        return store(submission)
+        return store(*args)
 
-    monkeypatch.setattr(transitions, "submit", submit)
+    monkeypatch.setattr(transitions, "submit_where", submit_where)
 
     async def scenario() -> None:
         first = await post(call())

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from celery import current_app
 
+from mcp_app.lifecycle import broker
 from mcp_app.models import Request
 from mcp_app.states import Status
 from mcp_app.transport import consumers
@@ -229,6 +230,7 @@ def _use_broker(url: str) -> None:
     current_app.conf.broker_url = url
     current_app._pool = None
     current_app.amqp._producer_pool = None
+    broker._connection.cache_clear()
 
 
 @pytest.mark.fault("C7")
