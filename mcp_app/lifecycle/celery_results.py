@@ -17,6 +17,7 @@ from django.db import router
 from django.db.models import Model
 
 from mcp_app.conf import settings
+from mcp_app.lifecycle import columns
 
 logger = logging.getLogger(__name__)
 
@@ -83,14 +84,18 @@ def _made(task: Task, result: Any, state: str) -> Model | None:
             return None
         from django_celery_results.backends.database import DatabaseBackend
 
-        model = apps.get_model("django_celery_results", "TaskResult")
+        model: type[Model] = apps.get_model("django_celery_results", "TaskResult")
         if type(task.backend) is not DatabaseBackend or router.db_for_write(model) != settings.DATABASE:
             return None
-        made: Model = model(**_columns(task, result, state))
-        return made
+        return columns.as_stored(model, {**_defaults(model), **_columns(task, result, state)}, settings.DATABASE)
     except Exception:
         logger.warning("Celery's result of request %s is stored by itself", task.request.id, exc_info=True)
         return None
+
+
+@cache
+def _defaults(model: type[Model]) -> dict[str, Any]:
+    return {field.attname: field.get_default() for field in model._meta.concrete_fields}
 
 
 def _columns(task: Task, result: Any, state: str) -> dict[str, Any]:
@@ -98,15 +103,15 @@ def _columns(task: Task, result: Any, state: str) -> dict[str, Any]:
     request, own_id = task.request, task.request.id
     said = [getattr(request, name, None) for name in _SAID]
     key = (task.app, state, _without(own_id, repr(result)), *(_without(own_id, repr(each)) for each in said))
-    if (columns := _kept.get(key)) is None:
+    if (kept := _kept.get(key)) is None:
         backend, caught = _catching(task.app)
         backend.store_result(own_id, result, state, request=request)
-        columns = {name: _without(own_id, value) for name, value in caught.columns.items()}
+        kept = {name: _without(own_id, value) for name, value in caught.columns.items()}
         # In what is no text an id cannot be told; of stops hardly two are alike.
-        is_kept = state == states.SUCCESS and columns["content_encoding"] == "utf-8"
+        is_kept = state == states.SUCCESS and kept["content_encoding"] == "utf-8"
         if is_kept and len(_kept) < MOST_KEPT:
-            _kept[key] = columns
-    return {name: value.replace(_ID, own_id) if type(value) is str else value for name, value in columns.items()}
+            _kept[key] = kept
+    return {name: value.replace(_ID, own_id) if type(value) is str else value for name, value in kept.items()}
 
 
 def _without(own_id: str, value: Any) -> Any:

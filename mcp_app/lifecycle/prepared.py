@@ -76,9 +76,13 @@ def _prepared(connection: BaseDatabaseWrapper, statement: str, parameters: Param
         own: Any = RawCursor(connection.connection)
     text, names = _numbered(statement)
     values = parameters if isinstance(parameters, Sequence) else [parameters[name] for name in names]
-    with connection.make_debug_cursor(own) if connection.queries_logged else connection.make_cursor(own) as cursor:
-        cursor.execute(text, values)
-        return list(cursor.fetchall())
+    if connection.queries_logged or connection.execute_wrappers:
+        own = connection.make_debug_cursor(own) if connection.queries_logged else connection.make_cursor(own)
+        with own as cursor:
+            cursor.execute(text, values)
+            return list(cursor.fetchall())
+    with connection.wrap_database_errors, own as cursor:  # Django's cursor would look after what nobody asked for
+        return list(cursor.execute(text, values).fetchall())
 
 
 @lru_cache(maxsize=128)

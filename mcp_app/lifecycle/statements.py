@@ -97,8 +97,13 @@ def _columns(model: type[Model]) -> "list[tuple[str, Field[Any, Any]]]":
 
 
 @cache
-def _parameters_beside(model: type[Model]) -> "list[tuple[str, Field[Any, Any]]]":
-    return [(_BESIDE.format(column), field) for column, field in _columns(model) if not field.primary_key]
+def _parameters_beside(model: type[Model]) -> "list[tuple[str, str, Field[Any, Any]]]":
+    """Of each column its parameter and the attribute that has its value: "" where the field makes one to be stored."""
+    return [
+        (_BESIDE.format(column), field.attname if type(field).pre_save is Field.pre_save else "", field)
+        for column, field in _columns(model)
+        if not field.primary_key
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +120,10 @@ class Beside:
         return [column for column, field in _columns(self.model) if not field.primary_key]
 
     def parameters(self, row: Model, connection: BaseDatabaseWrapper) -> dict[str, Any]:
+        held = row.__dict__
         return {
-            name: columns.prepared(field, field.pre_save(row, add=True), connection)
-            for name, field in _parameters_beside(self.model)
+            name: columns.prepared(field, held[attname] if attname else field.pre_save(row, add=True), connection)
+            for name, attname, field in _parameters_beside(self.model)
         }
 
     @property
