@@ -29,7 +29,7 @@ from mcp_app.transport.subjects import Listener
 
 logger = logging.getLogger(__name__)
 
-QUIET_SECONDS: Final = 0.02
+QUIET_SECONDS: Final = 0.01
 MAX_BURST_SECONDS: Final = 0.5
 """Changes are one notification until there was quiet for that long, or the burst has lasted this long."""
 
