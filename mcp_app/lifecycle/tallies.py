@@ -30,7 +30,7 @@ DAY: Final = 86_400.0
 HOURLY_DAYS: Final = 35
 DAILY_DAYS: Final = 400
 BEFORE: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_READ: Final = tuple({"id", *lengths.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"})
+_READ: Final = tuple(sorted({"id", *lengths.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"}))
 
 
 @dataclass(frozen=True, slots=True, order=True)

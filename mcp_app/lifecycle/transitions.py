@@ -48,11 +48,18 @@ def submit(submission: Submission) -> Request:
 
 
 def submit_where(submission: Submission, condition: Condition) -> Request | None:
-    """As `submit`, where the condition holds at that moment; else None, and nothing is stored."""
+    """As `submit`, where the condition holds at that moment; else None, and nothing is stored.
+
+    None as well where a database that was away, or locked for too long, has not stored it.
+    """
+    within = _seconds_in_the_queue(submission.caller_limit)
     try:
-        return _store_where(submission, condition)
-    except IntegrityError:
-        return submit(submission)  # as there
+        with inserting.unit():
+            return inserting.insert_where(_columns(submission), within, condition)
+    except OperationalError as error:
+        logger.info("whether request %s is stored has to be asked: %s", submission.id, error)
+        databases.connection().close_if_unusable_or_obsolete()
+        return _stored(submission.id)  # a commit whose answer was lost with its connection
 
 
 def submit_all(submissions: Sequence[Submission]) -> list[Request | Exception]:
@@ -88,10 +95,8 @@ _store_insistently = insistent(_store)
 
 
 @insistent
-def _store_where(submission: Submission, condition: Condition) -> Request | None:
-    with inserting.unit():
-        within = _seconds_in_the_queue(submission.caller_limit)
-        return inserting.insert_where(_columns(submission), within, condition)
+def _stored(request_id: UUID) -> Request | None:
+    return Request.objects.filter(pk=request_id).first()
 
 
 def _columns(submission: Submission) -> dict[str, Any]:
