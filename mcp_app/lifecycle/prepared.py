@@ -67,22 +67,29 @@ def _has_raw_cursors() -> bool:
 
 
 def _prepared(connection: BaseDatabaseWrapper, statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
-    from psycopg import RawCursor
-
     connection.ensure_connection()
     with connection.wrap_database_errors:
         if "prepare_threshold" not in connection.settings_dict["OPTIONS"]:
             connection.connection.prepare_threshold = THRESHOLD
-        own: Any = RawCursor(connection.connection)
+    if connection.queries_logged or connection.execute_wrappers:
+        return _seen(connection, statement, parameters)
+    from psycopg import RawCursor
+
     text, names = _numbered(statement)
     values = parameters if isinstance(parameters, Sequence) else [parameters[name] for name in names]
-    if connection.queries_logged or connection.execute_wrappers:
-        own = connection.make_debug_cursor(own) if connection.queries_logged else connection.make_cursor(own)
-        with own as cursor:
-            cursor.execute(text, values)
-            return list(cursor.fetchall())
-    with connection.wrap_database_errors, own as cursor:  # Django's cursor would look after what nobody asked for
+    with connection.wrap_database_errors, RawCursor(connection.connection) as cursor:
         return list(cursor.execute(text, values).fetchall())
+
+
+def _seen(connection: BaseDatabaseWrapper, statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+    """The same by Django's cursor, where somebody looks at statements: they know Django's."""
+    from django.db.backends.postgresql.base import ServerBindingCursor
+
+    with connection.wrap_database_errors:
+        own: Any = ServerBindingCursor(connection.connection)  # type: ignore[call-arg] # its stubs are of psycopg 2
+    with connection.make_debug_cursor(own) if connection.queries_logged else connection.make_cursor(own) as cursor:
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
 
 
 @lru_cache(maxsize=128)

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 from django.db import DataError, transaction
+from django.test.utils import CaptureQueriesContext
 
 from mcp_app import databases
 from mcp_app.lifecycle import prepared
@@ -55,6 +56,21 @@ def test_a_parameter_is_numbered_by_its_name_and_a_doubled_sign_is_one():
     text, names = prepared._numbered("SELECT %(a)s, %(b)s, %(a)s LIKE 'x%%'")
     assert (text, names) == ("SELECT $1, $2, $1 LIKE 'x%'", ("a", "b"))
     assert prepared._numbered("SELECT %s, %s")[0] == "SELECT $1, $2"
+
+
+@on_postgresql
+def test_who_looks_at_statements_sees_djangos():
+    seen = []
+
+    def look(execute, sql, params, many, context):
+        seen.append((sql, list(params)))
+        return execute(sql, params, many, context)
+
+    connection = databases.connection()
+    with connection.execute_wrapper(look), CaptureQueriesContext(connection) as captured:
+        assert added(1) == 2
+    assert seen == [(SUM, [1])]
+    assert len(captured) == 1
 
 
 @on_postgresql
