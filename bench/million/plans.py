@@ -12,6 +12,8 @@ Plans = Mapping[str, frozenset[tuple[str, ...]]]
 
 _VALUES = re.compile(r"\(%s(?:, %s)*\)(?:, \(%s(?:, %s)*\))*")
 _ACCESS = re.compile(r"\bScan\b|^(?:SEARCH|SCAN)\b")
+_BY_INDEX = re.compile(r"^(?:Index Only Scan|Index Scan)(?: Backward)? using (?P<index>\S+) on \S+(?: \S+)?$")
+_OF_BITMAP = re.compile(r"^Bitmap Index Scan on (?P<index>\S+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,16 @@ def read(path: Path) -> Plans:
 def gathered(told: Iterable[tuple[str, list[str]]]) -> Plans:
     found: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
     for statement, plan in told:
-        accesses = tuple(line.strip().removeprefix("->").strip() for line in plan if _ACCESS.search(line.strip()))
-        found[_VALUES.sub("(…)", statement)].add(accesses)
+        accesses = (line.strip().removeprefix("->").strip() for line in plan if _ACCESS.search(line.strip()))
+        used = tuple(map(_index_used, (each for each in accesses if not each.startswith("Bitmap Heap Scan"))))
+        found[_VALUES.sub("(…)", statement)].add(used)
     return {statement: frozenset(ways) for statement, ways in found.items()}
+
+
+def _index_used(access: str) -> str:
+    """The index, in whichever of PostgreSQL's ways it is read; of what uses none, and of SQLite, the access itself."""
+    found = _BY_INDEX.match(access) or _OF_BITMAP.match(access)
+    return f"index {found['index']}" if found else access
 
 
 def changes(few: Plans, many: Plans) -> Iterator[Change]:

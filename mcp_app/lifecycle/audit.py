@@ -86,7 +86,7 @@ def settle(row: Request) -> None:
         attempt.outcome = Outcome.TOO_LATE if row.status == Status.COMPLETED else Outcome.ACCEPTED
         attempt.status_after, attempt.stage = row.status, row.stage
         attempt.latency_ms = _milliseconds(row.cancel_requested_at, row.finished_at)
-        accepted.filter(pk=attempt.pk).settle(
+        Cancellation.objects.filter(pk=attempt.pk, settled_at__isnull=True).settle(
             outcome=attempt.outcome,
             status_after=attempt.status_after,
             stage=attempt.stage,

@@ -15,7 +15,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.redaction import Kind, Redacted, is_configured, redact_each
 from mcp_app.models import Request
-from mcp_app.states import OPEN, TERMINAL
+from mcp_app.states import TERMINAL
 
 BATCH = 500
 
@@ -64,6 +64,6 @@ def forget_unclaimed() -> None:
     """Let go of what nobody came for in time, or may come for any more. A step of supervision."""
     held = Request.objects.filter(originals__isnull=False, finished_at__lt=from_now(-settings.ABANDONED_AFTER))
     unasked = held.filter(Q(task_handle__isnull=True) | Q(task_expires_at__lt=from_now(0)))
-    over = unasked.exclude(Exists(Request.objects.filter(pk=OuterRef("parent"), status__in=OPEN)))
+    over = unasked.exclude(Exists(Request.objects.filter(pk=OuterRef("parent"), finished_at=None)))
     if ids := list(over.order_by("finished_at").values_list("pk", flat=True)[:BATCH]):
         Request.objects.filter(pk__in=ids).update(originals=None)

@@ -44,10 +44,19 @@ def test_each_statement_is_explained_once_and_carried_out_all_the_same(tmp_path:
     }
 
 
-@pytest.mark.parametrize("line", ["Index Scan using by_status on mcp_app_request", "->  Seq Scan on mcp_app_request"])
-def test_of_a_plan_only_what_is_looked_into_counts(line: str) -> None:
-    told = [(f"{SELECT}(%s)", ["Limit", f"  {line}", "        Filter: (tool IS NULL)"])]
-    assert plans.gathered(told) == {f"{SELECT}(…)": {(line.removeprefix("->").strip(),)}}
+@pytest.mark.parametrize(
+    ("lines", "used"),
+    [
+        (["Index Scan using by_status on mcp_app_request u0"], "index by_status"),
+        (["Index Only Scan Backward using by_status on mcp_app_request"], "index by_status"),
+        (["Bitmap Heap Scan on mcp_app_request", "->  Bitmap Index Scan on by_status"], "index by_status"),
+        (["->  Seq Scan on mcp_app_request"], "Seq Scan on mcp_app_request"),
+        (["SEARCH call USING INDEX by_tool (tool=?)"], "SEARCH call USING INDEX by_tool (tool=?)"),
+    ],
+)
+def test_of_a_plan_only_what_is_looked_into_counts_and_by_which_index(lines: list[str], used: str) -> None:
+    told = [(f"{SELECT}(%s)", ["Limit", *lines, "        Filter: (tool IS NULL)"])]
+    assert plans.gathered(told) == {f"{SELECT}(…)": {(used,)}}
 
 
 def test_statements_that_differ_in_the_number_of_their_values_are_one() -> None:
