@@ -15,7 +15,7 @@ from mcp_app.lifecycle import cancellation, wakeups
 from mcp_app.lifecycle.audit import SYSTEM, Actor
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.processes import Identity
-from mcp_app.states import CancelPolicy, Cause
+from mcp_app.states import CancelPolicy, Cause, Stage
 
 CLIENT = Actor("mcp_client")
 
@@ -46,7 +46,8 @@ class InProcessWatcher(Watcher):
         outermost = running[0]
         self._ask(outermost, Cause.CLIENT, CLIENT, reason)
         for each in running:
-            each.context.cancel()  # from here on it knows
+            each.reach(Stage.COOPERATIVE)  # before it knows: it may end before the watcher's thread has its turn
+            each.context.cancel()
             self._told.put(each)
         wakeups.hint(self._address)
 

@@ -13,6 +13,7 @@ from mcp_app.states import Cause, Stage, Status
 from mcp_app.testing.answers import UnansweredError
 from mcp_app.testing.client import Client
 from mcp_app.testing.outcomes import LogLine, MCPError, Progress
+from mcp_app.testing.watcher import InProcessWatcher
 from mcp_app.tools import tool
 
 
@@ -139,6 +140,12 @@ def test_a_blocking_tool_is_interrupted(mcp_client, tools):
 def test_a_call_is_cancelled_by_what_it_tells(mcp_client):
     stopped = mcp_client.call("look", cancel_when=lambda told: told.progress[-1].progress == 3)
     assert (stopped.stage, len(stopped.progress)) == (Stage.COOPERATIVE, 3)
+
+
+def test_how_far_a_stop_went_is_known_though_the_watcher_had_no_turn_before_the_tool_ended(mcp_client, monkeypatch):
+    monkeypatch.setattr(InProcessWatcher, "_look", lambda self: None)
+    stopped = mcp_client.call("look", cancel_when=lambda told: told.progress[-1].progress == 3)
+    assert (stopped.cancelled, stopped.stage) == (True, Stage.COOPERATIVE)
 
 
 def test_a_shield_puts_the_stop_off(mcp_client, tools):
