@@ -79,7 +79,7 @@ def call(tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], ask
 
 def _store(tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], asking: Asking) -> Request:
     try:
-        stored: Request | Excess | None = call_limits.crowd(caller)
+        stored: Request | Excess | None = call_limits.lack_of_room(caller)
         if stored is None:
             submission = Submission(
                 **tool.terms,

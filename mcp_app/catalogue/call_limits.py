@@ -45,7 +45,7 @@ _LACKS: Final = {
 }
 
 
-def crowd(principal: Principal) -> Excess | None:
+def lack_of_room(principal: Principal) -> Excess | None:
     """Why there is no room for one more call of the principal's, whatever the tool."""
     return told(room.lack(principal))
 

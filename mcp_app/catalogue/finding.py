@@ -47,7 +47,7 @@ class Found:
     queued: int
 
     def excess(self, principal: Principal, own: int = 0, queued: int = 0) -> Excess | None:
-        """As `call_limits.crowd`, with so many more that are being stored now."""
+        """As `call_limits.lack_of_room`, with so many more that are being stored now."""
         return call_limits.told(room.judged(principal, self.own + own, self.queued + queued, beside=own))
 
 
