@@ -30,7 +30,7 @@ FROM (SELECT 1 AS one) AS here LEFT JOIN {Tool._meta.db_table} AS tool ON tool.n
 """  # noqa: S608 - its names are constants of ours
 _STATEMENTS = {vendor: _SELECT.format(as_text=text) for vendor, text in _AS_TEXT.items()}
 _IS_AS_IT_WAS = {
-    vendor: f"(SELECT {text} FROM {Tool._meta.db_table} AS tool WHERE tool.name = %s) {same} %s"  # noqa: S608 - of ours
+    vendor: f"(SELECT {text} FROM {Tool._meta.db_table} AS tool WHERE tool.name = %s) {same} %s"  # noqa: S608 - names of ours
     for vendor, text, same in (
         ("postgresql", _AS_TEXT["postgresql"], "IS NOT DISTINCT FROM"),
         ("sqlite", _AS_TEXT["sqlite"], "IS"),
