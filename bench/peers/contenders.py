@@ -15,6 +15,8 @@ SERVERS: Final = "bench.peers.servers."
 SETTINGS: Final = "bench.peers.site.settings"
 CROWD: Final = 512
 """Slots of a worker that is to hold many calls."""
+THREADS: Final = 16
+"""Slots of a worker whose tools run in threads, as the peers' do."""
 PROCESSES: Final = ("--workers", "2", "--worker-class", "gthread", "--threads", "32", "--keep-alive", "60")
 """A process for each core, and a thread for each connection that is measured."""
 GUNICORN: Final = (*PROCESSES, "--timeout", "180", "--no-control-socket")
@@ -113,6 +115,9 @@ def _roster() -> Iterator[Contender]:
         site = _site(stack, "uvicorn", worker_options=crowd)
         title = f"this project, {engine}, uvicorn, a worker of {CROWD} coroutines"
         yield Contender(f"{stack}-crowd", "ours", title, ("reports", "waiting"), ours(site))
+        site = _site(stack, "uvicorn", worker_options=("--pool", "threads", "--concurrency", str(THREADS)))
+        title = f"this project, {engine}, uvicorn, a worker of {THREADS} threads"
+        yield Contender(f"{stack}-threads", "ours", title, calls, ours(site))
         title = f"this project, {engine}, uvicorn, nobody calls"
         yield Contender(f"{stack}-idle", "ours", title, ("idle",), ours(_site(stack, "uvicorn"), statements=True))
     title = "this project, PostgreSQL, Redis, two uvicorn processes"

@@ -18,7 +18,9 @@ from mcp_app.states import CancelPolicy
 OWN_PROCESS_ONLY: Final = frozenset({"memory", "filesystem"})
 """Brokers that take a message to no other process, or not for certain."""
 JSON: Final = frozenset({"json", "application/json"})
-WITHOUT_KILL: Final = frozenset({"threads", "mcp_app.execution.async_pool:TaskPool"})
+WITHOUT_KILL: Final = frozenset({
+    "threads", "mcp_app.execution.thread_pool:TaskPool", "mcp_app.execution.async_pool:TaskPool"
+})  # fmt: skip
 """Pools in which tools run and none is killed."""
 
 

@@ -1,4 +1,4 @@
-"""The async pool: Celery's threads, and beside them one event loop in which the calls of `async` tools wait together.
+"""The async pool: the threads pool, and beside it one event loop in which the calls of `async` tools wait together.
 
 Such a call holds no thread: a few, the desk's, claim its row and write its end, and Celery's task is run then. What
 blocks has a thread of its own, as in the threads pool; at most as many calls run, of either kind, as the pool has
@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,13 +21,14 @@ from uuid import UUID
 from celery import Task
 from celery.concurrency.base import apply_target
 from celery.concurrency.thread import ApplyResult
-from celery.concurrency.thread import TaskPool as ThreadTaskPool
 
 from mcp_app.execution import child, runner
 from mcp_app.execution.connections import ToolConnections
 from mcp_app.execution.coroutine_calls import CoroutineCall, shares_the_loop
 from mcp_app.execution.runner import Rest
 from mcp_app.execution.shared_loop import SharedLoop
+from mcp_app.execution.thread_pool import RelayExecutor
+from mcp_app.execution.thread_pool import TaskPool as ThreadTaskPool
 from mcp_app.lifecycle.publishing import RUN_TASK
 
 logger = logging.getLogger(__name__)
@@ -55,15 +56,13 @@ class Job:
     done: "Future[None]" = field(default_factory=Future)
 
 
-class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
-    """Celery's threads pool, with a way for coroutines past its threads."""
+class TaskPool(ThreadTaskPool):
+    """The threads pool, with a way for coroutines past its threads."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.loop = SharedLoop()
-        self._desk = ThreadPoolExecutor(
-            min(DESK_THREADS, self.limit), "mcp-desk", initializer=partial(setattr, _at_desk, "yes", True)
-        )
+        self._desk = RelayExecutor("desk", min(DESK_THREADS, self.limit), partial(setattr, _at_desk, "yes", True))
         self._changed = threading.Condition()
         self._held = 0
         self._waiting: deque[Job] = deque()

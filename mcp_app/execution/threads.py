@@ -159,7 +159,7 @@ class ThreadsLadder(Ladder):
     def _is_stuck(self, runs_calls: bool) -> bool:
         """Whether a cold shutdown hangs although nothing runs.
 
-        Celery stops its pool inside the signal's handler. One that came while the pool started a thread waits for the
+        Celery stops its pool inside the signal's handler. One that came while the pool took in a call waits for the
         lock that the code beneath it holds.
         """
         now = time.monotonic()

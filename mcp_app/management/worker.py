@@ -23,14 +23,14 @@ from django.db import connections
 
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
-from mcp_app.execution import async_pool, closing, processes
+from mcp_app.execution import async_pool, closing, processes, thread_pool
 from mcp_app.execution.worker import follow_queues
 from mcp_app.management import terminal
 
 MARKER = "MCP_WORKER"
 """In the environment of a worker and all that it starts: a token of who started it."""
 PREFORK = "prefork"
-POOLS = {PREFORK: PREFORK, "threads": "threads", "async": async_pool.NAME}
+POOLS = {PREFORK: PREFORK, "threads": thread_pool.NAME, "async": async_pool.NAME}
 """By name what Celery knows them by."""
 PR_SET_PDEATHSIG = 1
 PARENT_POLL_SECONDS = 0.5

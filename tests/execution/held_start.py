@@ -1,16 +1,21 @@
-"""A pool of threads whose start of a thread is cut by the next signal: that moment takes all the time it is given."""
+"""A pool of threads that is cut by the next signal while it hands a job over: that moment takes the time it needs."""
 
 import signal
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+import time
+
+from mcp_app.relay import Job, Relay
 
 
 def install() -> None:
     """In a worker that has no pool yet."""
-    start: Any = ThreadPoolExecutor._adjust_thread_count  # type: ignore[attr-defined] # private, and its name in all versions
+    put = Relay.put
 
-    def start_and_wait_for_a_signal(executor: ThreadPoolExecutor) -> None:
-        start(executor)
-        signal.pause()
+    def put_and_wait_for_a_signal(relay: Relay, job: Job) -> bool:
+        told = put(relay, job)
+        while relay._jobs:
+            time.sleep(0.01)
+        with relay._lock:
+            signal.pause()
+        return told
 
-    ThreadPoolExecutor._adjust_thread_count = start_and_wait_for_a_signal  # type: ignore[attr-defined] # as above
+    Relay.put = put_and_wait_for_a_signal  # type: ignore[method-assign] # there is no other way into that moment

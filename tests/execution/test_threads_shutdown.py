@@ -61,7 +61,7 @@ def test_C5_a_soft_shutdown_lets_calls_in_threads_end(site: Site) -> None:
     assert not site.processes()
 
 
-def test_C5_a_cold_shutdown_that_cuts_the_start_of_a_thread_ends_the_worker(site: Site) -> None:
+def test_C5_a_cold_shutdown_that_cuts_the_handing_over_of_a_call_ends_the_worker(site: Site) -> None:
     worker = site.start_worker(concurrency=SLOTS, pool="threads", MCP_TEST_HELD_START="1")
     spinning = begin_code(site, SPINNING)
     worker.process.send_signal(signal.SIGQUIT)
