@@ -36,6 +36,13 @@ _UNWANTED = {
 }
 
 
+_ABSENT = f"WHERE NOT EXISTS (SELECT 1 FROM {Request._meta.db_table} AS kept WHERE kept.id = stored.id)"  # noqa: S608 - a name of the model's
+_GONE = {
+    "sqlite": f"SELECT stored.id FROM (SELECT value AS id FROM json_each(%s)) AS stored {_ABSENT}",  # noqa: S608 - of ours
+    "postgresql": f"SELECT stored.id FROM unnest(%s::uuid[]) AS stored (id) {_ABSENT}",  # noqa: S608 - of ours
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """One request that moved. `events` are (kind, data) in order; `result` is a CallToolResult once it ended, or once
@@ -92,8 +99,17 @@ def versions(subjects: Iterable[Subject]) -> dict[Subject, int]:
 
 def unwanted(running: Collection[UUID]) -> set[UUID]:
     """Of requests that run here, those that are not to go on: cancelled, given up for lost, or gone."""
+    return _among(running, _UNWANTED)
+
+
+def gone(stored: Collection[UUID]) -> set[UUID]:
+    """Of requests that have had rows, those that have none any more."""
+    return _among(stored, _GONE)
+
+
+def _among(request_ids: Collection[UUID], statements: Mapping[str, str]) -> set[UUID]:
     connection = databases.connection()
-    found = prepared.rows(connection, _UNWANTED[connection.vendor], [columns.keys(running, connection)])
+    found = prepared.rows(connection, statements[connection.vendor], [columns.keys(request_ids, connection)])
     return {each if isinstance(each, UUID) else UUID(each) for (each,) in found}
 
 

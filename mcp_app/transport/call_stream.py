@@ -36,7 +36,7 @@ from mcp_app.transport.exchange import Exchange
 from mcp_app.transport.handover import Handover, created
 from mcp_app.transport.heartbeats import Heartbeat
 from mcp_app.transport.responder import PeerGoneError
-from mcp_app.transport.tail import Watcher
+from mcp_app.transport.tail import RowGoneError, Watcher
 from mcp_app.transport.threads import SilentDatabaseError
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,9 @@ class CallStream:
         await server.upkeep.vouch()
         asked = self._incoming = Asked(call, self._exchange)
         # Watched before it is there: it is published as soon as it is stored, and the answer may come at once.
-        self._watcher = server.tail.watch(asked.id, event_seq=FIRST_EVENT, wants_events=self._told.wanted)
+        self._watcher = server.tail.watch(
+            asked.id, event_seq=FIRST_EVENT, wants_events=self._told.wanted, is_stored=False
+        )
         try:
             self._admitting = server.calls.start_together(
                 call_admission.admit_and_publish, asked, apart=server.admission.apart
@@ -95,6 +97,9 @@ class CallStream:
             elif admitted is not None:
                 self._let_go(call, admitted)
                 await self._wait_for(admitted)
+        except RowGoneError as error:
+            self._ended = True
+            await self._exchange.reject(failures.explain(error, self._exchange.route.request_id))
         finally:
             self._watcher.close()
 
@@ -142,10 +147,12 @@ class CallStream:
 
     async def _wait_for(self, request: Request) -> None:
         server, told, watcher = self._exchange.server, self._told, self._watcher
+        watcher.is_stored = True
         if watcher.request_id != request.pk:  # the call comes back with answers: its row was there before
             watcher.close()
-            watcher = server.tail.watch(request.pk, event_seq=request.event_seq, wants_events=told.wanted)
-            self._watcher = watcher
+            watcher = self._watcher = server.tail.watch(
+                request.pk, event_seq=request.event_seq, wants_events=told.wanted, is_stored=True
+            )
             server.tail.look({request.pk})
         handover = Handover(self._exchange, request, self._began_at)
         with server.heartbeats.of(request.pk, since=self._began_at, wanted=told.wants_heartbeat) as heartbeat:

@@ -11,11 +11,13 @@ from django.db import InterfaceError, OperationalError
 from mcp_app.lifecycle import redaction
 from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, RequestId, refuse
 from mcp_app.transport.admission import unavailable
+from mcp_app.transport.tail import RowGoneError
 
 logger = logging.getLogger(__name__)
 
 INTERNAL = "The server failed; its operator can find the details in the log."
 DATABASE_AWAY = "The server's database is not reachable; try again in a moment."
+GONE = "The server's database lost this call. It may have run, and its result is lost: look before you repeat it."
 
 
 def explain(error: Exception, request_id: RequestId | None) -> Rejection:
@@ -26,6 +28,9 @@ def explain(error: Exception, request_id: RequestId | None) -> Rejection:
     if isinstance(error, DatabaseError):
         logger.error("the database failed a request", exc_info=redaction.wordless(error))
         return database_away(request_id)
+    if isinstance(error, RowGoneError):
+        logger.error("the row of a request that is waited for is gone: its database went back, or somebody deleted it")
+        return refuse(INTERNAL_ERROR, GONE, request_id)
     logger.error("a request failed inside the server", exc_info=redaction.wordless(error))
     return refuse(INTERNAL_ERROR, INTERNAL, request_id)
 

@@ -31,6 +31,8 @@ RETRY_SECONDS = 1.0
 """After a failed look, so that a database that is away is not pressed."""
 LOOKS_APART = 0.005
 """Seconds from look to look where a crowd waits: what moves meanwhile is read by one statement."""
+GONE_EVERY = 5.0
+"""Seconds from one question to the next whether the rows that are waited for are still there."""
 DELIVERED_TOGETHER = 0.05
 """Seconds of deliveries that are noted by one statement: nobody waits for it."""
 
@@ -39,13 +41,20 @@ class TakenOverError(Exception):
     """Another connection follows the request now."""
 
 
+class RowGoneError(Exception):
+    """The request's row is there no more: its database went back to what it was before, or somebody deleted it."""
+
+
 class Watcher:
     """One client's wait for one request. Holds at most one observation: the rows are the buffer of a slow client."""
 
-    def __init__(self, tail: "Tail", request_id: UUID, watch: Watch) -> None:
+    def __init__(self, tail: "Tail", request_id: UUID, watch: Watch, *, is_stored: bool) -> None:
         self.request_id = request_id
         self.watch = watch
+        self.is_stored = is_stored
+        """Whether the request has had its row, so that one that is not found is gone."""
         self.overtaken = False
+        self._is_gone = False
         self._taken_over = False
         self._tail = tail
         self._observed: Observed | None = None
@@ -66,14 +75,21 @@ class Watcher:
         self._taken_over = True
         self._moved.set()
 
+    def lose(self) -> None:
+        """Have `next` raise, once it has given what it holds: there is nothing to wait for."""
+        self._is_gone = True
+        self._moved.set()
+
     async def next(self) -> Observed:
         """What has moved since the last time, once something has. Safe to cancel: nothing is lost.
 
-        Raises `TakenOverError`.
+        Raises `TakenOverError`, `RowGoneError`.
         """
         await self._moved.wait()
         if self._taken_over:
             raise TakenOverError
+        if self._is_gone and self._observed is None:
+            raise RowGoneError
         observed, self._observed = self._observed, None
         self._moved.clear()
         if self.overtaken:
@@ -111,6 +127,7 @@ class Tail:
         """What is to be looked at once it is hinted; None: all that is watched."""
         self._looked_at_all_at = 0.0
         self._looked_at = 0.0
+        self._looked_for_gone_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._marking: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -123,11 +140,11 @@ class Tail:
             self._named.update(named)
         self._hinted.set()
 
-    def watch(self, request_id: UUID, *, event_seq: int, wants_events: bool) -> Watcher:
-        """Wait for a request to move past `event_seq`."""
+    def watch(self, request_id: UUID, *, event_seq: int, wants_events: bool, is_stored: bool) -> Watcher:
+        """Wait for a request to move past `event_seq`; for one that is about to be stored, too."""
         if (former := self._watchers.get(request_id)) is not None:
             former.take_over()
-        watcher = Watcher(self, request_id, Watch(event_seq, wants_events))
+        watcher = Watcher(self, request_id, Watch(event_seq, wants_events), is_stored=is_stored)
         self._watchers[request_id] = watcher
         self._begin()
         return watcher
@@ -187,7 +204,7 @@ class Tail:
 
     def _begin(self) -> None:
         if self._task is None:
-            self._looked_at_all_at = time.monotonic()
+            self._looked_at_all_at = self._looked_for_gone_at = time.monotonic()
             self._task = asyncio.get_running_loop().create_task(self._run(), name="mcp-tail")
             self._upkeep.begin()
 
@@ -235,6 +252,8 @@ class Tail:
         try:
             await self._look_at_watched(named)
             await self._look_at_subjects(named, joining)
+            if named is None:
+                await self._look_for_gone()
         except Exception as error:
             _refuse(joining, error)
             raise
@@ -251,6 +270,17 @@ class Tail:
             for observed in await self._rows.run(observation.observe, watched):
                 if (moved := self._watchers.get(observed.request_id)) is not None:
                     moved.give(observed)
+
+    async def _look_for_gone(self) -> None:
+        """After a look, which has told what has ended and been purged since."""
+        now = time.monotonic()
+        stored = [watcher.request_id for watcher in self._watchers.values() if watcher.is_stored]
+        if not stored or now - self._looked_for_gone_at < GONE_EVERY:
+            return
+        self._looked_for_gone_at = now
+        for request_id in await self._rows.run(observation.gone, stored):
+            if (watcher := self._watchers.get(request_id)) is not None:
+                watcher.lose()
 
     async def _look_at_subjects(self, named: set[Subject] | None, joining: Collection[_Joining]) -> None:
         watched = self._subjects.watched

@@ -216,7 +216,7 @@ class ResumedCall(SessionCall):
             await self._exchange.http.end()
             return
         self._carries_ids = True
-        watcher = server.tail.watch(row.pk, event_seq=seen, wants_events=told.wanted)
+        watcher = server.tail.watch(row.pk, event_seq=seen, wants_events=told.wanted, is_stored=True)
         server.tail.look({row.pk})
         try:
             with server.heartbeats.of(row.pk, since=self._began_at, wanted=told.wants_heartbeat) as heartbeat:
