@@ -38,6 +38,8 @@ _POSTGRESQL = (
     " SELECT id, {returned} FROM stored",
 )
 """What is before the rows and after them."""
+_UNAWAITED = {"postgresql": " AND set_config('synchronous_commit', 'off', TRUE) IS NOT NULL", "sqlite": ""}
+"""Has the statement's own commit answer before its log is on disk. On SQLite that is the connection's to say."""
 _SQLITE = ("INSERT INTO {view} ({said}, now) ", " RETURNING id, now, now")
 _SQLITE_VIEW = "CREATE TEMP VIEW IF NOT EXISTS {view} AS SELECT {columns} FROM (SELECT NULL)"
 _SQLITE_TRIGGER = """
@@ -86,11 +88,15 @@ def insert(rows: Sequence[Mapping[str, Any]], within: Sequence[float]) -> list[R
 
 
 def insert_where(values: Mapping[str, Any], within: float, condition: Condition) -> Request | None:
-    """The same of one, where the condition holds at that moment; else None, and nothing is stored."""
+    """The same of one, where the condition holds at that moment; else None, and nothing is stored.
+
+    Of a request that nobody is told of before a worker claims it: a database that crashes before that may forget it.
+    The claim's commit writes down both.
+    """
     connection = databases.connection()
     form = _form(connection.alias, tuple(values))
     said, parameters = _said(form, values, within, connection)
-    given = f"SELECT {said} WHERE {condition.text}"
+    given = f"SELECT {said} WHERE ({condition.text}){_UNAWAITED[connection.vendor]}"
     found = _execute(connection, form, given.join(form.statement), [*parameters, *condition.parameters])
     return _stored(values, found[0][1:], form, connection) if found else None
 
