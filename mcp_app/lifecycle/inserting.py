@@ -114,14 +114,9 @@ def _execute(
     connection: BaseDatabaseWrapper, form: _Form, statement: str, parameters: Sequence[Any]
 ) -> list[list[Any]]:
     """Of each row that was stored its key and its times."""
-    if connection.vendor != "sqlite":
-        found = prepared.rows(connection, statement, parameters)
-    else:
-        with connection.cursor() as cursor:
-            statements.make_on_sqlite(form.view, form.made_first, connection, cursor)
-            cursor.execute(statement, parameters)
-            found = list(cursor.fetchall())
-    return [columns.read(row, form.readers) for row in found]
+    if connection.vendor == "sqlite":
+        statements.make_on_sqlite(form.view, form.made_first, connection)
+    return [columns.read(row, form.readers) for row in prepared.rows(connection, statement, parameters)]
 
 
 def _stored(values: Mapping[str, Any], times: Sequence[Any], form: _Form, connection: BaseDatabaseWrapper) -> Request:

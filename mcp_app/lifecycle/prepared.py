@@ -1,9 +1,11 @@
-"""Statements that every call pays for, prepared: PostgreSQL parses and plans one once for a connection.
+"""Statements that every call pays for, as their database wants them, and past Django's cursor where nobody looks at it.
 
-psycopg 3 prepares what is sent again and again with parameters of its own; Django's cursors write theirs into the text.
-Not where connections are pooled by transaction, so that a statement meets another's: Django is told so by
-`DISABLE_SERVER_SIDE_CURSORS`, psycopg by its option `prepare_threshold`, which is left as the site has it; who said
-neither is found out by the first statement that the server does not know. Refuses to know any statement.
+PostgreSQL parses and plans one once for a connection: psycopg 3 prepares what is sent again and again with parameters
+of its own, where Django's cursors write theirs into the text. Not where connections are pooled by transaction, so that
+a statement meets another's: Django is told so by `DISABLE_SERVER_SIDE_CURSORS`, psycopg by its option
+`prepare_threshold`, which is left as the site has it; who said neither is found out by the first statement that the
+server does not know. SQLite's module keeps them by their text, which Django writes anew each time. Refuses to know any
+statement.
 """
 
 import logging
@@ -32,6 +34,8 @@ _given_up = threading.Event()
 
 def rows(connection: BaseDatabaseWrapper, statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
     """All that a statement returns, which has parameters where Django's have them. Raises django.db.Error."""
+    if connection.vendor == "sqlite" and not _is_looked_at(connection):
+        return _on_sqlite(connection, statement, parameters)
     if not _may_prepare(connection):
         with connection.cursor() as cursor:
             cursor.execute(statement, parameters)
@@ -45,6 +49,28 @@ def rows(connection: BaseDatabaseWrapper, statement: str, parameters: Parameters
             logger.warning("statements are not prepared any more, as the database does not keep them: %s", error)
             _given_up.set()
         return rows(connection, statement, parameters)
+
+
+def _is_looked_at(connection: BaseDatabaseWrapper) -> bool:
+    """Whether somebody has asked to see statements: they know Django's."""
+    return bool(connection.queries_logged or connection.execute_wrappers)
+
+
+def _on_sqlite(connection: BaseDatabaseWrapper, statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+    connection.ensure_connection()
+    connection.validate_no_broken_transaction()
+    with connection.wrap_database_errors:
+        return list(connection.connection.execute(_as_sqlite_has_it(statement), parameters))
+
+
+@lru_cache(maxsize=128)
+def _as_sqlite_has_it(statement: str) -> str:
+    def place(found: re.Match[str]) -> str:
+        if found.group().endswith("%"):
+            return "%"
+        return f":{found['name']}" if found["name"] else "?"
+
+    return _PLACE.sub(place, statement)
 
 
 def _may_prepare(connection: BaseDatabaseWrapper) -> bool:
@@ -71,7 +97,7 @@ def _prepared(connection: BaseDatabaseWrapper, statement: str, parameters: Param
     with connection.wrap_database_errors:
         if "prepare_threshold" not in connection.settings_dict["OPTIONS"]:
             connection.connection.prepare_threshold = THRESHOLD
-    if connection.queries_logged or connection.execute_wrappers:
+    if _is_looked_at(connection):
         return _seen(connection, statement, parameters)
     from psycopg import RawCursor
 
@@ -82,7 +108,7 @@ def _prepared(connection: BaseDatabaseWrapper, statement: str, parameters: Param
 
 
 def _seen(connection: BaseDatabaseWrapper, statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
-    """The same by Django's cursor, where somebody looks at statements: they know Django's."""
+    """The same by Django's cursor, where somebody looks."""
     from django.db.backends.postgresql.base import ServerBindingCursor
 
     with connection.wrap_database_errors:

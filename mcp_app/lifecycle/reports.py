@@ -78,12 +78,11 @@ def _told(reports: Sequence[Report]) -> list[tuple[UUID | None, UUID]]:
     given = json.dumps([_given(each, connection) for each in sorted(reports, key=lambda each: each.request_id)])
     if connection.vendor != "sqlite":
         return [(server, request_id) for server, request_id in prepared.rows(connection, _on_postgresql(), [given])]
-    with connection.cursor() as cursor:
-        view, trigger, insert, servers = _on_sqlite()
-        statements.make_on_sqlite("mcp_report", (view, trigger), connection, cursor)
-        cursor.execute(insert, [given])
-        cursor.execute(servers, [given])
-        return [(server and UUID(server), UUID(request_id)) for server, request_id in cursor.fetchall()]
+    view, trigger, insert, servers = _on_sqlite()
+    statements.make_on_sqlite("mcp_report", (view, trigger), connection)
+    prepared.rows(connection, insert, [given])
+    told = prepared.rows(connection, servers, [given])
+    return [(server and UUID(server), UUID(request_id)) for server, request_id in told]
 
 
 def _given(report: Report, connection: BaseDatabaseWrapper) -> dict[str, Any]:

@@ -155,8 +155,7 @@ def take(step: Step, told: Sequence[Event], values: Mapping[str, Any], beside: M
         parameters |= step.beside.parameters(beside, connection)
     if connection.vendor != "sqlite":
         return bool(prepared.rows(connection, _on_postgresql(step, "id, event_seq"), parameters))
-    with connection.cursor() as cursor:
-        return _take_on_sqlite(step, connection, cursor, parameters)
+    return _take_on_sqlite(step, connection, parameters)
 
 
 def taken(
@@ -168,12 +167,10 @@ def taken(
     if connection.vendor != "sqlite":
         found = prepared.rows(connection, _on_postgresql(step, rows.columns), parameters)
         return rows.made_of(found[0], connection) if found else None
-    with connection.cursor() as cursor:
-        if not _take_on_sqlite(step, connection, cursor, parameters):
-            return None
-        cursor.execute(_SELECT.format(columns=rows.columns), {"id": parameters["id"]})
-        row = cursor.fetchone()
-    return None if row is None else rows.made_of(row, connection)
+    if not _take_on_sqlite(step, connection, parameters):
+        return None
+    found = prepared.rows(connection, _SELECT.format(columns=rows.columns), {"id": parameters["id"]})
+    return rows.made_of(found[0], connection) if found else None
 
 
 def _parameters(
@@ -186,22 +183,24 @@ def _parameters(
     return {**stored, "count": len(told), "events": _as_json(told)}
 
 
-def _take_on_sqlite(step: Step, connection: BaseDatabaseWrapper, cursor: Any, parameters: dict[str, Any]) -> bool:
+def _take_on_sqlite(step: Step, connection: BaseDatabaseWrapper, parameters: dict[str, Any]) -> bool:
     """By a trigger of this connection's own: SQLite has no other statement that writes to two tables."""
     view, trigger, insert = _on_sqlite(step)
-    make_on_sqlite(step.name, (view, trigger), connection, cursor)
+    make_on_sqlite(step.name, (view, trigger), connection)
     changed = connection.connection.total_changes
     with databases.turn() if step.in_turn else nullcontext():
-        cursor.execute(insert, parameters)
+        prepared.rows(connection, insert, parameters)
     return bool(connection.connection.total_changes > changed)
 
 
-def make_on_sqlite(name: str, statements: Iterable[str], connection: BaseDatabaseWrapper, cursor: Any) -> None:
+def make_on_sqlite(name: str, statements: Iterable[str], connection: BaseDatabaseWrapper) -> None:
     """Make a view and its trigger, which are of this connection alone, where it has none of that name."""
+    connection.ensure_connection()
     if name in _made.on(connection.connection):
         return
-    for statement in statements:
-        cursor.execute(statement)
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
     if not connection.in_atomic_block:  # whose end may take them back
         _made.names.add(name)
 

@@ -1,15 +1,16 @@
-"""Statements that PostgreSQL keeps: which it does, and what follows where it has lost them, or may not have them."""
+"""Statements past Django's cursor: which PostgreSQL keeps, what follows where it lost them; what SQLite is given."""
 
 import logging
 
 import pytest
-from django.db import DataError, transaction
+from django.db import DatabaseError, DataError, transaction
 from django.test.utils import CaptureQueriesContext
 
 from mcp_app import databases
+from mcp_app.conf import settings
 from mcp_app.lifecycle import prepared
 
-SUM = "SELECT %s::int + 1"
+SUM = "SELECT CAST(%s AS integer) + 1"
 TOLD = "statements are not prepared any more"
 
 on_postgresql = pytest.mark.skipif("databases.connection().vendor != 'postgresql'", reason="SQLite prepares its own")
@@ -46,10 +47,7 @@ def forget_behind_psycopg() -> None:
 
 
 def test_a_statement_returns_its_rows():
-    if databases.connection().vendor == "sqlite":
-        assert prepared.rows(databases.connection(), "SELECT %s + 1", [1]) == [(2,)]
-    else:
-        assert added(1) == 2
+    assert added(1) == 2
 
 
 def test_a_parameter_is_numbered_by_its_name_and_a_doubled_sign_is_one():
@@ -58,7 +56,27 @@ def test_a_parameter_is_numbered_by_its_name_and_a_doubled_sign_is_one():
     assert prepared._numbered("SELECT %s, %s")[0] == "SELECT $1, $2"
 
 
-@on_postgresql
+def test_sqlite_is_given_names_and_places_of_its_own():
+    assert prepared._as_sqlite_has_it("SELECT %(a)s, %(a)s LIKE 'x%%', %s") == "SELECT :a, :a LIKE 'x%', ?"
+
+
+def test_names_are_for_mappings():
+    found = prepared.rows(databases.connection(), "SELECT %(b)s || 'x%%', %(a)s || ''", {"a": "1", "b": "2", "c": "3"})
+    assert found == [("2x%", "1")]
+
+
+def test_what_the_database_refuses_is_djangos_error():
+    with pytest.raises(DatabaseError):
+        prepared.rows(databases.connection(), "SELECT nothing FROM nowhere WHERE 1 = %s", [1])
+
+
+def test_nothing_is_said_in_a_transaction_that_is_broken():
+    with databases.atomic():
+        transaction.set_rollback(True, using=settings.DATABASE)
+        with pytest.raises(transaction.TransactionManagementError):
+            added(1)
+
+
 def test_who_looks_at_statements_sees_djangos():
     seen = []
 
@@ -78,7 +96,7 @@ def test_what_is_said_again_is_kept():
     added(1, times=prepared.THRESHOLD)
     assert kept() == []
     assert added(4) == 5
-    assert kept() == ["SELECT $1::int + 1"]
+    assert kept() == ["SELECT CAST($1 AS integer) + 1"]
 
 
 @on_postgresql
