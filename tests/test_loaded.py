@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mcp_app import loaded
 
 ROOT = Path(__file__).parents[1]
@@ -37,17 +39,18 @@ def test_a_server_sets_aside_what_its_site_has_loaded_and_collects_what_is_made_
         check=True,
         timeout=60,
     )
-    aside, collected, (*_, oldest) = json.loads(done.stdout)
+    aside, collected, (youngest, *_) = json.loads(done.stdout)
     assert aside > MOST
     assert collected
-    assert oldest == loaded.FULL_AFTER
+    assert youngest == loaded.YOUNG_AFTER
 
 
-def test_a_site_that_has_itself_looked_through_more_rarely_is_left_to_it() -> None:
+@pytest.mark.parametrize("youngest", [0, 2 * loaded.YOUNG_AFTER])
+def test_a_site_that_has_itself_looked_through_more_rarely_is_left_to_it(youngest: int) -> None:
     before = gc.get_threshold()
     try:
-        gc.set_threshold(1000, 20, 2 * loaded.FULL_AFTER)
-        loaded.look_through_rarely()
-        assert gc.get_threshold() == (1000, 20, 2 * loaded.FULL_AFTER)
+        gc.set_threshold(youngest, 20, 30)
+        loaded.look_more_rarely()
+        assert gc.get_threshold() == (youngest, 20, 30)
     finally:
         gc.set_threshold(*before)

@@ -14,7 +14,6 @@ from uuid import UUID
 
 from celery import signals
 
-from mcp_app import loaded
 from mcp_app.execution import log_records
 from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.interrupt import SignalInterrupter
@@ -60,7 +59,6 @@ def open_for_threads() -> Child:
     """Make the parts of a worker whose threads run tools."""
     from mcp_app.execution.thread_interrupt import ThreadInterrupter  # CPython only
 
-    loaded.look_through_rarely()
     here = _of_threads[os.getpid()] = _make(os.getpid(), lambda: ThreadSlot(ThreadInterrupter()), OfWorker())
     return here
 

@@ -75,7 +75,6 @@ class MCPConsumer(AsyncConsumer):
         settings.at(endpoint)
         MCPConsumer.mounted.add(endpoint)
         loaded.keep()
-        loaded.look_through_rarely()
         return super().as_asgi(endpoint=endpoint)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
