@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from django.db import connections, transaction
@@ -71,11 +71,9 @@ def connection() -> BaseDatabaseWrapper:
     return connections[settings.DATABASE]
 
 
-@contextmanager
-def turn() -> Iterator[None]:
+def turn() -> AbstractContextManager[None]:
     """For a statement alone, what `atomic` has as well: on SQLite a turn to write."""
-    with _turn(connection()):
-        yield
+    return _turn(connection())
 
 
 @contextmanager

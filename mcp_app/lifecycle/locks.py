@@ -46,11 +46,11 @@ def insistent(function: Callable[P, R]) -> Callable[P, R]:
         delay = FIRST_DELAY
         give_up_at = time.monotonic() + GIVE_UP_AFTER
         for remaining in reversed(range(ATTEMPTS)):
-            outermost = not databases.connection().in_atomic_block
             try:
                 return function(*args, **kwargs)
             except OperationalError as error:
-                if not remaining or not outermost or time.monotonic() > give_up_at:
+                is_within = databases.connection().in_atomic_block
+                if not remaining or is_within or time.monotonic() > give_up_at:
                     raise
                 logger.info("%s waits for a lock: %s", function.__name__, error)
                 # A connection that was lost is replaced: after a statement without a transaction nothing else does it.
