@@ -1,20 +1,17 @@
 """The tail: few queries, none when nobody waits, and no giving up when the database does."""
 
 import asyncio
-from collections.abc import Collection
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from django.db import OperationalError
 
 from mcp_app.lifecycle import observation, wakeups
 from mcp_app.models import Process, Request
-from mcp_app.protocol.errors import INTERNAL_ERROR
 from mcp_app.states import ProcessRole
-from mcp_app.transport import hints, server, tail
+from mcp_app.transport import server, tail
 from mcp_app.transport.gathered import CROWD
-from tests.lifecycle import rows
 from tests.transport.client import call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread
 
@@ -125,63 +122,6 @@ def test_hints_however_many_keep_no_lost_one_from_being_made_up_for(
     run(scenario())
 
 
-def test_as_many_hints_as_a_socket_holds_may_have_had_others_behind_them() -> None:
-    heard: list[set[UUID] | None] = []
-    own = hints.Hints(uuid4(), heard.append)
-
-    async def scenario() -> None:
-        own.open()
-        for count in (hints.OVERFLOWS - 1, hints.OVERFLOWS):
-            named = {uuid4() for _ in range(count)}
-            for each in named:
-                wakeups.wake_server(own.boot_id, [each])
-            await eventually(lambda: heard)
-            assert heard == ([named] if count < hints.OVERFLOWS else [None])
-            heard.clear()
-        await own.close()
-
-    asyncio.run(scenario())
-
-
-class _Layer:
-    """A channel layer with one channel."""
-
-    def __init__(self) -> None:
-        self.messages: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-
-    async def new_channel(self) -> str:
-        return "here"
-
-    async def group_add(self, group: str, channel: str) -> None:
-        pass
-
-    async def group_discard(self, group: str, channel: str) -> None:
-        pass
-
-    async def receive(self, channel: str) -> dict[str, str]:
-        return await self.messages.get()
-
-
-def test_of_a_burst_through_the_layer_some_may_be_lost(monkeypatch) -> None:
-    heard: list[set[UUID] | None] = []
-    monkeypatch.setattr(wakeups, "layer_crosses_processes", lambda: True)
-    monkeypatch.setattr(hints, "BURST_SECONDS", 60.0)
-
-    async def scenario() -> None:
-        layer = _Layer()
-        monkeypatch.setattr(hints, "get_channel_layer", lambda: layer)
-        own = hints.Hints(uuid4(), heard.append)
-        own.open()
-        named = [uuid4() for _ in range(hints.BURST)]
-        for each in named:
-            layer.messages.put_nowait(wakeups.layer_message(each.bytes))
-        await eventually(lambda: len(heard) == hints.BURST)
-        assert heard == [*({each} for each in named[:-1]), None]
-        await own.close()
-
-    asyncio.run(scenario())
-
-
 def test_nothing_runs_when_nobody_waits(worker: Worker, configure) -> None:
     configure(POLL_INTERVAL=0.01, HEARTBEAT_INTERVAL=0.01, SUPERVISION_INTERVAL=0.01)
 
@@ -277,89 +217,6 @@ def test_waiting_client_learns_that_its_worker_went_silent(worker: Worker, confi
         result = (await client.json())["result"]
         assert result["isError"] is True
         assert "worker process" in result["content"][0]["text"]
-
-    run(scenario())
-
-
-def test_slow_reader_misses_no_event(worker: Worker, configure) -> None:
-    """The rows are the buffer: while an observation waits to be taken, nothing more is read for that watcher."""
-    configure(POLL_INTERVAL=30.0)
-
-    async def scenario() -> None:
-        own = server.current()
-        running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
-        request_id = running.pk
-        watcher = own.tail.watch(request_id, event_seq=running.event_seq, wants_events=True, is_stored=True)
-        await worker.report(request_id, 1)
-        await eventually(lambda: not watcher.ready)
-        await worker.report(request_id, 2)
-        await worker.report(request_id, 3)
-        await eventually(lambda: watcher.overtaken)
-        seen = [data["progress"] for _, data in (await watcher.next()).events]
-        while seen[-1] < 3:
-            seen += [data["progress"] for _, data in (await watcher.next()).events]
-        assert seen == [1, 2, 3]
-        watcher.close()
-        await worker.finish(request_id)
-
-    run(scenario())
-
-
-@pytest.mark.parametrize("streams", [False, True], ids=["plain JSON", "an event stream"])
-def test_a_row_that_is_gone_is_not_waited_for(worker: Worker, monkeypatch, configure, streams: bool) -> None:
-    """PostgreSQL that fails over may come back without what was stored last."""
-    monkeypatch.setattr(tail, "GONE_EVERY", 0.0)
-    configure(POLL_INTERVAL=0.05)
-
-    async def scenario() -> None:
-        client, other = await post(call(meta={"progressToken": "p"})), await post(call())
-        lost, kept = await worker.claim(), await worker.claim()
-        if streams:
-            await worker.report(lost, 1)
-            await client.head()
-            assert (await client.next_message())["method"] == "notifications/progress"
-        await in_thread(Request.objects.filter(pk=lost).delete)
-        told = await client.next_message() if streams else await client.json()
-        assert told["error"]["code"] == INTERNAL_ERROR
-        assert "lost this call" in told["error"]["message"]
-        await worker.finish(kept)
-        assert "result" in await other.json()
-
-    run(scenario())
-
-
-def test_a_row_that_is_not_stored_yet_is_waited_for(worker: Worker, monkeypatch, configure) -> None:
-    monkeypatch.setattr(tail, "GONE_EVERY", 0.0)
-    configure(POLL_INTERVAL=0.05)
-    asked: list[Collection[UUID]] = []
-    gone = observation.gone
-    monkeypatch.setattr(observation, "gone", lambda ids: asked.append(ids) or gone(ids))
-
-    async def scenario() -> None:
-        own = server.current()
-        coming = own.tail.watch(uuid4(), event_seq=0, wants_events=False, is_stored=False)
-        stored = own.tail.watch(uuid4(), event_seq=0, wants_events=False, is_stored=True)
-        with pytest.raises(tail.RowGoneError):
-            await stored.next()
-        stored.close()
-        assert asked == [[stored.request_id]]
-        coming.close()
-
-    run(scenario())
-
-
-def test_whoever_watches_a_request_next_takes_it_over(worker: Worker) -> None:
-    async def scenario() -> None:
-        own = server.current()
-        running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
-        first, second = (own.tail.watch(running.pk, event_seq=1, wants_events=False, is_stored=True) for _ in range(2))
-        with pytest.raises(tail.TakenOverError):
-            await first.next()
-        first.close()
-        await worker.finish(running.pk)
-        while not (await second.next()).ended:
-            pass
-        second.close()
 
     run(scenario())
 

@@ -1,0 +1,97 @@
+"""Who watches one request misses none of its events, and is told if its row is gone or another has taken it over."""
+
+from collections.abc import Collection
+from uuid import UUID, uuid4
+
+import pytest
+
+from mcp_app.lifecycle import observation
+from mcp_app.models import Request
+from mcp_app.protocol.errors import INTERNAL_ERROR
+from mcp_app.transport import server, tail
+from tests.lifecycle import rows
+from tests.transport.client import call, post, run
+from tests.transport.worker import Worker, eventually, in_thread
+
+
+def test_slow_reader_misses_no_event(worker: Worker, configure) -> None:
+    """The rows are the buffer: while an observation waits to be taken, nothing more is read for that watcher."""
+    configure(POLL_INTERVAL=30.0)
+
+    async def scenario() -> None:
+        own = server.current()
+        running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
+        request_id = running.pk
+        watcher = own.tail.watch(request_id, event_seq=running.event_seq, wants_events=True, is_stored=True)
+        await worker.report(request_id, 1)
+        await eventually(lambda: not watcher.ready)
+        await worker.report(request_id, 2)
+        await worker.report(request_id, 3)
+        await eventually(lambda: watcher.overtaken)
+        seen = [data["progress"] for _, data in (await watcher.next()).events]
+        while seen[-1] < 3:
+            seen += [data["progress"] for _, data in (await watcher.next()).events]
+        assert seen == [1, 2, 3]
+        watcher.close()
+        await worker.finish(request_id)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["plain JSON", "an event stream"])
+def test_a_row_that_is_gone_is_not_waited_for(worker: Worker, monkeypatch, configure, streams: bool) -> None:
+    """PostgreSQL that fails over may come back without what was stored last."""
+    monkeypatch.setattr(tail, "GONE_EVERY", 0.0)
+    configure(POLL_INTERVAL=0.05)
+
+    async def scenario() -> None:
+        client, other = await post(call(meta={"progressToken": "p"})), await post(call())
+        lost, kept = await worker.claim(), await worker.claim()
+        if streams:
+            await worker.report(lost, 1)
+            await client.head()
+            assert (await client.next_message())["method"] == "notifications/progress"
+        await in_thread(Request.objects.filter(pk=lost).delete)
+        told = await client.next_message() if streams else await client.json()
+        assert told["error"]["code"] == INTERNAL_ERROR
+        assert "lost this call" in told["error"]["message"]
+        await worker.finish(kept)
+        assert "result" in await other.json()
+
+    run(scenario())
+
+
+def test_a_row_that_is_not_stored_yet_is_waited_for(worker: Worker, monkeypatch, configure) -> None:
+    monkeypatch.setattr(tail, "GONE_EVERY", 0.0)
+    configure(POLL_INTERVAL=0.05)
+    asked: list[Collection[UUID]] = []
+    gone = observation.gone
+    monkeypatch.setattr(observation, "gone", lambda ids: asked.append(ids) or gone(ids))
+
+    async def scenario() -> None:
+        own = server.current()
+        coming = own.tail.watch(uuid4(), event_seq=0, wants_events=False, is_stored=False)
+        stored = own.tail.watch(uuid4(), event_seq=0, wants_events=False, is_stored=True)
+        with pytest.raises(tail.RowGoneError):
+            await stored.next()
+        stored.close()
+        assert asked == [[stored.request_id]]
+        coming.close()
+
+    run(scenario())
+
+
+def test_whoever_watches_a_request_next_takes_it_over(worker: Worker) -> None:
+    async def scenario() -> None:
+        own = server.current()
+        running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
+        first, second = (own.tail.watch(running.pk, event_seq=1, wants_events=False, is_stored=True) for _ in range(2))
+        with pytest.raises(tail.TakenOverError):
+            await first.next()
+        first.close()
+        await worker.finish(running.pk)
+        while not (await second.next()).ended:
+            pass
+        second.close()
+
+    run(scenario())
