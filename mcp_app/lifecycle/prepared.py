@@ -11,7 +11,7 @@ statement.
 import logging
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -65,12 +65,7 @@ def _on_sqlite(connection: BaseDatabaseWrapper, statement: str, parameters: Para
 
 @lru_cache(maxsize=128)
 def _as_sqlite_has_it(statement: str) -> str:
-    def place(found: re.Match[str]) -> str:
-        if found.group().endswith("%"):
-            return "%"
-        return f":{found['name']}" if found["name"] else "?"
-
-    return _PLACE.sub(place, statement)
+    return _placed(statement, lambda name: f":{name}" if name else "?")
 
 
 def _may_prepare(connection: BaseDatabaseWrapper) -> bool:
@@ -126,10 +121,12 @@ def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
     """
     places: dict[str, int] = {}
 
-    def place(found: re.Match[str]) -> str:
-        if found.group().endswith("%"):
-            return "%"
-        name = found["name"] or f"{len(places)}"
-        return f"${places.setdefault(name, len(places) + 1)}"
+    def place(name: str | None) -> str:
+        return f"${places.setdefault(name or f'{len(places)}', len(places) + 1)}"
 
-    return _PLACE.sub(place, statement), tuple(places)
+    return _placed(statement, place), tuple(places)
+
+
+def _placed(statement: str, place: Callable[[str | None], str]) -> str:
+    """The statement with what `place` writes for each of Django's parameters, by its name if it has one."""
+    return _PLACE.sub(lambda found: "%" if found.group().endswith("%") else place(found["name"]), statement)
