@@ -255,12 +255,12 @@ class Settings:
     def at(self, endpoint: str) -> EndpointSettings:
         """The same, as they are for one endpoint. Raises ImproperlyConfigured where there is no such endpoint."""
         made: dict[str, EndpointSettings] = self.__dict__.setdefault("_at", {})
-        if endpoint not in made:
-            if endpoint not in self.endpoints:
-                raise ImproperlyConfigured(f'MCP["ENDPOINTS"] has no {endpoint!r}.')
-            unshared = Defaults if self.ENDPOINTS else self
-            made[endpoint] = EndpointSettings(self, self.endpoints[endpoint], unshared=unshared)
-        return made[endpoint]
+        if (found := made.get(endpoint)) is not None:
+            return found
+        if endpoint not in self.endpoints:
+            raise ImproperlyConfigured(f'MCP["ENDPOINTS"] has no {endpoint!r}.')
+        unshared = Defaults if self.ENDPOINTS else self
+        return made.setdefault(endpoint, EndpointSettings(self, self.endpoints[endpoint], unshared=unshared))
 
     @property
     def endpoints(self) -> Mapping[str, Mapping[str, Any]]:

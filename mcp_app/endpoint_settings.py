@@ -48,8 +48,11 @@ class EndpointSettings:
 
     def __getattr__(self, name: str) -> Any:
         if name in self._own:
-            return self._own[name]
-        return getattr(self._unshared if name in NOT_SHARED else self._site, name)
+            value = self._own[name]
+        else:
+            value = getattr(self._unshared if name in NOT_SHARED else self._site, name)
+        self.__dict__[name] = value
+        return value
 
 
 def check_names(endpoints: Any) -> None:

@@ -7,9 +7,10 @@ Revisions".
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
-from mcp_app.protocol.accept import check_content_type
+from mcp_app.protocol.accept import KEPT, check_content_type
 from mcp_app.protocol.errors import FORBIDDEN, METHOD_NOT_ALLOWED, Rejection, body_too_large, refuse
 from mcp_app.protocol.headers import Headers
 from mcp_app.protocol.legacy_inbound import check_listens, check_session_version, is_legacy_connection
@@ -33,7 +34,7 @@ def check_connection(
     `*`. `allowed_origins` are exact (`https://example.com`); `allow_loopback_origins` adds loopback origins
     of any port.
     """
-    if not _host_allowed(headers, allowed_hosts):
+    if not _is_served(headers.value("Host") or "", tuple(allowed_hosts)):
         return refuse(FORBIDDEN, "The Host header names no host that this server serves.")
     if not _origin_allowed(headers, allowed_origins, allow_loopback_origins):
         return refuse(FORBIDDEN, "The Origin header names no origin that this server allows.")
@@ -54,8 +55,9 @@ def check_connection(
     return body_too_large(max_body_bytes) if _declares_more(headers, max_body_bytes) else None
 
 
-def _host_allowed(headers: Headers, allowed: Collection[str]) -> bool:
-    parsed = _HOST.fullmatch((headers.value("Host") or "").lower())
+@lru_cache(KEPT)
+def _is_served(host_field: str, allowed: tuple[str, ...]) -> bool:
+    parsed = _HOST.fullmatch(host_field.lower())
     if parsed is None:
         return False
     host = parsed["name"].removesuffix(".")

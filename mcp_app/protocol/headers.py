@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ class Headers:
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._fields: dict[str, list[str]] = {}
         for name, value in raw:
-            self._fields.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1").strip(" \t"))
+            self._fields.setdefault(_key(name), []).append(value.decode("latin-1").strip(" \t"))
 
     def values(self, name: str) -> tuple[str, ...]:
         """Every value sent under `name`, in order; empty when there is none."""
@@ -57,6 +58,12 @@ class Headers:
 
     def doubled(self, name: str) -> bool:
         return len(self._fields.get(name.lower(), ())) > 1
+
+
+@lru_cache(256)
+def _key(name: bytes) -> str:
+    """Made once for the names that clients send again and again."""
+    return name.decode("latin-1").lower()
 
 
 @dataclass(frozen=True)

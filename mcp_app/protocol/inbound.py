@@ -72,7 +72,7 @@ def classify(
         return message
     if isinstance(message, Notification):
         return check_session_version(headers) or Notified(message.method, message.params)
-    if (refusal := _check_version(headers, message)) is not None:
+    if (refusal := _check_version(header, message)) is not None:
         return refusal
     metadata = read_metadata(message, limits)
     if isinstance(metadata, Rejection):
@@ -93,8 +93,7 @@ def declares_version(body: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(meta, dict) and PROTOCOL_VERSION_KEY in meta
 
 
-def _check_version(headers: Headers, request: Request) -> Rejection | None:
-    header = read_field(headers, PROTOCOL_VERSION)
+def _check_version(header: str | HeaderFault | None, request: Request) -> Rejection | None:
     if isinstance(header, HeaderFault):
         return mismatch(header.reason, request.request_id)
     declared = raw_metadata(request).get(PROTOCOL_VERSION_KEY)

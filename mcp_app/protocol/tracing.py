@@ -31,6 +31,8 @@ def read_trace_context(meta: Mapping[str, Any]) -> dict[str, str]:
         for key in ("traceparent", "tracestate", "baggage")
         if isinstance(value := meta.get(key), str) and len(value) <= MAX_VALUE_CHARS
     }
+    if not texts:
+        return context
     if _is_traceparent(texts.get("traceparent", "")):
         context["traceparent"] = texts["traceparent"]
         if _is_tracestate(texts.get("tracestate", "")):

@@ -75,6 +75,19 @@ class Admitted(Generic[T]):
         return True
 
 
+class Serving:
+    """Counts requests while they are served: each is a block. Every request has some, so it is no generator."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def __enter__(self) -> None:
+        self.requests += 1
+
+    def __exit__(self, *raised: object) -> None:
+        self.requests -= 1
+
+
 class Call(Protocol):
     """A `tools/call` that somebody waits for."""
 
@@ -103,7 +116,7 @@ class Admission:
         """Of bodies that are arriving."""
         self.remaining = 0
         """Streams that wait with nothing under way."""
-        self._serving = 0
+        self.serving = Serving()
         self._requests = Rate()
         self._completions = Rate()
 
@@ -111,15 +124,6 @@ class Admission:
     def apart(self) -> float:
         """Seconds since others were let in that a call may wait for company."""
         return APART if len(self.calls.open) >= CROWD else 0.0
-
-    @contextmanager
-    def serving(self) -> Iterator[None]:
-        """Count a request among those that are served now."""
-        self._serving += 1
-        try:
-            yield
-        finally:
-            self._serving -= 1
 
     def refuse_request(self, principal: Principal, address: str) -> Rejection | None:
         """Whatever it is: of one caller's too many in a second, of all callers' too many at once."""
@@ -129,7 +133,7 @@ class Admission:
         )
         if wait:
             return too_many("You send requests too often; wait a moment.", None, retry_after=wait)
-        if self._serving + self.remaining - len(self.listeners.open) >= settings.MAX_OPEN_REQUESTS:
+        if self.serving.requests + self.remaining - len(self.listeners.open) >= settings.MAX_OPEN_REQUESTS:
             return unavailable(BUSY, None)
         return None
 

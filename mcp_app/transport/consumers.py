@@ -253,7 +253,7 @@ class MCPConsumer(AsyncConsumer):
         if self.scope["method"] != "POST":
             peer = self._legacy(server, principal, caller)
             return partial(self._counted, partial(legacy.serve_without_body, peer, self.scope["method"]))
-        with server.admission.serving():
+        with server.admission.serving:
             message = await self._read(server, bytes(self._body))
         return await self._serve(message, principal, caller)
 
@@ -272,7 +272,7 @@ class MCPConsumer(AsyncConsumer):
         self, message: Route | Notified | LegacyPost | Rejection, principal: Principal, caller: Caller
     ) -> Serve | None:
         server = self._server
-        if self._is_said_to_be_always_served and isinstance(message, LegacyPost | Notified):
+        if isinstance(message, (LegacyPost, Notified)) and self._is_said_to_be_always_served:
             message = server.admission.refuse_request(principal, self._remote_address) or message
         self._release()
         if isinstance(message, Rejection):
@@ -299,7 +299,7 @@ class MCPConsumer(AsyncConsumer):
         return None
 
     async def _counted(self, serve: Serve) -> None:
-        with self._server.admission.serving():
+        with self._server.admission.serving:
             await serve()
 
     async def _dispatch(self, exchange: Exchange) -> None:
@@ -337,8 +337,8 @@ class MCPConsumer(AsyncConsumer):
         return self._exchange.request_id if self._exchange is not None else None
 
 
-def _allowed_hosts() -> list[str]:
+def _allowed_hosts() -> tuple[str, ...]:
     """The site's own list where `MCP["ALLOWED_HOSTS"]` is not set; loopback names join it under DEBUG."""
     if settings.ALLOWED_HOSTS is not None:
-        return list(settings.ALLOWED_HOSTS)
-    return [*django_settings.ALLOWED_HOSTS, *(LOOPBACK_HOSTS if django_settings.DEBUG else ())]
+        return tuple(settings.ALLOWED_HOSTS)
+    return (*django_settings.ALLOWED_HOSTS, *(LOOPBACK_HOSTS if django_settings.DEBUG else ()))

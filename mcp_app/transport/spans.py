@@ -5,7 +5,7 @@ Refuses names of a client's choosing: a method or tool that is not there would m
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Final
 
@@ -27,12 +27,17 @@ TARGETS: Final = MappingProxyType(
 """By method: the attribute for what it is about, and the member of its params that says it."""
 
 
-@contextmanager
-def serving(exchange: Exchange, *, known: bool) -> Iterator[None]:
+def serving(exchange: Exchange, *, known: bool) -> AbstractContextManager[None]:
     """Trace the handling of a request, whose method is served if it is `known`."""
-    if not tracing.is_told(exchange.route.metadata.trace_context):
-        yield
-        return
+    is_told = tracing.is_told(exchange.route.metadata.trace_context)
+    return _traced(exchange, known=known) if is_told else _UNTRACED
+
+
+_UNTRACED: Final = nullcontext()
+
+
+@contextmanager
+def _traced(exchange: Exchange, *, known: bool) -> Iterator[None]:
     method = exchange.route.method if known else UNKNOWN
     attributes = _attributes(exchange, method)
     tool = attributes.get("gen_ai.tool.name")
