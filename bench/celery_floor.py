@@ -19,14 +19,15 @@ from typing import Any
 
 import django
 
-from bench.floor_app import INBOX, QUEUE, app
+from bench import floor_worker
+from bench.floor_app import app
+from bench.floor_worker import CONCURRENCY, INBOX, QUEUE, SETTINGS
 from bench.machine import ROOT
 
 FIRST_SECONDS = 30.0
 TASK_SECONDS = 10.0
 STOP_SECONDS = 10.0
 WARM_UP_TASKS = 100
-SETTINGS = "bench.floor_settings"
 ID_BYTES = 64
 
 
@@ -64,10 +65,8 @@ class Floor:
 @contextmanager
 def worker(concurrency: int) -> Iterator[None]:
     """A Celery worker with the options of the site's own."""
-    options = [f"--concurrency={concurrency}", f"--queues={QUEUE}", "--pool=prefork", "--loglevel=ERROR"]
-    command = [sys.executable, "-m", "celery", "-A", "bench.floor_app", "-q", "worker", *options]
     with subprocess.Popen(
-        [*command, "--without-gossip", "--without-mingle", "--hostname=bench-floor@localhost"],
+        [sys.executable, *floor_worker.command(concurrency)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,  # its log is on standard error
@@ -102,7 +101,7 @@ def main() -> None:
     parser.add_argument("--round-trips", type=int, default=300)
     parser.add_argument("--tasks", type=int, default=1500)
     parser.add_argument("--outstanding", type=int, default=16)
-    parser.add_argument("--concurrency", type=int, default=4)
+    parser.add_argument("--concurrency", type=int, default=CONCURRENCY)
     options = parser.parse_args()
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
     django.setup()

@@ -11,11 +11,8 @@ from typing import Any
 from celery import Celery
 from celery.signals import task_success
 
+from bench.floor_worker import INBOX
 from mcp_app.embedded.broker import register
-
-QUEUE = "bench-floor"
-INBOX = "BENCH_FLOOR_INBOX"
-"""The environment variable that holds the path of the datagram socket."""
 
 register()
 app = Celery("bench")

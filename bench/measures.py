@@ -5,7 +5,6 @@ Each is bounded in time; one that fails says why in its own line and leaves the 
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -169,9 +168,8 @@ class Bench:
     async def _floor(self, name: str) -> Measured:
         counts = (self._counts.alone, self._counts.together)
         options = ("--round-trips", str(counts[0]), "--tasks", str(counts[1]), "--outstanding", str(MANY))
-        concurrency = ("--concurrency", str(max(4, os.cpu_count() or 1)))  # the default of `mcp worker`
         module = ("-m", "bench.celery_floor")
-        output = await asyncio.to_thread(self._stack.run, *module, *options, *concurrency, seconds=FLOOR_SECONDS)
+        output = await asyncio.to_thread(self._stack.run, *module, *options, seconds=FLOOR_SECONDS)
         found = json.loads(output)
         rate = Figure("", found["tasks_per_second"], "/s")
         return Measured(name, sum(counts), (*milliseconds(found["round_trips"], 50, 99), rate))

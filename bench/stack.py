@@ -236,8 +236,7 @@ def _start(stack: Stack, choice: Choice) -> None:
     if choice.one_command:
         stack.start(SERVER, *serve, str(stack.port))
         return
-    for alias in ("default",) if choice.postgresql else ("default", "mcp"):
-        stack.run("manage.py", "migrate", "--database", alias, seconds=PREPARATION_SECONDS)
+    prepare(stack, choice)
     stack.start("worker", *stack.worker)
     for number, port in enumerate(stack.ports):
         role = f"{SERVER}-{number}" if number else SERVER
@@ -245,6 +244,12 @@ def _start(stack: Stack, choice: Choice) -> None:
             stack.start(role, *serve, str(port), "--no-worker")
         else:
             stack.start(role, "-m", "uvicorn", "mcpsite.asgi:application", *uvicorn_options(port))
+
+
+def prepare(stack: Stack, choice: Choice) -> None:
+    """Make its tables. Raises StackError."""
+    for alias in ("default",) if choice.postgresql else ("default", "mcp"):
+        stack.run("manage.py", "migrate", "--database", alias, seconds=PREPARATION_SECONDS)
 
 
 def uvicorn_options(port: int) -> tuple[str, ...]:

@@ -3,13 +3,27 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bench import engines
+from bench import engines, floor_worker
 from bench.peers import environments
 from bench.peers.target import Target
-from bench.stack import HOST, Choice, Stack, free_port, own_environment, own_folder, running, stopped, uvicorn_options
+from bench.stack import (
+    HOST,
+    SERVER,
+    Choice,
+    Stack,
+    free_port,
+    on_engines,
+    own_environment,
+    own_folder,
+    prepare,
+    running,
+    stopped,
+    uvicorn_options,
+)
 
 SERVERS: Final = "bench.peers.servers."
 SETTINGS: Final = "bench.peers.site.settings"
@@ -100,6 +114,19 @@ def ours(choice: Choice, *, statements: bool = False) -> Start:
     return start
 
 
+@contextmanager
+def on_celery(shared: Engines, stack: str) -> Iterator[Target]:
+    """`bench.peers.servers.on_celery` and a worker, on the engines of this project's site."""
+    postgresql = shared.postgresql if stack == "redis" else None
+    choice = Choice(stack, "uvicorn", shared.redis, postgresql, floor_worker.SETTINGS)
+    with on_engines(choice) as site, stopped(site, in_time=False):
+        prepare(site, choice)
+        site.environment = {**site.environment, floor_worker.INBOX: str(site.folder / "inbox")}
+        site.start("worker", *floor_worker.command())
+        site.start(SERVER, "-m", "uvicorn", f"{SERVERS}on_celery:app", *uvicorn_options(site.port))
+        yield Target.of(site)
+
+
 def _site(stack: str, server: str, *, servers: int = 1, worker_options: tuple[str, ...] = ()) -> Choice:
     return Choice(stack, server, "", None, SETTINGS, servers, worker_options)
 
@@ -136,6 +163,9 @@ def _roster() -> Iterator[Contender]:
     drf = peer(gunicorn("on_drf_mcp_server:application"), "drf-mcp-server", path="/mcp/")
     yield Contender("drf-mcp-server", "peers", "djangorestframework-mcp-server, gunicorn", (*calls, *lists), drf)
 
+    for stack, engine in (("embedded", "SQLite, folder broker"), ("redis", "PostgreSQL, Redis")):
+        title = f"bare ASGI and an empty Celery task, {engine}, uvicorn"
+        yield Contender(f"celery-{stack}", "floors", title, calls, partial(on_celery, stack=stack))
     for application, what in (("bare", "bare ASGI"), ("consumer", "Channels' stock consumer")):
         for run in (daphne, uvicorn):
             name, title = f"{application}-{run.__name__}", f"{what}, {run.__name__}"

@@ -6,7 +6,6 @@ TimeoutError.
 
 import asyncio
 import json
-import os
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -51,8 +50,7 @@ async def discover(target: Target, amounts: Amounts) -> Figures:
 async def celery(target: Target, amounts: Amounts) -> Figures:
     """The bare round trip on the target's own broker, result backend and options."""
     counts = ("--round-trips", str(amounts.trips), "--tasks", str(amounts.tasks), "--outstanding", str(MANY))
-    concurrency = ("--concurrency", str(max(4, os.cpu_count() or 1)))  # the default of `mcp worker`
-    module = ("-m", "bench.celery_floor", *counts, *concurrency)
+    module = ("-m", "bench.celery_floor", *counts)
     output = await asyncio.to_thread(target.stack.run, *module, seconds=FLOOR_SECONDS)
     found = json.loads(output)
     return _milliseconds(found["round_trips"]) | {"rate": found["tasks_per_second"]}

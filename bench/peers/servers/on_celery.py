@@ -1,0 +1,56 @@
+"""What a server can do at most that has Celery run something for each request: an empty task, of which it waits for the
+stored result. Nothing is checked, and of the request nothing is kept.
+"""
+
+import asyncio
+import os
+import socket
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bench.floor_settings")
+django.setup()
+
+from bench.floor_app import app as celery  # noqa: E402 - the apps must be loaded before
+from bench.floor_worker import INBOX, QUEUE  # noqa: E402
+from bench.peers.servers import floors  # noqa: E402
+
+ID_BYTES = 64
+
+
+class Results:
+    """Hears of stored results, by the datagrams that the worker sends."""
+
+    def __init__(self) -> None:
+        self._waited_for: dict[str, asyncio.Future[None]] = {}
+        self._inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._inbox.setblocking(False)
+        self._inbox.bind(os.environ[INBOX])
+        asyncio.get_running_loop().add_reader(self._inbox, self._hear)
+
+    async def of(self, task_id: str) -> None:
+        """Wait for one."""
+        stored = self._waited_for[task_id] = asyncio.get_running_loop().create_future()
+        await stored
+
+    def _hear(self) -> None:
+        try:
+            while task_id := self._inbox.recv(ID_BYTES).decode():
+                if (stored := self._waited_for.pop(task_id, None)) is not None:
+                    stored.set_result(None)
+        except BlockingIOError:
+            pass
+
+
+_results: list[Results] = []
+
+
+async def app(scope, receive, send) -> None:
+    """`bench.peers.servers.on_celery:app`: as `floors.bare`, once a task has been run."""
+    if scope["type"] != "http":
+        return
+    if not _results:
+        _results.append(Results())
+    # Published by the event loop itself: no thread is cheaper.
+    await _results[0].of(celery.send_task("bench.empty", queue=QUEUE).id)
+    await floors.bare(scope, receive, send)
