@@ -163,13 +163,13 @@ def _roster() -> Iterator[Contender]:
     drf = peer(gunicorn("on_drf_mcp_server:application"), "drf-mcp-server", path="/mcp/")
     yield Contender("drf-mcp-server", "peers", "djangorestframework-mcp-server, gunicorn", (*calls, *lists), drf)
 
-    for stack, engine in (("embedded", "SQLite, folder broker"), ("redis", "PostgreSQL, Redis")):
-        title = f"bare ASGI and an empty Celery task, {engine}, uvicorn"
-        yield Contender(f"celery-{stack}", "floors", title, calls, partial(on_celery, stack=stack))
     for application, what in (("bare", "bare ASGI"), ("consumer", "Channels' stock consumer")):
         for run in (daphne, uvicorn):
             name, title = f"{application}-{run.__name__}", f"{what}, {run.__name__}"
             yield Contender(name, "floors", title, calls, peer(run(f"floors:{application}"), None))
+    for stack, engine in (("embedded", "SQLite, folder broker"), ("redis", "PostgreSQL, Redis")):
+        title = f"bare ASGI and an empty Celery task, {engine}, uvicorn"
+        yield Contender(f"celery-{stack}", "floors", title, calls, partial(on_celery, stack=stack))
 
 
 CONTENDERS: Final[Mapping[str, Contender]] = {contender.name: contender for contender in _roster()}

@@ -134,7 +134,8 @@ def test_a_figure_is_headed_by_its_unit(figure: str, heading: str) -> None:
 
 def test_contenders_are_chosen_by_name_and_by_group() -> None:
     names = [each.name for each in chosen(["floors", "mcp"], ["echo", "list"])]
-    assert names == ["mcp", "bare-daphne", "bare-uvicorn", "consumer-daphne", "consumer-uvicorn"]
+    bare = ["bare-daphne", "bare-uvicorn", "consumer-daphne", "consumer-uvicorn"]
+    assert names == ["mcp", *bare, "celery-embedded", "celery-redis"]
     assert chosen(["mcp"], ["list"])[0].measures == ("list",)
 
 
@@ -165,7 +166,7 @@ def test_an_environment_is_made_anew_when_its_list_changes(tmp_path: Path, monke
 @pytest.mark.acceptance
 @pytest.mark.timeout(RUN_SECONDS + 10)
 def test_a_quick_run_measures_this_project_beside_others_and_leaves_no_process(tmp_path: Path) -> None:
-    others = ["bare-uvicorn", *(["mcp"] if environments.is_made("mcp") else [])]
+    others = ["bare-uvicorn", "celery-embedded", *(["mcp"] if environments.is_made("mcp") else [])]
     target = tmp_path / "run.json"
     command = [sys.executable, "-m", "bench.peers", "--quick", "--peers", ",".join(["embedded-daphne", *others])]
     done = subprocess.run(
@@ -179,5 +180,6 @@ def test_a_quick_run_measures_this_project_beside_others_and_leaves_no_process(t
     told = json.loads(target.read_text())
     assert told["results"].keys() == {"embedded-daphne", *others}
     assert told["results"]["embedded-daphne"]["list"]["tools"]["median"] == TOOLS
-    assert told["results"]["bare-uvicorn"]["echo"]["rate_16"]["median"] > 0
+    for floor in ("bare-uvicorn", "celery-embedded"):
+        assert told["results"][floor]["echo"]["rate_16"]["median"] > 0
     assert {goal["contender"] for goal in told["goals"]} == {"embedded-daphne"}
