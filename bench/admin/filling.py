@@ -86,8 +86,7 @@ def grow(site: Site, requests: int, *, last: bool) -> None:
     if end <= first:
         return
     columns = {each.column: each.column for each in Request._meta.concrete_fields}
-    columns["id"] = "lower(hex(randomblob(16)))" if _is_sqlite() else "gen_random_uuid()"
-    columns |= {name: _earlier(name) for name in _ALL_TIMES}
+    columns |= {name: _earlier(name) for name in _ALL_TIMES} | {"id": _id_of(_earlier("submitted_at"))}
     with _bulk():
         _execute(
             f"INSERT INTO mcp_app_request ({', '.join(columns)}) {_again(first, end)} "
@@ -135,6 +134,17 @@ def _insert_events(since: datetime, before: datetime) -> None:
         "WHERE finished_at IS NOT NULL AND submitted_at >= %s AND submitted_at < %s",
         _time(since), _time(before),
     )  # fmt: skip
+
+
+def _id_of(moment: str) -> str:
+    """As `request_ids.new` makes it at that moment."""
+    if _is_sqlite():
+        milliseconds = f"printf('%%012x', CAST((julianday({moment}) - 2440587.5) * 86400000 AS INTEGER))"
+        text = "lower(hex(randomblob(10)))"
+        return f"{milliseconds} || '7' || substr({text}, 1, 3) || '8' || substr({text}, 1, 15)"
+    milliseconds = f"lpad(to_hex((extract(epoch from {moment}) * 1000)::bigint), 12, '0')"
+    text = "md5(random()::text)"
+    return f"({milliseconds} || '7' || substr({text}, 1, 3) || '8' || substr({text}, 1, 15))::uuid"
 
 
 def _audit(since: datetime, before: datetime, *, seal: bool) -> None:

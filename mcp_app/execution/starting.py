@@ -12,10 +12,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import mcp_types
 
+from mcp_app import request_ids
 from mcp_app.auth.confirmation import confirm
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import catalogue, schema
@@ -137,7 +138,8 @@ class StartingTool(AskingTool):
         self.has_started = True
         offered = self._through_recorder(partial(self._offered, tool, arguments))
         # Its id is chosen here: an attempt that is repeated stores no second row.
-        submission = _submission(self._row, uuid4(), offered, arguments, self._redacted_arguments(tool, arguments))
+        request_id, kept = request_ids.new(), self._redacted_arguments(tool, arguments)
+        submission = _submission(self._row, request_id, offered, arguments, kept)
         try:
             self._through_recorder(partial(self._submit, submission, offered))
             return StartedCall(self, submission.id, tool)

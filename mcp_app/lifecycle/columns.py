@@ -99,6 +99,8 @@ class Rows(Generic[M]):
 
 
 def _reader(field: "Field[Any, Any]", connection: BaseDatabaseWrapper) -> Reader | None:
+    if isinstance(field, JSONField) and field.decoder is None:
+        return _from_json
     column = field.get_col(field.model._meta.db_table)
     steps = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
 
@@ -108,3 +110,13 @@ def _reader(field: "Field[Any, Any]", connection: BaseDatabaseWrapper) -> Reader
         return value
 
     return convert if steps else None
+
+
+def _from_json(text: str) -> Any:
+    """As the field reads it, which most often is empty."""
+    if text == "{}":
+        return {}
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -1,10 +1,10 @@
 """What is submitted: a call that passed every check, and what is kept of what it was given."""
 
-import uuid
 from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict
 from uuid import UUID
 
+from mcp_app import request_ids
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle.events import storable
 from mcp_app.lifecycle.redaction import Kind, redact, redact_each
@@ -65,7 +65,7 @@ class Submission(Asking):
     parent: UUID | None = None
     """The request whose tool starts it (see `children`)."""
     depth: int = 0
-    id: UUID = field(default_factory=uuid.uuid4)
+    id: UUID = field(default_factory=request_ids.new)
     """The row's, chosen before the first attempt to store it: a repeated attempt makes no second row."""
     kept_arguments: dict[str, Any] | None = None
     """What redaction leaves of the arguments; None: it is asked now, so make a submission outside of transactions."""

@@ -1,6 +1,5 @@
 """Requests, and the lists of them that the admin has."""
 
-import uuid
 from typing import Any, ClassVar
 
 from django.apps import apps
@@ -8,6 +7,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app import request_ids
 from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models.ordered_json import OrderedJSONField
 from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status
@@ -16,7 +16,7 @@ from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status
 class Request(models.Model):
     """One JSON-RPC request that became a row. `id` names the Celery task as well; the client's id is data only."""
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=request_ids.new, editable=False)
     jsonrpc_id = models.JSONField(help_text=_("the client's id, its JSON type kept"))
     method = models.CharField(max_length=64)
     tool = models.CharField(max_length=128)

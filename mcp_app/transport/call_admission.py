@@ -6,7 +6,6 @@ Runs in a thread, for all calls of one moment. Everything that is refused here l
 
 import math
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from mcp_app import request_ids
 from mcp_app.auth.challenges import insufficient_scope
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import call_limits, finding, schema
@@ -55,7 +55,7 @@ class Asked:
 
     call: CallTool
     exchange: Exchange
-    id: UUID = field(default_factory=uuid.uuid4)
+    id: UUID = field(default_factory=request_ids.new)
     """Its row's, if it has one of its own."""
     row: Request | None = None
     """Its row, once that is stored."""
