@@ -27,7 +27,7 @@ from django.db import connections
 from mcp_app import loaded
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
-from mcp_app.execution import async_pool, broker_loss
+from mcp_app.execution import async_pool, broker_loss, job_writes
 from mcp_app.execution.async_ladder import AsyncLadder
 from mcp_app.execution.child import UnsupportedPoolError, open_for_threads
 from mcp_app.execution.identity import worker_identity
@@ -167,6 +167,8 @@ def _start(sender: Any, **kwargs: Any) -> None:
     if not consumed & tool_queues:
         return
     ladder = _ladders[os.getpid()] = _ladder_for(worker)
+    if isinstance(ladder, PreforkLadder):
+        job_writes.install(worker)
     if isinstance(ladder, ThreadsLadder):
         with visit():
             ladder.warn()
