@@ -6,8 +6,8 @@ from uuid import UUID
 
 from mcp_app.models import Request
 
-SHOWN: Final = 8
-"""Characters of an id in a table: few requests share them."""
+SHOWN: Final = 13
+"""Characters of an id in a table: its time, to the millisecond."""
 _BEGINNING: Final = re.compile(r"[0-9a-f]{4,31}")
 _MAX_NAMED: Final = 5
 

@@ -21,6 +21,7 @@ LISTED: Final = (
     "cancel_policy", "stage", "error",
 )  # fmt: skip
 MESSAGE_CHARS: Final = 60
+WORKER_SHOWN: Final = 8
 TIMES: Final = ("submitted_at", "queued_at", "claimed_at", "finished_at", "deadline_at")
 
 Processes = dict[UUID, Process]
@@ -65,7 +66,7 @@ def worker(row: Request, known: Processes) -> str:
     if row.worker is None:
         return NOTHING
     process = known.get(row.worker)
-    return one_line(f"{process.hostname}:{process.pid}") if process else str(row.worker)[:SHOWN]
+    return one_line(f"{process.hostname}:{process.pid}") if process else str(row.worker)[:WORKER_SHOWN]
 
 
 def processes(rows: list[Request]) -> Processes:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from mcp_app.management.request_ids import SHOWN
 from tests.acceptance import layouts
 from tests.acceptance.services import ServicesMissingError, missing, own_services
 from tests.acceptance.stack import CONCURRENCY, MANAGE
@@ -44,7 +45,7 @@ class Shell:
         return "".join(
             f"{PROMPT}{command}\n{as_on_a_page(self.said(command), self.data)}"
             for command in (
-                re.sub(r"\b(requests|cancel) [0-9a-f]{4,}", rf"\1 {about}", line.removeprefix(PROMPT))
+                re.sub(r"\b(requests|cancel) [0-9a-f-]{4,}", rf"\1 {about}", line.removeprefix(PROMPT))
                 for line in block.text.splitlines()
                 if line.startswith(PROMPT)
             )
@@ -97,11 +98,11 @@ def test_at_a_site_on_its_embedded_parts(shell: Shell, served: Served) -> None:
         (snippet("command-line.md#requests"), str),
         (snippet("command-line.md#requests:2"), abridged),
     ):
-        same(block, shown(shell.typed(block, about=shell.newest()[:8])))
+        same(block, shown(shell.typed(block, about=shell.newest()[:SHOWN])))
     with terminal(shell.data, "call", "countdown", "--arg", "seconds=600", **SITE) as counting:
         counting.wait_shows(" of 600")
         block = snippet("command-line.md#for-scripts")
-        same(block, shell.typed(block, about=shell.newest()[:4]))
+        same(block, shell.typed(block, about=shell.newest()[:SHOWN]))
         assert counting.wait() == 1
     order_that_asks(shell)
     calls_that_are_logged(shell, served)

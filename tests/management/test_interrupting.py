@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from mcp_app.management.request_ids import SHOWN
 from tests.management.conftest import Served, read, wait_until
 from tests.management.terminals import CTRL_C, terminal
 
@@ -38,7 +39,7 @@ def test_who_waits_for_a_stop_may_leave_and_the_cancellation_stands(data: Path, 
     for process in (served.worker, *served.worker.children(recursive=True)):
         process.suspend()  # so that the stop takes until they are lost
     request_id = str(UUID(read(data, "SELECT id FROM ?request")[0][0]))
-    with terminal(data, "cancel", request_id[:8], "--reason", "enough", "--wait") as shown:
+    with terminal(data, "cancel", request_id[:SHOWN], "--reason", "enough", "--wait") as shown:
         shown.wait_shows("cancel requested")
         shown.press(CTRL_C)
         assert shown.wait() == 130

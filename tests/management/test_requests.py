@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from mcp_app.lifecycle import transitions
 from mcp_app.lifecycle.events import Event
+from mcp_app.management.request_ids import SHOWN
 from mcp_app.models import Cancellation, Request, RequestEvent
 from mcp_app.states import EventKind, Status
 from tests.lifecycle import rows
@@ -67,7 +68,7 @@ def test_it_lists_what_is_asked_for_newest_first(
         Request.objects.filter(pk=row.pk).update(submitted_at=submitted)
     assert [each["id"] for each in listed(*words)] == [str(several[name].pk) for name in names]
     shown = [line.split()[0] for line in said(*words).splitlines()[1:]]
-    assert shown == [str(several[name].pk)[:8] for name in names]
+    assert shown == [str(several[name].pk)[:SHOWN] for name in names]
 
 
 def test_a_line_tells_how_far_a_request_is_and_how_far_its_stop() -> None:
@@ -96,7 +97,7 @@ def test_one_is_told_as_the_admin_tells_it_and_without_what_was_redacted() -> No
     Request.objects.filter(pk=row.pk).update(redacted=["arguments"], originals={"arguments": {"depth": "a secret"}})
     transitions.record(row.pk, [Event(EventKind.PROGRESS, {"progress": 1, "total": 4, "message": ESCAPE})])
     rows.cancel(row, reason="enough")
-    told = said(str(row.pk)[:8])
+    told = said(str(row.pk)[:SHOWN])
     assert told.startswith(f"dig: running, cancel requested\n  request {row.pk}\n")
     for words in (
         "Redacted                    arguments",
