@@ -74,7 +74,7 @@ def test_the_screen_tells_places_in_the_queue_and_when_workers_were_heard_of(
     for tool in ("first", "second"):
         rows.queued(tool=tool, queue="mcp")
     rows.queued(tool="elsewhere", queue="other")
-    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    monkeypatch.setattr("mcp_app.management.terminal.DEFAULT_COLUMNS", COLUMNS)
     monkeypatch.setattr(sys, "stdout", shown := io.StringIO())
     screen = watch._Screen()
     screen.show(watch.Sight().look())
