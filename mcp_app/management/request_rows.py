@@ -22,6 +22,7 @@ LISTED: Final = (
 )  # fmt: skip
 MESSAGE_CHARS: Final = 60
 WORKER_SHOWN: Final = 8
+"""Characters of a boot id, which is random from its beginning."""
 TIMES: Final = ("submitted_at", "queued_at", "claimed_at", "finished_at", "deadline_at")
 
 Processes = dict[UUID, Process]

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from json.encoder import encode_basestring
 from typing import Any, Final, TypeGuard
 
 from mcp_app.protocol.errors import INVALID_REQUEST, PARSE_ERROR, Rejection, RequestId, refuse
@@ -151,7 +150,7 @@ def is_identifier(value: object, limits: Limits) -> TypeGuard[RequestId]:
 
 
 class Encoded(dict[str, Any]):
-    """A result that is sent in many a `response`: it is encoded once. Never change it."""
+    """A result that is sent many times: it is encoded once. Never change it."""
 
     __slots__ = ("text",)
 
@@ -169,12 +168,9 @@ def encode(message: Mapping[str, Any]) -> bytes:
     """
     result = message.get("result")
     if isinstance(result, Encoded):
-        return b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (_encoded_id(message["id"]), result.text)
+        others = _encode({name: value for name, value in message.items() if name != "result"})
+        return b'%s,"result":%s}' % (others[:-1], result.text)
     return _encode(message)
-
-
-def _encoded_id(request_id: RequestId) -> bytes:
-    return (encode_basestring(request_id) if isinstance(request_id, str) else str(request_id)).encode()
 
 
 def _encode(value: Mapping[str, Any]) -> bytes:

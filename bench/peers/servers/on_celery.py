@@ -8,14 +8,13 @@ import socket
 
 import django
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bench.floor_settings")
-django.setup()
-
-from bench.floor_app import app as celery  # noqa: E402 - the apps must be loaded before
-from bench.floor_worker import INBOX, QUEUE  # noqa: E402
-from bench.peers.servers import floors  # noqa: E402
+from bench.floor_app import app as celery
+from bench.floor_worker import INBOX, QUEUE
+from bench.peers.servers import floors
 
 ID_BYTES = 64
+
+django.setup()
 
 
 class Results:
