@@ -63,7 +63,7 @@ class Ladder(ABC):
         self._identity = identity
         self._pool = pool
         self._timers = Timers("mcp-ladder", _heard_visit)
-        self._rounds = Rounds(supervision.supervise, pool.holds_work)
+        self._rounds = Rounds(partial(supervision.take_turn, identity), pool.holds_work)
         self._beaten_at = float("-inf")
         self._last_steps: set[UUID] = set()
         self._asked_to_stop: SimpleQueue[UUID] = SimpleQueue()

@@ -46,6 +46,10 @@ class Vouched:
     lives: bool
 
 
+LATELY = 0.75
+"""Of the time from turn to turn: a process is not kept from its round by its own last one, should it come early."""
+
+
 class _Voice:
     """Whether this process is heard, by its own clock: what it asks of the database, and when that took too long."""
 
@@ -119,6 +123,20 @@ def _beat(identity: Identity) -> None:
     if not Process.objects.filter(boot_id=identity.boot_id).update(heartbeat_at=Now(), stopped_at=None):
         first = Process(boot_id=identity.boot_id, role=identity.role, hostname=identity.hostname, pid=identity.pid)
         Process.objects.bulk_create([first], ignore_conflicts=True)
+
+
+def begin_round(identity: Identity) -> bool:
+    """Whether this process is to supervise: no other began a round lately, or this one tells the others that it does.
+
+    Two that ask at the same moment may both be told so. Raises django.db.Error.
+    """
+    lately = settings.SUPERVISION_INTERVAL * LATELY
+    # What was begun in the future was begun before the clock went back.
+    if Process.objects.filter(supervised_at__range=(from_now(-lately), from_now(lately))).exists():
+        return False
+    if _voice.is_heard:  # else its round calls nobody silent, and one of another process may
+        Process.objects.filter(boot_id=identity.boot_id).update(supervised_at=Now())
+    return True
 
 
 @transactional

@@ -1,6 +1,6 @@
 """Supervision: finds what was lost and finishes what nobody else will. Every step is conditional: twice is once.
 
-Run on a timer by each worker's main process, by a server process while clients wait in it, and by `mcp supervise`.
+Workers' main processes, server processes while clients wait in them, and `mcp supervise` take turns at it, on a timer.
 Refuses to run a tool again: a lost call is an error for its client, never a silent second run.
 """
 
@@ -36,7 +36,7 @@ from mcp_app.lifecycle import (
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
-from mcp_app.lifecycle.processes import not_lost
+from mcp_app.lifecycle.processes import Identity, not_lost
 from mcp_app.models import Process, Request
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import OPEN, Cause, ProcessRole, Status
@@ -79,6 +79,19 @@ def supervise() -> bool:
     )
     outcomes = [_guarded(step) for step in steps]
     return all(outcomes)
+
+
+def take_turn(identity: Identity) -> bool:
+    """A round, unless another process began one lately: a site costs the same however many of them take turns.
+
+    Whether nothing failed.
+    """
+    try:
+        is_due = processes.begin_round(identity)
+    except (OperationalError, InterfaceError) as error:
+        logger.error("supervision: whose turn it is cannot be read: %s", str(error).strip())
+        return True
+    return supervise() if is_due else True
 
 
 def lose_requests_of_silent_workers() -> None:

@@ -7,8 +7,9 @@ it, and says so once.
 import logging
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType
 
@@ -28,7 +29,7 @@ def once() -> bool:
     """One round; whether nothing in it failed."""
     supervisor = _Supervisor()
     try:
-        return supervisor.is_heard() and supervisor.supervise()
+        return supervisor.is_heard() and supervisor.completes(supervision.supervise)
     finally:
         supervisor.leave()
 
@@ -38,7 +39,7 @@ def run() -> None:
     not wait for the round.
     """
     supervisor = _Supervisor()
-    rounds = Rounds(supervisor.supervise)
+    rounds = Rounds(supervisor.take_turn)
     supervised_at = float("-inf")
     with _told_to_stop() as told:
         while True:
@@ -75,8 +76,12 @@ class _Supervisor:
         self._heard = True
         return True
 
-    def supervise(self) -> bool:
-        completed = supervision.supervise()
+    def take_turn(self) -> bool:
+        return self.completes(partial(supervision.take_turn, self._identity))
+
+    def completes(self, supervise: Callable[[], bool]) -> bool:
+        """A round, and what this host alone can do beside it; whether nothing in it failed."""
+        completed = supervise()
         try:
             kill_orphans()
         except Exception:

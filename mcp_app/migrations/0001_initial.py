@@ -41,6 +41,7 @@ class Migration(migrations.Migration):
                 ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('heartbeat_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('stopped_at', models.DateTimeField(null=True)),
+                ('supervised_at', models.DateTimeField(null=True)),
             ],
             options={
                 'verbose_name_plural': 'processes',

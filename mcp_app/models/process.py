@@ -16,6 +16,8 @@ class Process(models.Model):
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
     stopped_at = models.DateTimeField(null=True)
+    supervised_at = models.DateTimeField(null=True)
+    """When it began its last round of supervision."""
 
     class Meta:
         ordering = ("-started_at",)

@@ -59,7 +59,7 @@ class Upkeep:
 
     async def _supervise(self) -> None:
         self._supervised_at = time.monotonic()
-        await self._background.run(supervision.supervise)
+        await self._background.run(supervision.take_turn, self._identity)
 
     def _until_beat(self) -> float:
         interval: float = settings.HEARTBEAT_INTERVAL

@@ -9,6 +9,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from mcp_app.auth.local import local_principal
+from mcp_app.conf import settings
 from mcp_app.lifecycle import processes, supervision, transitions
 from mcp_app.lifecycle.endings import final_result
 from mcp_app.lifecycle.processes import Identity
@@ -294,3 +295,41 @@ def test_a_result_is_told_as_it_is(worker):
     told = {"content": [], "isError": True}
     transitions.finish(row.pk, Status.FAILED, worker=worker, result=told)
     assert final_result(rows.fresh(row)) == told
+
+
+def overdue():
+    row = rows.queued()
+    later(settings.MAX_QUEUE_SECONDS + 1)
+    return row
+
+
+def is_asked_to_stop(row):
+    return rows.fresh(row).cancel_requested_at is not None
+
+
+def test_of_many_processes_one_goes_round_at_a_time():
+    first, second = alive(), alive(ProcessRole.SERVER)
+    assert supervision.take_turn(first)
+    row = overdue()
+    assert supervision.take_turn(second)
+    assert not is_asked_to_stop(row)
+    Process.objects.update(supervised_at=F("supervised_at") - timedelta(seconds=settings.SUPERVISION_INTERVAL))
+    assert supervision.take_turn(second)
+    assert is_asked_to_stop(row)
+
+
+def test_a_round_that_began_before_the_clock_was_set_back_keeps_nobody_from_the_next():
+    assert supervision.take_turn(alive())
+    row = overdue()
+    Process.objects.update(supervised_at=F("supervised_at") + timedelta(hours=1))
+    assert supervision.take_turn(alive())
+    assert is_asked_to_stop(row)
+
+
+def test_who_is_not_heard_keeps_nobody_from_going_round(monkeypatch):
+    monkeypatch.setattr(type(processes._voice), "is_heard", False)
+    assert supervision.take_turn(alive())
+    row = overdue()
+    monkeypatch.undo()
+    assert supervision.take_turn(alive())
+    assert is_asked_to_stop(row)
