@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError
+from django.db import Error, InterfaceError, OperationalError
 from django.db.models import Exists, F, Q, QuerySet
 
 from mcp_app.auth import local
@@ -82,13 +82,13 @@ def supervise() -> bool:
 
 
 def take_turn(identity: Identity) -> bool:
-    """A round, unless another process began one lately: a site costs the same however many of them take turns.
+    """A round, unless one was begun lately: supervision costs a site the same however many processes take turns.
 
-    Whether nothing failed.
+    Whether nothing failed in it; a database that is away is logged, and no failure, as in a round.
     """
     try:
         is_due = processes.begin_round(identity)
-    except (OperationalError, InterfaceError) as error:
+    except Error as error:
         logger.error("supervision: whose turn it is cannot be read: %s", str(error).strip())
         return True
     return supervise() if is_due else True
