@@ -26,6 +26,9 @@ from mcp_app.lifecycle.locks import insistent, transactional
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
 
+LATELY = 0.75
+"""Of `SUPERVISION_INTERVAL`: no process is kept from a round by its own last one, should its turn come early."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -44,10 +47,6 @@ class Vouched:
     identity: Identity
     silent_for: float
     lives: bool
-
-
-LATELY = 0.75
-"""Of the time from turn to turn: a process is not kept from its round by its own last one, should it come early."""
 
 
 class _Voice:

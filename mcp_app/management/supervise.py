@@ -29,7 +29,7 @@ def once() -> bool:
     """One round; whether nothing in it failed."""
     supervisor = _Supervisor()
     try:
-        return supervisor.is_heard() and supervisor.completes(supervision.supervise)
+        return supervisor.is_heard() and supervisor.supervise(supervision.supervise)
     finally:
         supervisor.leave()
 
@@ -77,11 +77,11 @@ class _Supervisor:
         return True
 
     def take_turn(self) -> bool:
-        return self.completes(partial(supervision.take_turn, self._identity))
+        return self.supervise(partial(supervision.take_turn, self._identity))
 
-    def completes(self, supervise: Callable[[], bool]) -> bool:
-        """A round, and what this host alone can do beside it; whether nothing in it failed."""
-        completed = supervise()
+    def supervise(self, go_round: Callable[[], bool]) -> bool:
+        """A round, and what only this host can do; whether nothing failed."""
+        completed = go_round()
         try:
             kill_orphans()
         except Exception:
