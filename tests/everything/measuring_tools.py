@@ -170,8 +170,8 @@ def move_counter(commit: bool) -> str:
             row, _ = LockedRow.objects.get_or_create(pk=1)
             row.commits += 1
             row.save()
-            notify_resource_updated(COUNTER)
             notify_resources_list_changed()
+            notify_resource_updated(COUNTER)
             if not commit:
                 raise ToolError("rolled back")
     except ToolError as error:
