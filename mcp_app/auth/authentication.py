@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 from mcp_app.auth.access import Access
 from mcp_app.auth.anonymous import anonymous
-from mcp_app.auth.challenges import insufficient_scope, unauthorized
+from mcp_app.auth.challenges import insufficient_scope, malformed, unauthorized
 from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
@@ -33,6 +33,10 @@ MAX_CHARS: Final = 255
 
 class InvalidCredentialsError(Exception):
     """Raised by an authenticator whose caller shows a credential that is not good: nobody, not even the anonymous."""
+
+
+class MalformedCredentialsError(InvalidCredentialsError):
+    """Raised by an authenticator whose caller shows something that no credential is written like: 400."""
 
 
 class InsufficientScopeError(Exception):
@@ -89,6 +93,8 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
         principal = _principal(import_string(authenticator)(connection))
         if principal is not None and not is_let_in(principal, endpoint):
             return not_let_in()
+    except MalformedCredentialsError:
+        return malformed("Show one token, in one Authorization field: Bearer, a space and the token.", endpoint)
     except InvalidCredentialsError:
         return invalid_credentials(endpoint)
     except InsufficientScopeError as error:

@@ -1,4 +1,4 @@
-"""Refusals that tell a client how to be let in: 401 and 403 with `WWW-Authenticate`.
+"""Refusals that tell a client how to be let in: 400, 401 and 403 with `WWW-Authenticate`.
 
 Refuses to repeat anything that a client sent. Source: 2026-07-28 basic/authorization "Error Handling", RFC 6750 §3,
 RFC 9728 §5.1.
@@ -7,12 +7,18 @@ RFC 9728 §5.1.
 from collections.abc import Sequence
 
 from mcp_app.auth.oauth.resource import ProtectedResource, protected_resource
-from mcp_app.protocol.errors import FORBIDDEN, UNAUTHORIZED, HTTPFields, Rejection, RequestId, refuse
+from mcp_app.protocol.errors import FORBIDDEN, INVALID_REQUEST, UNAUTHORIZED, HTTPFields, Rejection, RequestId, refuse
 
 
 def unauthorized(message: str, endpoint: str, *, error: str | None = None) -> Rejection:
     """401, with what a token for the endpoint takes. `error`: RFC 6750's code, where a token was shown."""
     return refuse(UNAUTHORIZED, message, headers=_challenge(protected_resource(endpoint), error))
+
+
+def malformed(message: str, endpoint: str) -> Rejection:
+    """400: what is shown cannot be read as a credential, so that nothing is said of one."""
+    challenge = _challenge(protected_resource(endpoint), "invalid_request")
+    return refuse(INVALID_REQUEST, message, headers=challenge)
 
 
 def insufficient_scope(

@@ -159,12 +159,21 @@ def test_G3_the_settings_allow_fewer_algorithms_and_never_one_with_a_shared_secr
 
 @pytest.mark.fault("G3")
 @pytest.mark.parametrize(
-    "authorization", ["", "Bearer", "Basic {token}", "Bearer {token} x", "Bearer {token}, Bearer {token}", "{token}"]
+    "authorization", ["", "Basic {token}", "Bearertoken {token}", "{token}"]
 )
 def test_G3_a_token_that_is_not_shown_as_one_is_a_401(issuer: Issuer, authorization: str) -> None:
     reply = ask(authorization=authorization.format(token=issuer.token()) or " ")
     assert reply.status == 401
     assert reply.parameters["resource_metadata"] == METADATA
+
+
+@pytest.mark.fault("G3")
+@pytest.mark.parametrize("authorization", ["Bearer", "bearer ", "Bearer {token} x", "Bearer {token}, Bearer {token}"])
+def test_G3_a_field_that_holds_no_token_or_several_is_malformed(issuer: Issuer, authorization: str) -> None:
+    reply = ask(authorization=authorization.format(token=issuer.token()))
+    assert (reply.status, reply.body["error"]["code"]) == (400, -32600)
+    assert reply.parameters == {"error": "invalid_request", "resource_metadata": METADATA}
+    assert not Request.objects.exists()
 
 
 @pytest.mark.fault("G3")
