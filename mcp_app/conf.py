@@ -26,6 +26,9 @@ class Defaults:
     SERVER_NAME: str = "django-mcp-app"
     SERVER_TITLE: str | None = None
     SERVER_VERSION: str = "0.1.0"
+    SERVER_ICONS: list[dict[str, Any]] = []
+    """MCP Icon objects, as `{"src": "https://example.com/mcp.png", "mimeType": "image/png", "sizes": ["48x48"]}`. Every
+    client shows PNG and JPEG."""
     INSTRUCTIONS: str | None = None
     """What `server/discover` tells a model about this server."""
 

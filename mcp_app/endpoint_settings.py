@@ -13,6 +13,7 @@ PER_ENDPOINT: Final = frozenset(
         "PATH",
         "SERVER_NAME",
         "SERVER_TITLE",
+        "SERVER_ICONS",
         "INSTRUCTIONS",
         "ALLOWED_ORIGINS",
         "ALLOW_ANONYMOUS",

@@ -10,11 +10,14 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
+from mcp_types import Icon
+from pydantic import ValidationError
 
 from mcp_app.auth.oauth.bounds import MAX_CACHE_SECONDS
 from mcp_app.checks import lines
 from mcp_app.conf import Defaults, settings
 from mcp_app.lifecycle.call_rates import CallRate
+from mcp_app.protocol.formats import is_icon_source
 
 MAY_BE_ZERO: Final = frozenset(
     {
@@ -66,7 +69,7 @@ def check_values(**kwargs: Any) -> list[CheckMessage]:
         for name, value in values.items()
         if not _fits_name(name, value)
     ]
-    return wrong or [_nonsense(message) for message in (*_alone(own), *_unreadable(), *_together())]
+    return wrong or [_nonsense(message) for message in (*_alone(own), *_of_endpoints(), *_unreadable(), *_together())]
 
 
 def _fits_name(name: str, value: object) -> bool:
@@ -101,7 +104,7 @@ def _words(hint: Any) -> str:
     if get_origin(hint) is UnionType:
         return " or ".join(_words(member) for member in get_args(hint))
     if get_origin(hint) is list:
-        return "a list of strings"
+        return "a list of strings" if get_args(hint) == (str,) else "a list of dictionaries"
     if get_origin(hint) is dict:
         inner = {str: "strings", list[str]: "lists of strings"}.get(get_args(hint)[1], "dictionaries")
         return f"a dictionary from strings to {inner}"
@@ -128,6 +131,12 @@ def _alone(own: dict[str, Any]) -> Iterator[str]:
         )
     if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
         yield f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}: name a level of Python\'s logging, such as INFO or WARNING.'
+
+
+def _of_endpoints() -> Iterator[str]:
+    for named, icon in _icons():
+        if not _is_icon(icon):
+            yield f'{named} has {icon!r}: an icon is {{"src": …}}, at https:// or data:, as MCP has it.'
     for named, origin in _origins():
         if not _ORIGIN.fullmatch(origin):
             yield f"{named} has {origin!r}: write it as browsers send it, such as https://example.com."
@@ -137,6 +146,19 @@ def _origins() -> dict[tuple[str, str], None]:
     """Each with how its setting is written; what endpoints share once."""
     named = {endpoint: lines.setting("ALLOWED_ORIGINS", endpoint) for endpoint in settings.endpoints}
     return {(named[each], origin): None for each in named for origin in settings.at(each).ALLOWED_ORIGINS}
+
+
+def _icons() -> Iterator[tuple[str, dict[str, Any]]]:
+    for endpoint in settings.endpoints:
+        for icon in settings.at(endpoint).SERVER_ICONS:
+            yield lines.setting("SERVER_ICONS", endpoint), icon
+
+
+def _is_icon(value: dict[str, Any]) -> bool:
+    try:
+        return is_icon_source(Icon.model_validate(value).src)
+    except ValidationError:
+        return False
 
 
 def _unreadable() -> Iterator[str]:

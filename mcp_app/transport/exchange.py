@@ -127,3 +127,9 @@ def server_info(endpoint: str) -> dict[str, Any]:
     own = settings.at(endpoint)
     info = {"name": own.SERVER_NAME, "version": own.SERVER_VERSION}
     return info if own.SERVER_TITLE is None else {**info, "title": own.SERVER_TITLE}
+
+
+def introduction(endpoint: str) -> dict[str, Any]:
+    """The same where the endpoint says who it is, with its icons: other results are not to repeat those."""
+    icons = settings.at(endpoint).SERVER_ICONS
+    return {**server_info(endpoint), **({"icons": list(icons)} if icons else {})}

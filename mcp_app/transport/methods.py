@@ -13,7 +13,7 @@ from mcp_app.protocol.requests import read_list_page
 from mcp_app.transport import call_stream, listen_stream, reads, task_methods
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.dispatch import Handlers
-from mcp_app.transport.exchange import Exchange, server_info
+from mcp_app.transport.exchange import Exchange, introduction
 
 
 async def discover(exchange: Exchange) -> None:
@@ -29,7 +29,7 @@ def discovered(endpoint: str) -> Encoded:
         results.discover(
             capabilities=server_capabilities(endpoint),
             instructions=settings.at(endpoint).INSTRUCTIONS,
-            server_info=server_info(endpoint),
+            server_info=introduction(endpoint),
             ttl_ms=settings.LIST_TTL_MS,
             cache_scope="public" if is_public else "private",
         )

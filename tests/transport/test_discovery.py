@@ -1,5 +1,7 @@
 """`server/discover` and `tools/list`: what is advertised is what is delivered."""
 
+from typing import Any
+
 from tests.transport.asker import AUTHENTICATOR, asks, scope_of
 from tests.transport.client import META, message, post, run
 
@@ -24,6 +26,20 @@ def test_what_not_everybody_may_ask_for_is_not_to_be_shared(configure) -> None:
 
     async def scenario() -> None:
         assert (await (await post(message("server/discover"))).json())["result"]["cacheScope"] == "private"
+
+    run(scenario())
+
+
+def test_a_servers_icons_are_where_it_says_who_it_is_and_not_in_every_result(configure) -> None:
+    icons = [{"src": "https://example.com/mcp.png", "mimeType": "image/png"}]
+    configure(SERVER_ICONS=icons)
+
+    async def info_of(method: str) -> Any:
+        return (await (await post(message(method))).json())["result"]["_meta"][META + "serverInfo"]
+
+    async def scenario() -> None:
+        assert (await info_of("server/discover"))["icons"] == icons
+        assert "icons" not in await info_of("tools/list")
 
     run(scenario())
 

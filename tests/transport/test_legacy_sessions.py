@@ -36,6 +36,18 @@ def test_initialize_opens_a_session_of_the_revision_asked_for(version: str) -> N
     run(scenario())
 
 
+@pytest.mark.parametrize("version", LEGACY_REVISIONS)
+def test_a_servers_icons_are_shown_to_clients_that_know_of_icons(configure, version: str) -> None:
+    icons = [{"src": "https://example.com/mcp.png"}]
+    configure(SERVER_ICONS=icons)
+
+    async def scenario() -> None:
+        shown = (await Client(version).initialize())["result"]["serverInfo"].get("icons")
+        assert shown == (icons if version == "2025-11-25" else None)
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("asked", ["2024-11-05", "2026-07-28", "1.0"])
 def test_another_version_is_answered_with_the_newest_that_has_a_handshake(asked: str) -> None:
     async def scenario() -> None:

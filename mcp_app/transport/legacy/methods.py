@@ -15,6 +15,7 @@ from mcp_app.protocol.revisions import negotiate_legacy
 from mcp_app.transport import methods, reads
 from mcp_app.transport.capabilities import server_capabilities
 from mcp_app.transport.dispatch import Handlers
+from mcp_app.transport.exchange import introduction
 from mcp_app.transport.legacy import asking_reads, subscriptions
 from mcp_app.transport.legacy.exchange import LegacyExchange
 
@@ -37,7 +38,7 @@ async def initialize(exchange: LegacyExchange) -> None:
         legacy_results.initialized(
             revision,
             server_capabilities(exchange.principal.endpoint),
-            exchange.server_info(),
+            introduction(exchange.principal.endpoint),
             exchange.endpoint.INSTRUCTIONS,
         )
     )
