@@ -5,20 +5,15 @@ prompt media without a MIME type.
 Source: 2026-07-28 server/resources "Resource Contents", server/prompts "PromptMessage".
 """
 
-import base64
-import binascii
-import re
 from typing import Any, Final
 
 import mcp_types
 from django.utils.functional import Promise
 
-from mcp_app.catalogue.blocks import Audio, Image, as_block, is_block, to_base64
+from mcp_app.catalogue.blocks import Audio, Image, as_block, check_contents, check_mime_type, is_block, to_base64
 from mcp_app.catalogue.errors import InvalidResult
 from mcp_app.catalogue.sendable import encode, jsonable
-from mcp_app.protocol.uris import is_uri
 
-_MIME_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;.*)?", re.ASCII)
 _CONTENTS: Final = (mcp_types.TextResourceContents, mcp_types.BlobResourceContents)
 
 
@@ -68,10 +63,7 @@ def _content(value: object) -> tuple[str, dict[str, str]]:
 
 
 def _ready_made(value: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> dict[str, Any]:
-    if not is_uri(value.uri):
-        raise InvalidResult(f"{value.uri!r} is no URI")
-    if isinstance(value, mcp_types.BlobResourceContents):
-        _check_base64(value.blob)
+    check_contents(value)
     return value.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -80,23 +72,6 @@ def _message(value: object) -> dict[str, Any]:
         if not (isinstance(value, str | Promise) or is_block(value)):
             raise InvalidResult(f"a {type(value).__name__} is no message; return text, content blocks or messages")
         value = user(value)
-    block = value.content
-    if isinstance(block, mcp_types.ImageContent | mcp_types.AudioContent):
-        _check_base64(block.data)
-        _check_mime_type(block.mime_type)
-    elif isinstance(block, mcp_types.EmbeddedResource):
-        _ready_made(block.resource)
-        _check_mime_type(block.resource.mime_type)
-    return {"role": value.role, "content": as_block(block)}
-
-
-def _check_mime_type(text: str | None) -> None:
-    if text is None or not _MIME_TYPE.fullmatch(text):
-        raise InvalidResult(f"what is inside a prompt names its MIME type, as image/png; {text!r} is none")
-
-
-def _check_base64(text: str) -> None:
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InvalidResult(f"its data is no Base64: {error}") from error
+    if isinstance(value.content, mcp_types.EmbeddedResource):
+        check_mime_type(value.content.resource.mime_type)
+    return {"role": value.role, "content": as_block(value.content)}

@@ -17,12 +17,13 @@ from django.utils.module_loading import autodiscover_modules
 from pydantic import BaseModel
 
 from mcp_app.auth.access import Access
+from mcp_app.catalogue.blocks import is_dated
 from mcp_app.catalogue.errors import InvalidDeclaration, InvalidForm
 from mcp_app.catalogue.forms import Schema, requested_schema
+from mcp_app.protocol.formats import is_icon_source, is_meta_key
 
 MODULE: Final = "mcp_tools"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_ICON_SCHEMES: Final = ("https://", "data:")
 _PERMISSION: Final = re.compile(r"\w+\.\w+")
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
 """OAuth's scope-token (RFC 6749, section 3.3)."""
@@ -120,13 +121,15 @@ def check_name(name: str) -> None:
 
 
 def check_icons(icons: Sequence[mcp_types.Icon]) -> None:
-    if any(not icon.src.lower().startswith(_ICON_SCHEMES) for icon in icons):
+    if not all(is_icon_source(icon.src) for icon in icons):
         raise UnusableOptionError("an icon's src begins with https:// or data:")
 
 
 def check_annotations(annotations: object, expected: type[BaseModel]) -> None:
     if annotations is not None and not isinstance(annotations, expected):
         raise UnusableOptionError(f"annotations is a mcp_types.{expected.__name__}")
+    if isinstance(annotations, mcp_types.Annotations) and not is_dated(annotations):
+        raise UnusableOptionError("last_modified is a time as ISO 8601 has it, as 2026-01-31T15:00:58Z")
 
 
 def check_forms(asks: Sequence[Schema]) -> None:
@@ -142,6 +145,11 @@ def check_meta(meta: Mapping[str, Any] | None) -> None:
         json.dumps(dict(meta or {}), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UnusableOptionError("meta must be plain, finite JSON") from error
+    if unusable := [key for key in meta or {} if not is_meta_key(key)]:
+        raise UnusableOptionError(
+            f"{unusable[0]!r} is no key of meta: it is a name, perhaps after a domain of yours in reverse, as "
+            "com.example/team, whose second label is neither mcp nor modelcontextprotocol"
+        )
 
 
 def access_of(

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_app.protocol.errors import INTERNAL_ERROR
+from mcp_app.protocol.errors import INTERNAL_ERROR, is_free
 from mcp_app.states import Status
 
 
@@ -65,10 +65,13 @@ class ToolError(CatalogueError):
 class ProtocolError(CatalogueError):
     """Raised by a tool whose call is to be answered by a JSON-RPC error instead of a result (-32603 unless given).
 
-    For faults of the protocol; what a model can mend or work around is a `ToolError`.
+    For faults of the protocol; what a model can mend or work around is a `ToolError`. Raises ValueError for a code that
+    is JSON-RPC's or the protocol's to give a meaning (2026-07-28 basic/index "Error Codes").
     """
 
     def __init__(self, message: str, code: int = INTERNAL_ERROR) -> None:
+        if not is_free(code):
+            raise ValueError(f"{code!r} is no code of a tool's: take one outside -32768 to -32000, or JSON-RPC's own")
         super().__init__(message)
         self.code = code
 

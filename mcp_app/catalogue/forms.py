@@ -5,16 +5,15 @@ could not draw (nested objects, unions, patterns) and what must not pass through
 Source: 2026-07-28 client/elicitation "Requested Schema", "Form Mode Security", "Safe URL Handling".
 """
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from mcp_app.catalogue.errors import InvalidForm
+from mcp_app.catalogue.secret_names import is_secret
 
 Schema = type[BaseModel] | Mapping[str, Any]
 
@@ -33,12 +32,6 @@ _MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """By kind of field, the members besides `type` that its schema may have, and their types."""
 _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
-_SECRETS: Final = frozenset(
-    {"password", "passwd", "passphrase", "passcode", "secret", "secrets", "token", "credential", "credentials"}
-    | {"apikey", "cvv", "cvc", "pin"}
-)
-_SECRET_PAIRS: Final = frozenset({("api", "key"), ("private", "key"), ("access", "key"), ("secret", "key")})
-_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def requested_schema(schema: Schema) -> dict[str, Any]:
@@ -98,8 +91,7 @@ def _fault(name: str, field: Any) -> str | None:
         return "a field is described by an object"
     if "anyOf" in field or isinstance(field.get("type"), list):
         return "a form knows no unions and no null; give an optional field a default of its type"
-    hidden = field.get("format") == "password" or field.get("writeOnly")
-    if hidden or _is_secret(name) or _is_secret(field.get("title")):
+    if is_secret(name, field):
         return "secrets do not pass through a client; ask for them on a page of your own (elicit_url)"
     if any("http://" in text or "https://" in text for text in (str(field.get(each, "")) for each in _TEXTS)):
         return "a form holds no links; send the user to a page with elicit_url"
@@ -137,8 +129,3 @@ def _choice_fault(field: Mapping[str, Any]) -> str | None:
     if set(items) == {"anyOf"} and all(set(choice) == {"const", "title"} for choice in items["anyOf"]):
         return None
     return "a list is a choice among strings: items is an enum, or an anyOf of consts and titles"
-
-
-def _is_secret(text: Any) -> bool:
-    words = [word.lower() for word in _WORD.findall(str(text or ""))]
-    return not _SECRETS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(pairwise(words))

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from jsonschema.exceptions import SchemaError
 
 from mcp_app.catalogue import dialects
+from mcp_app.catalogue.secret_names import is_secret
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
@@ -130,6 +131,10 @@ def _header_name(path: Path, subschema: Mapping[str, Any]) -> str:
         raise UnusableSchemaError(
             f"{_at(path)}: {HEADER_KEYWORD} must be on a string, integer or boolean; "
             "to make it optional, give it a default instead of null"
+        )
+    if is_secret(path[-1], subschema):
+        raise UnusableSchemaError(
+            f"{_at(path)}: {HEADER_KEYWORD} would repeat a secret where proxies log it; leave it out"
         )
     return name
 

@@ -20,6 +20,9 @@ HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 
+_JSON_RPC: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
+_RESERVED: Final = range(-32768, -31999)
+
 # Refusals that MCP gives no code of its own carry their HTTP status as code: it lies outside JSON-RPC's
 # reserved range.
 UNAUTHORIZED: Final = 401
@@ -64,6 +67,11 @@ STATUS_BEFORE_METHOD: Final[Mapping[int, int]] = MappingProxyType(
 STATUS_IN_METHOD: Final[Mapping[int, int]] = MappingProxyType({METHOD_NOT_FOUND: 404, MISSING_CLIENT_CAPABILITY: 400})
 """HTTP status by code once the method was entered; every other code is 200, because clients of
 both eras take a stray 400 for a legacy server and fall back to `initialize`."""
+
+
+def is_free(code: object) -> bool:
+    """Whether an author may answer with this code: one of JSON-RPC's own errors, or one that nobody has reserved."""
+    return type(code) is int and (code in _JSON_RPC or code not in _RESERVED)
 
 
 @dataclass(frozen=True)

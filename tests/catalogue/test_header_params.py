@@ -55,6 +55,14 @@ def test_type_without_one_text_form_is_refused(kind: Any) -> None:
         header_params(a=marked(kind))
 
 
+@pytest.mark.parametrize(
+    ("name", "schema"), [("password", {}), ("apiKey", {}), ("a", {"title": "Token"}), ("a", {"writeOnly": True})]
+)
+def test_a_secret_is_not_repeated_in_a_header(name: str, schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTool, match="repeat a secret"):
+        header_params(**{name: {**marked(), **schema}})
+
+
 def test_names_are_unique_whatever_their_case() -> None:
     with pytest.raises(InvalidTool, match="used twice"):
         header_params(a=marked(name="Region"), b=marked(name="REGION"))

@@ -264,3 +264,17 @@ def test_a_member_of_another_template_is_not_listed() -> None:
     resource("notes://{day}", members=lambda visit: [mcp_types.Resource(uri="other://a", name="a")])(lambda day: day)
     with pytest.raises(InvalidResult, match="no resource of notes"):
         reading.resources_page(None, ANN)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"icons": [mcp_types.Icon(src="javascript:alert(1)")]},
+        {"annotations": mcp_types.Annotations(last_modified="yesterday")},
+    ],
+)
+def test_a_member_that_says_what_is_not_so_is_not_listed(members: dict[str, Any]) -> None:
+    member = mcp_types.Resource(uri="notes://a", name="a", **members)
+    resource("notes://{day}", members=lambda visit: [member])(lambda day: day)
+    with pytest.raises(InvalidResult):
+        reading.resources_page(None, ANN)

@@ -95,6 +95,27 @@ def test_every_content_block_is_sent_as_it_is() -> None:
     assert convert(blocks[0])["content"] == convert([blocks[0]])["content"]
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        mcp_types.ImageContent(data="***", mime_type="image/png"),
+        mcp_types.ImageContent(data="aa==", mime_type="nonsense"),
+        mcp_types.AudioContent(data="aa", mime_type="audio/wav"),
+        mcp_types.ResourceLink(name="n", uri="no uri"),
+        mcp_types.ResourceLink(name="n", uri="x://a", icons=[mcp_types.Icon(src="http://example.com/i.png")]),
+        mcp_types.EmbeddedResource(resource=mcp_types.TextResourceContents(uri="no uri", text="t")),
+        mcp_types.EmbeddedResource(resource=mcp_types.TextResourceContents(uri="x://a", text="t", mime_type="t")),
+        mcp_types.EmbeddedResource(resource=mcp_types.BlobResourceContents(uri="x://a", blob="***")),
+        mcp_types.TextContent(text="a", annotations=mcp_types.Annotations(last_modified="yesterday")),
+        Image(b"x", mime_type="png"),
+    ],
+    ids=repr,
+)
+def test_a_block_that_says_what_is_not_so_is_refused(block: object) -> None:
+    with pytest.raises(InvalidResult):
+        convert([block])
+
+
 def test_text_mixes_with_content_blocks() -> None:
     mixed = convert(["see", Image(b"x"), mcp_types.TextContent(text="end")])
 
