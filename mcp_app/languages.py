@@ -33,6 +33,11 @@ def preferred(accept_language: str) -> str:
     return ""
 
 
+def are_several() -> bool:
+    """Whether a client's choice can matter."""
+    return settings.USE_I18N and len(settings.LANGUAGES) > 1
+
+
 @contextmanager
 def active(language: str) -> Iterator[None]:
     """Work in a language ("" for the site's) and in the default time zone."""

@@ -15,6 +15,7 @@ import mcp_types
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
+from mcp_app import languages
 from mcp_app.auth import anonymous
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import offers, paging, rights
@@ -149,7 +150,8 @@ def _run(visit: Visit, function: Callable[[], dict[str, Any]]) -> dict[str, Any]
 def _contents(resource: RegisteredResource, uri: str, visit: Visit) -> dict[str, Any]:
     value = offers.run_for(resource.function, visit, resource.signature.context_parameter, **visit.arguments)
     contents = to_contents(uri, resource.mime_type, value)
-    scope = resource.cache_scope or _scope(visit.principal.endpoint, depends_on_caller=resource.depends_on_caller)
+    depends_on_caller = resource.depends_on_caller or languages.are_several()
+    scope = resource.cache_scope or _scope(visit.principal.endpoint, depends_on_caller=depends_on_caller)
     # A cache does not know the answers, which another read may be given anew.
     ttl_ms = 0 if visit.has_asked else resource.ttl_ms
     return sendable({"contents": contents, "ttlMs": ttl_ms, "cacheScope": scope})

@@ -62,7 +62,7 @@ class RegisteredResource:
     """None: a template's resources are not listed."""
     available: Available | None = None
     cache_scope: CacheScope | None = None
-    """None: private where the caller could matter."""
+    """None: private where the caller could matter, or the language that it asks for."""
     ttl_ms: int = 0
     meta: Mapping[str, Any] | None = None
     access: Access = EVERYBODY

@@ -7,6 +7,7 @@ import mcp_types
 import pytest
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
+from django.utils.translation import gettext
 
 from mcp_app.auth.principal import ANONYMOUS, Principal
 from mcp_app.catalogue import completing, reading
@@ -151,9 +152,10 @@ def test_async_functions_work() -> None:
 
 @pytest.mark.parametrize(("anonymous", "scope"), [(True, "public"), (False, "private")])
 def test_a_result_is_public_where_anybody_may_ask_and_the_caller_does_not_matter(
-    configure, anonymous: bool, scope: str
+    configure, settings, anonymous: bool, scope: str
 ) -> None:
     configure(ALLOW_ANONYMOUS=anonymous)
+    settings.LANGUAGES = [("en", "English")]
 
     @resource("notes://shared", ttl_ms=60_000)
     def shared() -> str:
@@ -173,6 +175,20 @@ def test_a_result_is_public_where_anybody_may_ask_and_the_caller_does_not_matter
     found = [scope_of(name) for name in ("shared", "mine", "some", "secret", "open")]
     assert found == [scope, "private", "private", "private", "public"]
     assert read("notes://shared")["ttlMs"] == 60_000
+
+
+@pytest.mark.parametrize(("translated", "scope"), [(True, "private"), (False, "public")])
+def test_a_result_that_another_language_could_change_is_public_by_its_authors_word_alone(
+    configure, settings, translated: bool, scope: str
+) -> None:
+    configure(ALLOW_ANONYMOUS=True)
+    settings.USE_I18N = translated
+    settings.LANGUAGES = [("en", "English"), ("de", "German")]
+    resource("words://yes")(lambda: gettext("Yes"))
+    resource("words://open", cache_scope="public")(lambda: "")
+
+    assert read("words://yes")["cacheScope"] == scope
+    assert read("words://open")["cacheScope"] == "public"
 
 
 def test_too_large_a_resource_is_refused_whole(configure) -> None:
