@@ -158,9 +158,7 @@ def test_G3_the_settings_allow_fewer_algorithms_and_never_one_with_a_shared_secr
 
 
 @pytest.mark.fault("G3")
-@pytest.mark.parametrize(
-    "authorization", ["", "Basic {token}", "Bearertoken {token}", "{token}"]
-)
+@pytest.mark.parametrize("authorization", ["", "Basic {token}", "Bearertoken {token}", "{token}"])
 def test_G3_a_token_that_is_not_shown_as_one_is_a_401(issuer: Issuer, authorization: str) -> None:
     reply = ask(authorization=authorization.format(token=issuer.token()) or " ")
     assert reply.status == 401

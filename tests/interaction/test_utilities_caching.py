@@ -1,5 +1,7 @@
 """2026-07-28 server/utilities/caching."""
 
+from typing import Any
+
 import pytest
 
 from mcp_app.prompts import prompt
@@ -29,7 +31,8 @@ def test_every_page_of_a_list_that_may_differ_by_caller_is_private(configure, me
     assert [page["cacheScope"] for page in (first, second)] == ["private", "private"]
 
 
-def test_a_read_that_may_differ_by_caller_is_private() -> None:
+def test_a_read_that_may_differ_by_caller_is_private(settings: Any) -> None:
+    settings.LANGUAGES = [("en", "English")]
     assert result_of("resources/read", uri="mine://notes")["cacheScope"] == "private"
     result = result_of("resources/read", uri="notes://today")
     assert (result["ttlMs"], result["cacheScope"]) == (0, "public")

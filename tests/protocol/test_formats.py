@@ -15,7 +15,9 @@ def test_other_texts_are_no_mime_type(text: object) -> None:
     assert not is_mime_type(text)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("", True), ("aa==", True), ("aa", False), ("a b=", False), ("é", False)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("", True), ("aa==", True), ("aa", False), ("a b=", False), ("é", False)]
+)
 def test_base64_is_strict(text: str, expected: bool) -> None:
     assert is_base64(text) is expected
 

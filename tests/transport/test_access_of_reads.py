@@ -140,7 +140,8 @@ def test_without_the_scope_it_is_listed_and_each_use_is_challenged_with_all_it_t
     run(scenario())
 
 
-def test_with_the_scopes_it_is_had_and_no_cache_may_give_it_to_others() -> None:
+def test_with_the_scopes_it_is_had_and_no_cache_may_give_it_to_others(settings: Any) -> None:
+    settings.LANGUAGES = [("en", "English")]
     asks(scope_of("r", "w"))
 
     async def scenario() -> None:
