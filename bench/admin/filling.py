@@ -8,7 +8,7 @@ are dropped for a while, and made again.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 from uuid import UUID
@@ -40,6 +40,8 @@ class Site:
     server: Identity = field(default_factory=lambda: Identity(ProcessRole.SERVER))
     requests: int = 0
     """Those that have ended."""
+    apart: timedelta = samples.SPACING * samples.SAMPLES
+    """From one repetition of the samples to the next."""
 
     def beat(self) -> None:
         """Its processes live, and are heard."""
@@ -64,9 +66,9 @@ def begin() -> Site:
     return site
 
 
-def begin_with_ended() -> Site:
+def begin_with_ended(apart: timedelta) -> Site:
     """The first `samples.SAMPLES` requests, which have ended, and nothing that lives."""
-    site = Site()
+    site = Site(apart=apart)
     tool_rows.sync()
     _begin_with_ended(site, list(Tool.objects.values_list("name", flat=True)))
     return site
@@ -86,7 +88,8 @@ def grow(site: Site, requests: int, *, last: bool) -> None:
     if end <= first:
         return
     columns = {each.column: each.column for each in Request._meta.concrete_fields}
-    columns |= {name: _earlier(name) for name in _ALL_TIMES} | {"id": _id_of(_earlier("submitted_at"))}
+    columns |= {name: _earlier(name, site.apart) for name in _ALL_TIMES}
+    columns["id"] = _id_of(columns["submitted_at"])
     with _bulk():
         _execute(
             f"INSERT INTO mcp_app_request ({', '.join(columns)}) {_again(first, end)} "
@@ -107,11 +110,10 @@ def talkative(site: Site) -> UUID:
 
 def _add_what_follows(site: Site, first: int, end: int, *, last: bool) -> None:
     """The events, the audit and the tallies of the repetitions from `first`, before `end`."""
-    since = site.newest - samples.SPACING * samples.SAMPLES * end
-    before = site.newest - samples.SPACING * samples.SAMPLES * first
+    since, before = site.newest - site.apart * end, site.newest - site.apart * first
     _insert_events(since, before)
     _audit(since, before, seal=last)
-    _tally(first, end)
+    _tally(first, end, site.apart)
     if last:
         day_tallies.add_ended_days()
     site.requests = end * samples.SAMPLES
@@ -228,8 +230,8 @@ def _remember_tallies(ended: Sequence[Request]) -> None:
         cursor.executemany(f"INSERT INTO bench_tally VALUES ({', '.join(['%s'] * 8)})", told)
 
 
-def _tally(first: int, end: int) -> None:
-    at = _earlier("finished_at")
+def _tally(first: int, end: int, apart: timedelta) -> None:
+    at = _earlier("finished_at", apart)
     hour = f"strftime('%%Y-%%m-%%d %%H:00:00', {at})" if _is_sqlite() else f"date_trunc('hour', {at}, 'UTC')"
     keys = ", ".join(_KEYS)
     _execute(
@@ -245,9 +247,9 @@ def _again(first: int, end: int) -> str:
     return f"WITH RECURSIVE again(n) AS (SELECT {end - 1} UNION ALL SELECT n - 1 FROM again WHERE n > {first}) "
 
 
-def _earlier(column: str) -> str:
+def _earlier(column: str, apart: timedelta) -> str:
     """The time of a sample, of its repetition number `n`."""
-    seconds = int(samples.SPACING.total_seconds()) * samples.SAMPLES
+    seconds = int(apart.total_seconds())
     if _is_sqlite():
         return f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {column}, (-n * {seconds}) || ' seconds')"
     return f"({column} - n * interval '{seconds} seconds')"

@@ -24,8 +24,8 @@ from bench.stack import Choice, Stack, on_engines, started
 from bench.throughput import load
 
 PROGRAM = "bench.million"
-FEW = 10_000
-"""With which a site has begun: a database plans otherwise for tables that are empty."""
+FEW = 35_000
+"""With which a site has begun, some for each day: a database plans otherwise for tables that are next to empty."""
 MANY = 1_000_000
 LEAST = 1_000
 ROUNDS = 5
@@ -34,6 +34,9 @@ ALONE = 200
 CROWD = 1_000
 """Calls in a round, sixteen at a time."""
 CONNECTIONS = 16
+PER_CALL_BEFORE = 32
+"""Of so many filled rows, one call before the rounds. PostgreSQL fills each page until the next sample has no room in
+it; what is left takes a row that waits. Calls would have used it up long before a site has a million."""
 FILL_SECONDS = 3600.0
 LISTEN_SECONDS = 20.0
 """For what timers say: supervision looks for the lost, counts, seals."""
@@ -45,6 +48,8 @@ class Site:
 
     name: str
     stack: Stack
+    requests: int
+    """That have ended when it is started first."""
     rounds: dict[str, list[float]] = field(default_factory=dict)
     """By measure, what each round found."""
 
@@ -80,7 +85,7 @@ def _filled(choice: Choice, name: str, requests: int) -> Iterator[Site]:
         began_at = time.monotonic()
         stack.run("-m", "bench.million.fill", str(requests), seconds=FILL_SECONDS)
         _say(f"{name}: {requests:,} requests that have ended, in {time.monotonic() - began_at:.0f} s")
-        yield Site(name, stack)
+        yield Site(name, stack, requests)
 
 
 def _plans(site: Site, choice: Choice) -> Plans:
@@ -111,13 +116,20 @@ def _take(few: Site, many: Site, choice: Choice, rounds: int) -> None:
     """Rounds in turn on both, each begun by the other one."""
     with ExitStack() as running:
         targets = [(site, Target.of(running.enter_context(started(site.stack, choice)))) for site in (few, many)]
-        for _, target in targets:
-            asyncio.run(ready(target))
+        for site, target in targets:
+            asyncio.run(_settle(site, target))
         for number in range(rounds):
             for site, target in targets:
                 asyncio.run(_round(site, target))
             targets.reverse()
             _say(f"round {number + 1}")
+
+
+async def _settle(site: Site, target: Target) -> None:
+    await ready(target)
+    echo = target.client.call("echo", {"text": "hi"})
+    used = await load(target.client, echo, connections=CONNECTIONS, requests=site.requests // PER_CALL_BEFORE)
+    _say(f"{site.name}: {len(used.latencies):,} calls, {used.rate:,.0f} a second")
 
 
 async def _round(site: Site, target: Target) -> None:

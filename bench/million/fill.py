@@ -1,13 +1,18 @@
-"""`python -m bench.million.fill REQUESTS`: fills the empty database of the site whose environment this process has."""
+"""`python -m bench.million.fill REQUESTS`: fills the empty database of the site whose environment this process has.
+
+However many there are, they came within the same weeks: what has a row for each day is as long in every site.
+"""
 
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
 import django
 
 AT_ONCE: Final = 10_000
+WEEKS: Final = timedelta(days=35)
+"""What is counted by hours."""
 
 
 def main() -> None:
@@ -15,11 +20,13 @@ def main() -> None:
     from django.core.management import call_command
     from django.db import connections
 
-    from bench.admin import filling  # models need Django set up
+    from bench.admin import filling, samples  # models need Django set up
 
     for alias in connections:
         call_command("migrate", database=alias, verbosity=0)
-    filling.grow(filling.begin_with_ended(), int(sys.argv[1]), last=True)
+    requests = int(sys.argv[1])
+    site = filling.begin_with_ended(apart=WEEKS / (requests // samples.SAMPLES))
+    filling.grow(site, requests, last=True)
     _fill_results()
 
 

@@ -8,14 +8,14 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Protocol
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import Case, F, Q, QuerySet, When
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
@@ -125,7 +125,7 @@ class Ladder(ABC):
 
     def process_ends(self, request_id: UUID) -> None:
         """The process that runs this request is to end, and the request has had its time. From any thread."""
-        self._timers.after(0, lambda: self._cancel_for_shutdown(self._mine().filter(pk=request_id)))
+        self._timers.after(0, lambda: self._cancel_for_shutdown(self._mine_of([request_id])))
 
     def child_lost(self, request_id: UUID) -> None:
         """Celery found that the child running this request is gone. From any thread."""
@@ -148,10 +148,18 @@ class Ladder(ABC):
             self._close_rows_that_nobody_runs()
 
     def _mine(self) -> QuerySet[Request]:
-        return Request.objects.filter(status=Status.RUNNING, worker=self._identity.boot_id)
+        return Request.objects.filter(self._is_mine)
+
+    def _mine_of(self, request_ids: Iterable[UUID]) -> QuerySet[Request]:
+        """By their keys: in a `CASE` the rest is no index's, of which a database might choose that of statuses."""
+        return Request.objects.filter(Case(When(self._is_mine, then=True), default=False), pk__in=request_ids)
+
+    @property
+    def _is_mine(self) -> Q:
+        return Q(status=Status.RUNNING, worker=self._identity.boot_id)
 
     def _cancel_overdue(self, request_id: UUID, input_round: int) -> None:
-        supervision.cancel_at_limit(self._mine().filter(pk=request_id, input_round=input_round))
+        supervision.cancel_at_limit(self._mine_of([request_id]).filter(input_round=input_round))
 
     def _end_calls(self, forced: set[CancelPolicy]) -> None:
         """From now on cancel what runs, also what was claimed a moment ago, and force tools of these policies, too."""
@@ -176,7 +184,7 @@ class Ladder(ABC):
             while True:
                 asked.add(self._asked_to_stop.get_nowait())
         if asked:
-            self._schedule_last_steps(self._mine().filter(pk__in=asked))
+            self._schedule_last_steps(self._mine_of(asked))
 
     def _schedule_last_steps(self, among: QuerySet[Request]) -> None:
         """Where the worker ends, a policy that spares a tool holds until its time limit: nothing outlives both."""
@@ -207,7 +215,7 @@ class Ladder(ABC):
 
     def _close_lost(self, request_id: UUID) -> None:
         """If its child is dead a cancelled request is proved stopped; any other is lost."""
-        row = self._mine().filter(pk=request_id).first()
+        row = self._mine_of([request_id]).first()
         if row is None or self._is_run(row):
             return  # the dead one had another message of it
         processes.kill_all(request_id)

@@ -91,7 +91,7 @@ class PreforkLadder(Ladder):
             os.kill(pid, signal.SIGSTOP)
         held = False
         try:
-            held = bool(self._mine().filter(pk=request_id, killing=True).exists())
+            held = bool(self._mine_of([request_id]).filter(killing=True).exists())
         finally:
             if not held:
                 with suppress(ProcessLookupError):
@@ -101,7 +101,7 @@ class PreforkLadder(Ladder):
     def _raise_fence(self, request_id: UUID) -> bool:
         """Whether the kill may go on: it was begun now, or before and did not come to its end."""
         begun = transitions.begin_kill(request_id, worker=self._identity.boot_id)
-        return begun or self._mine().filter(pk=request_id, killing=True).exists()
+        return begun or self._mine_of([request_id]).filter(killing=True).exists()
 
     def _await_death(self, pid: int) -> None:
         give_up_at = time.monotonic() + DEATH_TIMEOUT
