@@ -7,6 +7,7 @@ RFC 9728 §5.1.
 from collections.abc import Sequence
 
 from mcp_app.auth.oauth.resource import ProtectedResource, protected_resource
+from mcp_app.auth.principal import Principal
 from mcp_app.protocol.errors import FORBIDDEN, INVALID_REQUEST, UNAUTHORIZED, HTTPFields, Rejection, RequestId, refuse
 
 
@@ -29,6 +30,17 @@ def insufficient_scope(
     message = f"Your token was not given for this; ask for one with the scope {' '.join(missing)}."
     challenge = _challenge(protected_resource(endpoint), "insufficient_scope", needed)
     return refuse(FORBIDDEN, message, request_id, headers=challenge)
+
+
+def lacks_scope(
+    missing: Sequence[str], needed: Sequence[str], principal: Principal, request_id: RequestId | None = None
+) -> Rejection:
+    """What is told of a use that takes scopes: who has shown no token is to show one (401), without a word of error."""
+    if principal.shows_nothing:
+        message = f"This takes a token with the scope {' '.join(needed)}; the call has none."
+        headers = _challenge(protected_resource(principal.endpoint), None, needed)
+        return refuse(UNAUTHORIZED, message, request_id, headers=headers)
+    return insufficient_scope(missing, needed, principal.endpoint, request_id)
 
 
 def _challenge(resource: ProtectedResource | None, error: str | None, needed: Sequence[str] = ()) -> HTTPFields:

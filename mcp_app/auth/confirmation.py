@@ -10,7 +10,7 @@ from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 
-from mcp_app.auth import local, tokens
+from mcp_app.auth import local, scopes, tokens
 from mcp_app.auth.authentication import (
     InsufficientScopeError,
     InvalidCredentialsError,
@@ -68,4 +68,4 @@ def _given_now(principal: Principal) -> frozenset[str] | None:
 def _common(stored: frozenset[str] | None, now: frozenset[str] | None) -> frozenset[str] | None:
     if stored is None or now is None:
         return now if stored is None else stored
-    return stored & now
+    return scopes.with_implied(stored) & scopes.with_implied(now)

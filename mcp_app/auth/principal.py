@@ -40,6 +40,11 @@ class Principal:
             request.endpoint,
         )
 
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether it is everybody: who has shown no credential."""
+        return key_of(self)[:3] == key_of(ANONYMOUS)[:3]
+
     def owns(self, row: Any) -> bool:
         """Whether `row` (anything with `COLUMNS`) belongs to this principal."""
         return key_of(row) == key_of(self)

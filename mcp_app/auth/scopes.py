@@ -13,11 +13,12 @@ def missing(needed: Iterable[str], given: frozenset[str] | None) -> list[str]:
     """
     if given is None:
         return []
-    held = _with_implied(given)
+    held = with_implied(given)
     return [scope for scope in needed if scope not in held]
 
 
-def _with_implied(given: Iterable[str]) -> set[str]:
+def with_implied(given: Iterable[str]) -> frozenset[str]:
+    """Those, and the narrower ones of each."""
     held: set[str] = set()
     found = list(given)
     while found:
@@ -25,4 +26,4 @@ def _with_implied(given: Iterable[str]) -> set[str]:
         if scope not in held:
             held.add(scope)
             found.extend(settings.IMPLIED_SCOPES.get(scope, ()))
-    return held
+    return frozenset(held)

@@ -116,8 +116,8 @@ class Asking(ABC):
 
     def sample(
         self, key: str, messages: str | Sequence[mcp_types.SamplingMessage], *, max_tokens: int, **options: Any
-    ) -> mcp_types.CreateMessageResult:
-        """Ask the client's model; `options` as of `questions.Sampling`. Deprecated by the specification."""
+    ) -> mcp_types.CreateMessageResultWithTools:
+        """Ask the client's model; `options`, and the answer, as `questions.Sampling` has them. Deprecated."""
         return self._ask_one(key, Sampling(messages, max_tokens=max_tokens, **options))
 
     def roots(self, key: str = "roots") -> list[mcp_types.Root]:

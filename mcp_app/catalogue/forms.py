@@ -93,12 +93,25 @@ def _fault(name: str, field: Any) -> str | None:
         return "a form knows no unions and no null; give an optional field a default of its type"
     if is_secret(name, field):
         return "secrets do not pass through a client; ask for them on a page of your own (elicit_url)"
-    if any("http://" in text or "https://" in text for text in (str(field.get(each, "")) for each in _TEXTS)):
+    if any("http://" in text or "https://" in text for text in _shown(field)):
         return "a form holds no links; send the user to a page with elicit_url"
     kind = next((each for each in ("enum", "oneOf") if each in field), field.get("type"))
     if kind not in _MEMBERS or (kind in ("enum", "oneOf") and field.get("type") != "string"):
         return "a field is a string, a number, an integer, a boolean, or a choice of strings"
     return _member_fault(_MEMBERS[str(kind)], field) or _choice_fault(field)
+
+
+def _shown(field: Mapping[str, Any]) -> list[str]:
+    """The texts that its user sees."""
+    items = field.get("items")
+    choices = [*_listed(field, "oneOf"), *(_listed(items, "anyOf") if isinstance(items, Mapping) else ())]
+    titles = (choice.get("title", "") for choice in choices if isinstance(choice, Mapping))
+    return [str(text) for text in (*(field.get(each, "") for each in _TEXTS), *_listed(field, "enumNames"), *titles)]
+
+
+def _listed(field: Mapping[str, Any], member: str) -> list[Any]:
+    found = field.get(member)
+    return found if isinstance(found, list) else []
 
 
 def _member_fault(known: Mapping[str, Any], field: Mapping[str, Any]) -> str | None:

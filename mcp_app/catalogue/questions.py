@@ -161,8 +161,7 @@ class Sampling:
         if isinstance(messages, str):
             text = mcp_types.TextContent(type="text", text=messages)
             messages = [mcp_types.SamplingMessage(role="user", content=text)]
-        of_tools = mcp_types.ToolUseContent | mcp_types.ToolResultContent
-        if any(isinstance(block, of_tools) for message in messages for block in message.content_as_list):
+        if any(_is_of_tools(message.content_as_list) for message in messages):
             raise ValueError("Sampling offers no tools, so its messages hold neither tool uses nor tool results.")
         self._params = mcp_types.CreateMessageRequestParams(
             messages=list(messages),
@@ -176,8 +175,13 @@ class Sampling:
     def request(self) -> dict[str, Any]:
         return {"method": SAMPLE, "params": self._params.model_dump(mode="json", by_alias=True, exclude_none=True)}
 
-    def read(self, answer: Any) -> mcp_types.CreateMessageResult:
-        return mcp_types.CreateMessageResult.model_validate(check(self.request(), answer), by_name=False)
+    def read(self, answer: Any) -> mcp_types.CreateMessageResultWithTools:
+        """`content` is one block, or a list of several; `content_as_list` a list always."""
+        result = check(self.request(), answer)
+        content = result["content"]
+        if isinstance(content, list) and len(content) == 1:
+            result["content"] = content[0]
+        return mcp_types.CreateMessageResultWithTools.model_validate(result, by_name=False)
 
 
 class Roots:
@@ -194,7 +198,7 @@ class Roots:
 
 _RESULTS: Final[Mapping[str, type[BaseModel]]] = {
     ELICIT: mcp_types.ElicitResult,
-    SAMPLE: mcp_types.CreateMessageResult,
+    SAMPLE: mcp_types.CreateMessageResultWithTools,
     LIST_ROOTS: mcp_types.ListRootsResult,
 }
 
@@ -205,6 +209,8 @@ def check(request: Mapping[str, Any], answer: Any) -> dict[str, Any]:
         parsed = _RESULTS[request["method"]].model_validate(answer, by_name=False)
     except ValidationError:
         raise MalformedAnswer(f"it is no result of {request['method']}") from None
+    if isinstance(parsed, mcp_types.CreateMessageResultWithTools) and _is_of_tools(parsed.content_as_list):
+        raise MalformedAnswer("it uses tools, of which none were offered")
     if not isinstance(parsed, mcp_types.ElicitResult):
         return dict(answer)
     if parsed.action != "accept" or request["params"].get("mode") == "url":
@@ -213,6 +219,10 @@ def check(request: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     if problem := _misfit(request["params"]["requestedSchema"], content):
         raise UnfitAnswer(problem)
     return {"action": "accept", "content": content}
+
+
+def _is_of_tools(content: Iterable[Any]) -> bool:
+    return any(isinstance(block, mcp_types.ToolUseContent | mcp_types.ToolResultContent) for block in content)
 
 
 def error_answer(words: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from mcp_app.auth import anonymous
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import offers, paging, rights
 from mcp_app.catalogue.asking import Asked, Known
-from mcp_app.catalogue.blocks import check_annotations, check_icons
+from mcp_app.catalogue.blocks import check_annotations, check_icons, check_uri
 from mcp_app.catalogue.contents import to_contents, to_messages
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound
 from mcp_app.catalogue.paging import Page
@@ -192,6 +192,7 @@ def _members(template: RegisteredResource, principal: Principal) -> list[_Member
     for each in found:
         if not isinstance(each, mcp_types.Resource) or template.match(each.uri) is None:
             raise InvalidResult(f"{each!r} is no resource of {template.uri}")
+        check_uri(each.uri)
         check_annotations(each.annotations)
         check_icons(each.icons)
     if len(found) > MAX_MEMBERS:

@@ -181,7 +181,8 @@ def _check(declared: RegisteredResource) -> None:
         raise UnusableOptionError("a template has no size")
     if declared.template is None and declared.members is not None:
         raise UnusableOptionError("only a template has members")
-    if any(number is not None and number < 0 for number in (declared.size, declared.ttl_ms)):
+    numbers = [number for number in (declared.size, declared.ttl_ms) if number is not None]
+    if any(type(number) is not int or number < 0 for number in numbers):
         raise UnusableOptionError("size is a number of bytes and ttl_ms one of milliseconds, 0 or more")
     if declared.cache_scope not in (None, "public", "private"):
         raise UnusableOptionError('cache_scope is "public" or "private"')

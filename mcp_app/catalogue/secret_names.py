@@ -9,17 +9,23 @@ from itertools import pairwise
 from typing import Any, Final
 
 _SECRETS: Final = frozenset(
-    {"password", "passwd", "passphrase", "passcode", "secret", "secrets", "token", "credential", "credentials"}
-    | {"apikey", "cvv", "cvc", "pin"}
+    {"password", "passwords", "passwd", "passphrase", "passcode", "secret", "secrets", "token"}
+    | {"credential", "credentials", "apikey", "apikeys", "cvv", "cvc", "pin", "iban"}
 )
-_SECRET_PAIRS: Final = frozenset({("api", "key"), ("private", "key"), ("access", "key"), ("secret", "key")})
+_SECRET_PAIRS: Final = frozenset(
+    {(kind, key) for kind in ("api", "private", "access", "secret") for key in ("key", "keys")}
+    | {(kind, "tokens") for kind in ("access", "api", "auth", "bearer", "refresh")}
+    | {("card", "number"), ("credit", "card"), ("debit", "card")}
+)
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def is_secret(name: str, field: Mapping[str, Any]) -> bool:
     """Whether a property of a JSON Schema is one: by its name, its title, or as its schema says."""
-    hidden = field.get("format") == "password" or bool(field.get("writeOnly"))
-    return hidden or _is_called_one(name) or _is_called_one(field.get("title"))
+    if field.get("format") == "password" or field.get("writeOnly"):
+        return True
+    holds_one = field.get("type") != "boolean"  # but may say what to do with one
+    return holds_one and (_is_called_one(name) or _is_called_one(field.get("title")))
 
 
 def _is_called_one(text: Any) -> bool:

@@ -19,7 +19,7 @@ from celery.exceptions import Ignore
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 from mcp_app import languages
-from mcp_app.auth.challenges import insufficient_scope
+from mcp_app.auth.challenges import lacks_scope
 from mcp_app.auth.confirmation import confirm
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import results, rights
@@ -190,7 +190,7 @@ def check_caller(row: Request, tool: RegisteredTool) -> None:
     if not rights.is_granted(tool.access, caller):
         raise ProtocolError(unknown_tool(row.tool), INVALID_PARAMS)
     if missing := tool.access.missing_scopes(caller):
-        lacking = insufficient_scope(missing, tool.access.scopes, row.endpoint)
+        lacking = lacks_scope(missing, tool.access.scopes, caller)
         raise ProtocolError(lacking.message, lacking.code)
 
 

@@ -24,6 +24,8 @@ def outstanding(row: Request) -> dict[str, Any]:
 
 def keys(row: Request) -> dict[str, str]:
     """The key shown for each question that is asked now, and the key that the tool has for it."""
+    if row.status != Status.INPUT_REQUIRED:
+        return {}
     return {
         f"{question}~{row.input_round}" if question in row.answers else question: question for question in row.questions
     }

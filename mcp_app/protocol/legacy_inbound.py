@@ -119,6 +119,8 @@ def _read(decoded: Decoded, limits: Limits) -> Message:
 
 
 def _accept(headers: Headers, messages: tuple[Message, ...]) -> Accept | Rejection:
-    """Only a request has an answer whose form matters."""
-    request = next((message for message in messages if isinstance(message, Request)), None)
-    return negotiate(headers, request.method, request.request_id) if request else Accept(json=True, event_stream=True)
+    """Only what is answered has an answer whose form matters: a request, and what cannot be read."""
+    answered = next((message for message in messages if isinstance(message, Request | Rejection)), None)
+    if answered is None:
+        return Accept(json=True, event_stream=True)
+    return negotiate(headers, answered.method if isinstance(answered, Request) else "", answered.request_id)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mcp_app import languages
-from mcp_app.auth.challenges import insufficient_scope
+from mcp_app.auth.challenges import lacks_scope
 from mcp_app.catalogue.errors import (
     CannotAsk,
     InsufficientScope,
@@ -58,7 +58,7 @@ def _rejection(error: Exception, exchange: Exchange) -> Rejection:
     if isinstance(error, ResourceNotFound):
         return fail(INVALID_PARAMS, "Resource not found.", request_id, data={"uri": exchange.route.params["uri"]})
     if isinstance(error, InsufficientScope):
-        return insufficient_scope(error.missing, error.needed, exchange.principal.endpoint, request_id)
+        return lacks_scope(error.missing, error.needed, exchange.principal, request_id)
     if isinstance(error, InvalidArguments | InvalidCursor | PromptError):
         return fail(INVALID_PARAMS, str(error), request_id)
     if isinstance(error, CannotAsk):

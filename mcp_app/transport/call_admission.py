@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from mcp_app import request_ids
-from mcp_app.auth.challenges import insufficient_scope
+from mcp_app.auth.challenges import lacks_scope
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import call_limits, finding, schema
 from mcp_app.catalogue.call_limits import Excess
@@ -158,7 +158,7 @@ class _Batch:
             return fail(INVALID_PARAMS, unknown_tool(call.name), request_id)
         tool = found.tool
         if missing := tool.registered.access.missing_scopes(exchange.principal):
-            return insufficient_scope(missing, tool.registered.access.scopes, exchange.principal.endpoint, request_id)
+            return lacks_scope(missing, tool.registered.access.scopes, exchange.principal, request_id)
         required = required_capabilities(tool.registered, makes_tasks=exchange.makes_tasks)
         if not declared(required, exchange.route.metadata.client_capabilities):
             return missing_client_capability(required, request_id)

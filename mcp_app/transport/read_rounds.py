@@ -56,6 +56,8 @@ def answer(read: Read, brought: Answers, exchange: Exchange) -> dict[str, Any] |
     made = read.run(known(exchange, answers, kept))
     if isinstance(made, Asked):
         return _required(read, exchange, made, answers)
+    if brought.request_state is not None and "ttlMs" in made:
+        made["ttlMs"] = 0  # a cache does not know what was answered
     return results.complete(made, exchange.server_info())
 
 

@@ -64,6 +64,7 @@ def test_a_model_of_plain_fields_is_a_form():
         field(type="array", items={"anyOf": [{"const": "a", "title": "A"}]}, minItems=1, default=["a"]),
         field(type="integer", minimum=1) | {"$schema": "https://json-schema.org/draft/2020-12/schema"},
         field(type="integer", title="Tokens to spend"),
+        field(type="boolean", title="Forget the password"),
     ],
     ids=str,
 )
@@ -89,10 +90,15 @@ def test_the_subset_passes_as_it_stands(schema):
         (field(type="array", items={"type": "string"}), "a choice among strings"),
         (field(type="array", items={"type": "integer", "enum": [1]}), "the choices are strings"),
         (field(type="string", description="See https://example.com"), "holds no links"),
+        (field(type="string", enum=["a"], enumNames=["https://example.com"]), "holds no links"),
+        (field(type="string", oneOf=[{"const": "a", "title": "See http://example.com"}]), "holds no links"),
+        (field(type="array", items={"anyOf": [{"const": "a", "title": "https://example.com"}]}), "holds no links"),
         (field(type="string", format="password"), "secrets do not pass"),
         (field(type="string", title="Your API key"), "secrets do not pass"),
         ({"type": "object", "properties": {"accessToken": {"type": "string"}}}, "secrets do not pass"),
         ({"type": "object", "properties": {"new_password": {"type": "string"}}}, "secrets do not pass"),
+        ({"type": "object", "properties": {"card_number": {"type": "string"}}}, "secrets do not pass"),
+        ({"type": "object", "properties": {"apiKeys": {"type": "string"}}}, "secrets do not pass"),
     ],
     ids=str,
 )

@@ -282,6 +282,13 @@ def test_a_member_of_another_template_is_not_listed() -> None:
         reading.resources_page(None, ANN)
 
 
+def test_a_member_that_nobody_could_read_is_not_listed() -> None:
+    member = mcp_types.Resource(uri="notes://Müller GmbH", name="a")
+    resource("notes://{customer}", members=lambda visit: [member])(lambda customer: customer)
+    with pytest.raises(InvalidResult, match="is no URI"):
+        reading.resources_page(None, ANN)
+
+
 @pytest.mark.parametrize(
     "members",
     [

@@ -64,6 +64,8 @@ def test_a_uri_with_variables_is_a_template() -> None:
         ("notes://today", {}, "its parameters are the variables"),
         ("notes://{day}", {"size": 1}, "a template has no size"),
         ("notes://{day}", {"ttl_ms": -1}, "ttl_ms"),
+        ("notes://{day}", {"ttl_ms": 0.5}, "ttl_ms"),
+        ("notes://{day}", {"ttl_ms": True}, "ttl_ms"),
         ("notes://{day}", {"cache_scope": "shared"}, "cache_scope is"),
         ("notes://{day}", {"cache_scope": "public", "available": lambda visit: True}, "depends on its caller"),
         ("notes://{day}", {"completions": {"hour": lambda value, context: []}}, "completions name hour"),

@@ -85,5 +85,7 @@ def ask_what_is_declared(ctx: ToolContext) -> str:
     return f"Answered: {', '.join(ctx.ask(**able))}"
 
 
-def _said(result: mcp_types.CreateMessageResult) -> str:
-    return result.content.text if isinstance(result.content, mcp_types.TextContent) else result.content.type
+def _said(result: mcp_types.CreateMessageResultWithTools) -> str:
+    return ", ".join(
+        block.text if isinstance(block, mcp_types.TextContent) else block.type for block in result.content_as_list
+    )

@@ -1,5 +1,7 @@
 """2026-07-28 client/sampling: what a model is asked, and of which clients. Deprecated by the specification."""
 
+from typing import Any
+
 import mcp_types
 import pytest
 
@@ -16,7 +18,10 @@ def _prompts() -> None:
     @prompt
     def capital(visit: Visit) -> str:
         """Ask the client's model."""
-        return visit.sample("capital", "Capital of France?", max_tokens=9).content.text
+        said = visit.sample("capital", "Capital of France?", max_tokens=9)
+        if isinstance(said.content, list):
+            return ", ".join(block.text for block in said.content)
+        return said.content.text
 
 
 def test_no_client_is_asked_that_did_not_declare_it() -> None:
@@ -43,3 +48,30 @@ def test_tool_use_no_messages_of_tools_are_sent_without_tools() -> None:
     for content in (used, [result], [mcp_types.TextContent(text="So"), result]):
         with pytest.raises(ValueError, match="offers no tools"):
             Sampling([mcp_types.SamplingMessage(role="user", content=content)], max_tokens=1)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({"type": "text", "text": "Paris"}, "Paris"),
+        ([{"type": "text", "text": "Paris"}], "Paris"),
+        ([{"type": "text", "text": "Paris"}, {"type": "text", "text": "France"}], "Paris, France"),
+    ],
+    ids=["a block", "a list of one", "a list"],
+)
+def test_an_answer_is_a_block_or_a_list_of_them(content: Any, told: str) -> None:
+    result = answered(content)["result"]
+    assert result["messages"][0]["content"]["text"] == told
+
+
+@pytest.mark.parametrize("content", [[{"type": "tool_use", "id": "1", "name": "t", "input": {}}], {}, "Paris", None])
+def test_an_answer_that_is_none_is_refused(content: Any) -> None:
+    assert answered(content)["error"]["code"] == -32602
+
+
+def answered(content: Any) -> Any:
+    """The response once the client's model has said so."""
+    meta = {CAPABILITIES: {"sampling": {}}}
+    state = answer("prompts/get", meta=meta, name="capital")["result"]["requestState"]
+    said = {"capital": {"role": "assistant", "content": content, "model": "m"}}
+    return answer("prompts/get", meta=meta, name="capital", inputResponses=said, requestState=state)

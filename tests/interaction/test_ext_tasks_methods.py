@@ -142,6 +142,18 @@ def test_input_is_asked_for_and_brought_by_the_task(worker: Worker) -> None:
     run(scenario())
 
 
+def test_what_is_not_asked_any_more_is_passed_over_whatever_it_says(worker: Worker) -> None:
+    async def scenario() -> None:
+        created, request = await start(worker)
+        await worker.ask(request.pk, n="How many?")
+        assert await result_of("tasks/cancel", created["taskId"])
+        misfit = {"n": {"action": "accept", "content": {"n": 10}}}
+        assert await result_of("tasks/update", created["taskId"], inputResponses=misfit)
+        assert (await get(created["taskId"]))["status"] == "cancelled"
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("answer", [{"action": "accept", "content": {"n": 10}}, {"action": "maybe"}, None], ids=repr)
 def test_an_answer_that_is_none_is_refused_and_leaves_the_question(worker: Worker, answer: Any) -> None:
     async def scenario() -> None:

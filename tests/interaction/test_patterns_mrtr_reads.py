@@ -260,3 +260,18 @@ def test_a_prompt_asks_over_stdio() -> None:
             assert refused(await client.ask("prompts/get", 3, meta=ABLE, name="other", **given)) == REFUSED
 
     run(scenario())
+
+
+def test_the_result_of_a_retry_is_in_no_cache_whether_its_run_asked_or_not() -> None:
+    asks = [True]
+
+    @resource("notes://shared", ttl_ms=60_000)
+    def shared(visit: Visit) -> str:
+        return visit.elicit("first", "How many?", Count).action if asks else "not asked"
+
+    state = answer("resources/read", meta=ABLE, uri="notes://shared")["result"]["requestState"]
+    asks.clear()
+    responses = {"first": THREE}
+    retried = answer("resources/read", meta=ABLE, uri="notes://shared", inputResponses=responses, requestState=state)
+    assert (retried["result"]["ttlMs"], retried["result"]["cacheScope"]) == (0, "private")
+    assert answer("resources/read", meta=ABLE, uri="notes://shared")["result"]["ttlMs"] == 60_000

@@ -39,6 +39,19 @@ def test_a_batch_is_read_message_by_message_and_only_the_unreadable_is_refused()
     assert [message.request_id for message in found.messages[3:]] == [None, 2]
 
 
+@pytest.mark.parametrize(
+    ("accept", "streams"), [("application/json", False), ("text/event-stream", True), ("text/html", None)]
+)
+def test_a_batch_of_what_cannot_be_read_is_answered_in_a_form_that_its_client_takes(
+    accept: str, streams: bool | None
+) -> None:
+    found = post([{"jsonrpc": "2.0", "id": 1}, TOLD], "2025-03-26", accept=accept)
+    if streams is None:
+        assert (found.status, found.request_id) == (406, 1)
+    else:
+        assert found.accept.event_stream == streams
+
+
 @pytest.mark.parametrize("body", [[], [TOLD] * (MAX_BATCH + 1), 5, None, {"jsonrpc": "2.0", "id": True, "result": 1}])
 def test_what_is_no_message_is_refused(body: Any) -> None:
     found = post(body)

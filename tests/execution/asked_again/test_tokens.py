@@ -71,6 +71,17 @@ def test_a_token_without_limits_may_be_limited_meanwhile(at_work: InProcessWorke
     assert run(at_work, queued(caller, "refill")) is None
 
 
+def test_a_narrower_token_of_the_same_client_is_as_good_where_the_tool_takes_no_more(
+    at_work: InProcessWorker, ada: User, configure: Any
+) -> None:
+    configure(AUTHENTICATOR=TOKENS, IMPLIED_SCOPES={"pens": ["ink"]})
+    for came, now in (["pens"], ["ink"]), (["ink"], ["pens"]):
+        Token.objects.all().delete()
+        row = queued(let_in(tokens.issue(ada, "laptop", scopes=came, by="root").text), "refill")
+        Token.objects.update(scopes=now)
+        assert run(at_work, row) is None
+
+
 def test_the_other_tokens_of_a_user_are_none_of_its_business(
     at_work: InProcessWorker, ada: User, configure: Any
 ) -> None:
