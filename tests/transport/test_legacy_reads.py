@@ -18,7 +18,7 @@ from mcp_app.transport import shutdown
 from mcp_app.transport.server import current
 from mcp_app.transport.stdio.connection import ANSWERS_AT_ONCE
 from tests.transport.client import PATIENCE, run
-from tests.transport.legacy_client import Client, request
+from tests.transport.legacy_client import Client, notification, request
 from tests.transport.legacy_questions import TEN, asked, opened
 from tests.transport.stdio_client import connected
 from tests.transport.worker import NUMBER, eventually, in_thread
@@ -191,5 +191,35 @@ def test_a_server_that_stops_asks_nothing_more() -> None:
         assert "shutting down" in (await stream.json())["error"]["message"]
         assert stream.status == 503
         await draining
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("request_id", [7, "7"], ids=repr)
+def test_a_read_that_is_cancelled_before_it_asks_ends_without_a_response_and_asks_nothing(request_id: Any) -> None:
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    @prompt
+    def slow(visit: Visit) -> str:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        try:
+            return f"{len(visit.roots())} roots"
+        finally:
+            ended.set()
+
+    async def scenario() -> None:
+        client = await opened()
+        stream = await client.begin(request("prompts/get", request_id, name="slow"))
+        assert await in_thread(begun.wait, PATIENCE)
+        for other in (8, "8", "7" if request_id == 7 else 7):
+            assert (await client.post(notification("notifications/cancelled", requestId=other))).status == 202
+        assert not stream.finished
+        assert (await client.post(notification("notifications/cancelled", requestId=request_id))).status == 202
+        await stream.head()
+        assert [event.message for event in await stream.events() if event.message] == []
+        go_on.set()
+        assert await in_thread(ended.wait, PATIENCE)
+        assert await in_thread(nothing_is_asked)
 
     run(scenario())

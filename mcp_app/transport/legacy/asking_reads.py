@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from mcp_app.catalogue import questions
 from mcp_app.catalogue.asking import Asked
@@ -28,6 +28,7 @@ from mcp_app.transport.admission import shutting_down, too_many
 from mcp_app.transport.legacy.exchange import LegacyExchange
 from mcp_app.transport.legacy.questions import read_response
 from mcp_app.transport.read_rounds import Read
+from mcp_app.transport.server import Server
 from mcp_app.transport.subjects import Listener
 
 UNANSWERED: Final = "Nobody answered in time what this asks; ask for it again."
@@ -48,6 +49,16 @@ class AskingRead:
         self._open: dict[int, tuple[str, Mapping[str, Any]]] = {}
         self._listener: Listener | None = None
         self._stopping = False
+        self._until_cancelled = asyncio.timeout(None)
+
+    def is_called(self, session_id: UUID, jsonrpc_id: str | int) -> bool:
+        """Whether its client, in this session, has it under this id."""
+        own = self._exchange.route.request_id
+        return self._exchange.session_id == session_id and type(own) is type(jsonrpc_id) and own == jsonrpc_id
+
+    def cancel(self) -> None:
+        """Its client waits for it no more. What runs of it in a thread goes on, for nobody."""
+        self._until_cancelled.reschedule(asyncio.get_running_loop().time())
 
     def end(self) -> None:
         """The server process is to end, and nobody else has what this one knows."""
@@ -57,6 +68,15 @@ class AskingRead:
 
     async def run(self) -> None:
         """Raises `NobodyAsksError` where its client cancelled it or ended the session, or its questions were lost."""
+        try:
+            async with self._until_cancelled:
+                await self._run()
+        except TimeoutError:
+            if self._until_cancelled.expired():
+                raise NobodyAsksError from None
+            raise
+
+    async def _run(self) -> None:
         kept: dict[str, Any] = {}
         while True:
             known = read_rounds.known(self._exchange, self._answers, kept)
@@ -184,6 +204,18 @@ async def read_resource(exchange: LegacyExchange) -> None:
 async def get_prompt(exchange: LegacyExchange) -> None:
     """`prompts/get`."""
     await _serve(exchange, reads.prompt_read(exchange))
+
+
+def cancel(server: Server, session_id: UUID, jsonrpc_id: str | int) -> bool:
+    """Have what this process serves under this id end; whether it serves any such."""
+    meant = [
+        each
+        for each in server.admission.asking.open
+        if isinstance(each, AskingRead) and each.is_called(session_id, jsonrpc_id)
+    ]
+    for each in meant:
+        each.cancel()
+    return bool(meant)
 
 
 async def _serve(exchange: LegacyExchange, read: Read | Rejection) -> None:

@@ -23,7 +23,7 @@ from mcp_app.protocol.revisions import Revision
 from mcp_app.states import Cause
 from mcp_app.transport.dispatch import Handlers, dispatch
 from mcp_app.transport.http import Response
-from mcp_app.transport.legacy import batches, calls, get_stream, methods, questions
+from mcp_app.transport.legacy import asking_reads, batches, calls, get_stream, methods, questions
 from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
 
 HANDLERS: Final[Handlers[HTTPExchange]] = MappingProxyType({**methods.HANDLERS, "tools/call": calls.serve})
@@ -145,6 +145,8 @@ async def _notified(peer: Peer, session: Session | None, notification: Notificat
     if cancelled is None:
         return
     if await peer.server.rows.run(read_questions.cancel, session.pk, cancelled.request_id):
+        return
+    if asking_reads.cancel(peer.server, session.pk, cancelled.request_id):
         return
     await _cancel(peer, session.pk, cancelled)
 
