@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import InterfaceError, InternalError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 
@@ -23,6 +23,9 @@ except ImportError:  # not a POSIX system: SQLite waits as it does
     fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
+
+AWAY = (OperationalError, InterfaceError, InternalError)
+"""What is raised by a database that is away, or takes no writes for now, as a standby of PostgreSQL's does."""
 
 TURN_SECONDS = 5.0
 TURN_LOOK_SECONDS = 0.0005

@@ -65,6 +65,13 @@ def _postgresql(url: str) -> dict[str, Any]:
         "PORT": parts.port or "",
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
+        # A connection that the network forgot, as in a fail-over, is given up within seconds instead of 15 minutes.
+        "OPTIONS": {
+            "tcp_user_timeout": 15_000,
+            "keepalives_idle": 15,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+        },
     }
 
 

@@ -63,7 +63,7 @@ class Ladder(ABC):
         self._identity = identity
         self._pool = pool
         self._timers = Timers("mcp-ladder", _heard_visit)
-        self._rounds = Rounds(partial(supervision.take_turn, identity), pool.holds_work)
+        self._rounds = Rounds(partial(supervision.take_turn, identity, self._beat_meanwhile), pool.holds_work)
         self._beaten_at = float("-inf")
         self._last_steps: set[UUID] = set()
         self._asked_to_stop: SimpleQueue[UUID] = SimpleQueue()
@@ -142,6 +142,11 @@ class Ladder(ABC):
             liveness.beat(self._identity)
             self._beaten_at = began_at
 
+    def _beat_meanwhile(self) -> None:
+        """In a round, which may take longer than a heart may be silent."""
+        if time.monotonic() - self._beaten_at > settings.HEARTBEAT_INTERVAL:
+            self._beat()
+
     def _supervise(self) -> None:
         if self._rounds.take():
             self._schedule_last_steps(self._mine())
@@ -172,7 +177,7 @@ class Ladder(ABC):
     def _cancel_for_shutdown(self, running: QuerySet[Request]) -> None:
         rows = dict(running.values_list("pk", "cancel_requested_at"))
         unasked = [pk for pk, asked_at in rows.items() if asked_at is None]
-        cancellation.cancel_each([Ask(pk, Cause.SHUTDOWN, SYSTEM, "its worker shuts down") for pk in unasked])
+        cancellation.sweep(Ask(pk, Cause.SHUTDOWN, SYSTEM, "its worker shuts down") for pk in unasked)
         for request_id in rows:
             # Told here, too: a main thread that waits for the pool to end reads no control command.
             self.cancel_requested(request_id)

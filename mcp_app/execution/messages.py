@@ -21,6 +21,10 @@ class ToolRequest(Request):
     def store_errors(self) -> bool:
         return False
 
+    def _success_was_stored(self) -> bool:
+        """Of a child that was lost: its row says it, and who asked its user has a result from before."""
+        return False
+
     def cancel(self, pool: Any, signal: Any = None, emit_retry: bool = True) -> None:
         """As a cold shutdown begins. A thread is not for Celery to end, which would raise: its ladder sees to it."""
         if not isinstance(pool, ThreadTaskPool):

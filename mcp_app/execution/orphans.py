@@ -11,6 +11,9 @@ from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)
 
+ROUNDS = 3
+"""For each request: who looks for these has a heart to beat, and looks again."""
+
 
 def kill_orphans() -> None:
     """Kill every process of this host that was started by a request which is lost or cancelled."""
@@ -18,4 +21,4 @@ def kill_orphans() -> None:
     stopped = Request.objects.filter(pk__in=set(marked.values()), status__in=(Status.LOST, Status.CANCELLED))
     for request_id in set(stopped.values_list("pk", flat=True)):
         logger.warning("killing what request %s left behind", request_id)
-        processes.kill_all(request_id)
+        processes.kill_all(request_id, rounds=ROUNDS)

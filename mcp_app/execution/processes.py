@@ -61,15 +61,22 @@ def descendants(pid: int) -> set[psutil.Process]:
 
 
 def kill_all(
-    owner: object, tree: Iterable[psutil.Process] = (), *, marker: str = MARKER, spare: frozenset[int] = frozenset()
+    owner: object,
+    tree: Iterable[psutil.Process] = (),
+    *,
+    marker: str = MARKER,
+    spare: frozenset[int] = frozenset(),
+    rounds: int = ROUNDS,
 ) -> bool:
     """Kill `tree` and all whose environment names `owner`, again until none is left; whether none is left.
+
+    So many `rounds` at most, `PAUSE` apart: a process in the middle of a system call may not die.
 
     Processes are known by their start time, too: an id that was free for a moment may be somebody else's. The ids in
     `spare` are left alone.
     """
     remaining = _living({*tree, *_marked(owner, marker)}, spare)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         if not remaining:
             return True
         for process in remaining:

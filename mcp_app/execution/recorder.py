@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, connections
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_app import databases
@@ -274,7 +274,7 @@ def _insist(function: Callable[[], R], give_up_at: float) -> R:
     while True:
         try:
             return function()
-        except (OperationalError, InterfaceError) as error:
+        except databases.AWAY as error:
             if time.monotonic() > give_up_at:
                 raise
             logger.warning("the database is away, trying again: %s", error)

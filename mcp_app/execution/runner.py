@@ -16,9 +16,9 @@ from uuid import UUID
 
 from celery import Task
 from celery.exceptions import Ignore
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError
 
-from mcp_app import languages
+from mcp_app import databases, languages
 from mcp_app.auth.challenges import lacks_scope
 from mcp_app.auth.confirmation import confirm
 from mcp_app.auth.principal import Principal
@@ -37,6 +37,7 @@ from mcp_app.execution.reporting import Success
 from mcp_app.execution.watcher import Running
 from mcp_app.lifecycle import cancellation, input_rounds, publishing, redaction, transitions
 from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle.clock import from_now
 from mcp_app.models import Request
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, unknown_tool
 from mcp_app.states import Cause, Stage, Status
@@ -45,6 +46,8 @@ from mcp_app.tracing import Span
 logger = logging.getLogger(__name__)
 
 STAND_STILL_SECONDS = 3.0
+AT_ONCE_SECONDS = 1.0
+"""Between two looks at a clock."""
 PROCESS_ENDS = "its worker process was told to end"
 
 Served: TypeAlias = tuple[Request, Status | None, Ending]
@@ -101,8 +104,13 @@ def hand_back(request_id: UUID) -> None:
 
 
 def claim(here: Child, request_id: UUID) -> Request:
-    """QUEUED → RUNNING, or Ignore: cancelled, claimed by another message's run, or purged."""
-    row = here.recorder.call_here(partial(_claim, here, request_id))
+    """QUEUED → RUNNING, or Ignore: cancelled, claimed by another message's run, or purged. Raises `databases.AWAY`."""
+    try:
+        row = here.recorder.call_here(partial(_claim, here, request_id, time.monotonic()))
+    except databases.AWAY:
+        logger.critical("whether request %s was claimed cannot be found out in time", request_id, exc_info=True)
+        here.slot().leave_to_supervision()
+        raise
     if row is None:
         logger.info("request %s is not to be run", request_id)
         raise Ignore
@@ -197,19 +205,15 @@ def check_caller(row: Request, tool: RegisteredTool) -> None:
 def close(here: Child, row: Request, running: Running, ending: Ending, success: Success | None) -> Status | None:
     """Write the end; None when it was not this worker's to write (killed, lost, or closed by somebody else).
 
-    Where the database stays away for longer than `ENDING_TIMEOUT` nobody runs the row any more: it is found lost.
+    Where no end can be stored within `ENDING_TIMEOUT` nobody runs the row any more: it is found lost.
     """
     try:
-        status = here.recorder.close(row.pk, partial(_end, row, running, ending, success))
-    except (OperationalError, InterfaceError):
-        logger.critical("the end of request %s could not be stored in time", row.pk, exc_info=True)
+        status = _stored(here, row, running, ending, success)
+    except Exception as error:
+        told = redaction.tellable(error, row.tool)
+        logger.critical("the end of request %s could not be stored in time", row.pk, exc_info=told)
         running.slot.leave_to_supervision()
         raise
-    except Exception as error:
-        told = redaction.tellable(error, row.tool)  # databases quote what they refuse
-        logger.error("the end of request %s cannot be stored as it is", row.pk, exc_info=told)
-        bare = Ending(Status.FAILED, error={"cause": "storage", "type": type(error).__name__})
-        status = here.recorder.close(row.pk, partial(_write, row, running, bare))
     if status is None and _is_being_killed(here, row):
         # The kill is on its way: outside the task pipe it harms nobody else.
         time.sleep(STAND_STILL_SECONDS)
@@ -220,6 +224,19 @@ def close(here: Child, row: Request, running: Running, ending: Ending, success: 
     return status
 
 
+def _stored(here: Child, row: Request, running: Running, ending: Ending, success: Success | None) -> Status | None:
+    """The end as it is, or that it cannot be stored."""
+    try:
+        return here.recorder.close(row.pk, partial(_end, row, running, ending, success))
+    except databases.AWAY:
+        raise
+    except Exception as error:
+        told = redaction.tellable(error, row.tool)  # databases quote what they refuse
+        logger.error("the end of request %s cannot be stored as it is", row.pk, exc_info=told)
+        bare = Ending(Status.FAILED, error={"cause": "storage", "type": type(error).__name__})
+        return here.recorder.close(row.pk, partial(_write, row, running, bare))
+
+
 def end_children(here: Child, row: Request) -> None:
     """Cancel what a run that is over has started and did not wait for; what fails here is left to supervision."""
     try:
@@ -228,8 +245,8 @@ def end_children(here: Child, row: Request) -> None:
         logger.exception("what request %s started is left to supervision", row.pk)
 
 
-def _claim(here: Child, request_id: UUID) -> Request | None:
-    """On the recorder's connection, so one at a time."""
+def _claim(here: Child, request_id: UUID, began_at: float) -> Request | None:
+    """On the recorder's connection, so one at a time. `began_at`: when the first attempt did (`time.monotonic`)."""
     if request_id in here.claimed:
         return None
     worker = worker_identity().boot_id
@@ -240,7 +257,8 @@ def _claim(here: Child, request_id: UUID) -> Request | None:
         if row is None:
             # A commit whose answer was lost: this process does not run it, so it has claimed it just now.
             ours = Request.objects.filter(pk=request_id, status=Status.RUNNING, worker=worker, worker_pid=here.pid)
-            row = ours.filter(killing=False).first()
+            since = from_now(began_at - time.monotonic() - AT_ONCE_SECONDS)
+            row = ours.filter(killing=False, claimed_at__gte=since).first()
     finally:
         if row is None:
             here.claimed.discard(request_id)
@@ -268,14 +286,21 @@ def _end(row: Request, running: Running, ending: Ending, success: Success | None
         if success is not None:
             success.is_stored()
         return ending.status
-    return _write(row, running, ending)
+    written = _write(row, running, ending)
+    return ending.status if written is None and _was_written(row, ending) else written
+
+
+def _was_written(row: Request, ending: Ending) -> bool:
+    """By a commit whose answer was lost: nobody but its worker says these of a row that it has claimed."""
+    outcome = ending.status in (Status.COMPLETED, Status.FAILED) and not ending.questions
+    return outcome and Request.objects.filter(pk=row.pk, status=ending.status, worker=row.worker).exists()
 
 
 def _is_ended(row: Request, ending: Ending, success: Success | None) -> bool:
     stored = None if success is None else success.row
     try:
         return transitions.end_run(row, ending.status, result=ending.result, error=ending.error, celery_result=stored)
-    except (OperationalError, InterfaceError):
+    except databases.AWAY:
         raise
     except DatabaseError:
         # Perhaps of Celery's result alone, which the end does not need.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
 
-from django.db import InterfaceError, OperationalError
+from mcp_app import databases
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Timers:
             try:
                 with self._around():
                     timer.action()
-            except (OperationalError, InterfaceError) as error:
+            except databases.AWAY as error:
                 logger.error("the database is away, the ladder tries again at the next round: %s", str(error).strip())
             except Exception:
                 logger.exception("a step of the ladder failed; it is tried again at the next round")

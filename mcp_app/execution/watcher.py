@@ -150,9 +150,14 @@ class Watcher:
         found = self.running()
         self._see_to_termination(found.values())
         unaware = [pk for pk, running in found.items() if not running.context.is_cancelled]
-        for request_id in self._to_stop(unaware):
-            self._cooperate(found[request_id])
-        for running in found.values():
+        try:
+            for request_id in self._to_stop(unaware):
+                self._cooperate(found[request_id])
+        finally:  # whatever the database says, whom it is known of is stopped
+            self._take_steps(found.values())
+
+    def _take_steps(self, found: Collection[Running]) -> None:
+        for running in found:
             while running.timers and running.timers[0][0] <= time.monotonic() and self._still_runs(running):
                 running.timers.pop(0)[1](running)
 

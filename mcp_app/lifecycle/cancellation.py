@@ -87,25 +87,11 @@ def cancel_all(asks: Sequence[Ask], *, bursts: Bursts | None = None, sweeping: b
     return outcomes
 
 
-def cancel_each(asks: Iterable[Ask]) -> None:
-    """As `cancel` for each, in a transaction of its own: one that cannot be stored is logged, and keeps none from it.
-
-    Raises django.db.OperationalError at once: from a database that is away all would wait in turn.
-    """
-    for ask in asks:
-        try:
-            cancel_all([ask])
-        except OperationalError:
-            raise
-        except DatabaseError:
-            logger.exception("the cancellation of request %s (%s) could not be stored", ask.request_id, ask.cause)
-
-
 def sweep(asks: Iterable[Ask]) -> Counter[Outcome]:
     """Cancel many, `TOGETHER` in one transaction, passing over what has ended or is to stop already; what came of it.
 
     One that cannot be stored is logged and counted nowhere, and keeps none from it. Raises
-    django.db.OperationalError at once.
+    django.db.OperationalError at once: from a database that is away all would wait in turn.
     """
     outcomes: Counter[Outcome] = Counter()
     waiting = iter(asks)

@@ -10,7 +10,7 @@ from django.db.models import Exists, QuerySet
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, transitions
+from mcp_app.lifecycle import cancellation, processes, transitions
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.cancellation import Ask
 from mcp_app.lifecycle.clock import from_now
@@ -65,7 +65,7 @@ def leave_calls_of_silent_servers() -> None:
         left_at=None, server__isnull=False, submitted_at__lt=from_now(-settings.LOST_AFTER)
     )
     orphans = followed.exclude(Exists(not_lost("server", ProcessRole.SERVER))).values_list("pk", "follower")[:BATCH]
-    for request_id, follower in orphans:
+    for request_id, follower in processes.share(orphans):
         leave(request_id, follower)
 
 
@@ -74,7 +74,7 @@ def cancel_abandoned_calls() -> None:
     abandoned = _session_calls().filter(left_at__lt=from_now(-settings.ABANDONED_AFTER), cancel_requested_at=None)
     ids = abandoned.order_by("left_at").values_list("pk", flat=True)[:BATCH]
     reason = "nobody came back for its result"
-    cancellation.cancel_each([Ask(request_id, Cause.ABANDONED, SYSTEM, reason) for request_id in ids])
+    cancellation.sweep(Ask(request_id, Cause.ABANDONED, SYSTEM, reason) for request_id in processes.share(ids))
 
 
 def _session_calls() -> QuerySet[Request]:

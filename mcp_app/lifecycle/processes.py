@@ -9,10 +9,11 @@ heard again.
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import Error
@@ -25,6 +26,8 @@ from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.locks import insistent, transactional
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
+
+T = TypeVar("T")
 
 LATELY = 0.75
 """Of `SUPERVISION_INTERVAL`: no process is kept from a round by its own last one, should its turn come early."""
@@ -115,6 +118,15 @@ def beat(identity: Identity) -> None:
 def listening() -> AbstractContextManager[None]:
     """For a step that waits for the database: while one takes too long nobody is heard, whom the next calls silent."""
     return _voice.strained()
+
+
+def share(found: Iterable[T]) -> Iterator[T]:
+    """As many of what a step of supervision has found as keep no heart from beating; the next round goes on."""
+    until = time.monotonic() + settings.LOST_AFTER / 5
+    for each in found:
+        yield each
+        if time.monotonic() > until:
+            break
 
 
 @insistent

@@ -51,9 +51,11 @@ LEGACY = Q(protocol_version__in=LEGACY_REVISIONS)
 OVER_STDIO = Q(issuer=local.ISSUER)
 
 
-def supervise() -> bool:
+def supervise(beat: Callable[[], object] = lambda: None) -> bool:
     """One round; whether nothing failed. A step that does is logged and the others still run: the next round tries
     again.
+
+    `beat` is called after each step, for a process whose heart beats on this thread.
     """
     steps = (
         lose_requests_of_silent_workers,
@@ -77,11 +79,14 @@ def supervise() -> bool:
         tallies.count_ended,
         day_tallies.add_ended_days,
     )
-    outcomes = [_guarded(step) for step in steps]
+    outcomes = []
+    for step in steps:
+        outcomes.append(_guarded(step))
+        _guarded(beat)
     return all(outcomes)
 
 
-def take_turn(identity: Identity) -> bool:
+def take_turn(identity: Identity, beat: Callable[[], object] = lambda: None) -> bool:
     """A round, unless one was begun lately: supervision costs a site the same however many processes take turns.
 
     Whether nothing failed in it; a database that is away is logged, and no failure, as in a round.
@@ -91,14 +96,14 @@ def take_turn(identity: Identity) -> bool:
     except Error as error:
         logger.error("supervision: whose turn it is cannot be read: %s", str(error).strip())
         return True
-    return supervise() if is_due else True
+    return supervise(beat) if is_due else True
 
 
 def lose_requests_of_silent_workers() -> None:
     """RUNNING → LOST where the worker has been silent for `LOST_AFTER` seconds or says that it stopped."""
     running = Request.objects.filter(status=Status.RUNNING, worker__isnull=False)
     silent = running.exclude(Exists(not_lost("worker", ProcessRole.WORKER)))
-    for request_id, worker in _oldest(silent).values_list("pk", "worker"):
+    for request_id, worker in processes.share(_oldest(silent).values_list("pk", "worker")):
         lose(request_id, "its worker process died or went silent", worker=worker)
 
 
@@ -119,7 +124,7 @@ def cancel_requests_of_silent_servers() -> None:
         orphans = orphans.exclude(LEGACY & ~OVER_STDIO)
     reason = "the server process died or went silent"
     ids = _oldest(orphans).values_list("pk", flat=True)
-    cancellation.cancel_each([Ask(request_id, Cause.LOST_SERVER, SYSTEM, reason) for request_id in ids])
+    cancellation.sweep(Ask(request_id, Cause.LOST_SERVER, SYSTEM, reason) for request_id in processes.share(ids))
 
 
 def cancel_overdue_requests() -> None:
@@ -134,14 +139,15 @@ def cancel_at_limit(running: QuerySet[Request]) -> None:
 
 def _cancel_as_overdue(overdue: QuerySet[Request]) -> None:
     found = _oldest(overdue).only("status", "time_limit", "caller_limit", "queued_at", "claimed_at")
-    cancellation.cancel_each([Ask(row.pk, Cause.DEADLINE, SYSTEM, _why_overdue(row)) for row in found])
+    cancellation.sweep(Ask(row.pk, Cause.DEADLINE, SYSTEM, _why_overdue(row)) for row in processes.share(found))
 
 
 def cancel_expired_tasks() -> None:
     """Past its task's expiry nobody can ask for the result of a request, or cancel it (ext-tasks, `ttlMs`)."""
     expired = _unasked_to_stop().filter(task_expires_at__lt=from_now(0))
     ids = _oldest(expired).values_list("pk", flat=True)
-    cancellation.cancel_each([Ask(request_id, Cause.DEADLINE, SYSTEM, "its task has expired") for request_id in ids])
+    why = "its task has expired"
+    cancellation.sweep(Ask(request_id, Cause.DEADLINE, SYSTEM, why) for request_id in processes.share(ids))
 
 
 def republish_unclaimed_requests() -> None:
@@ -154,7 +160,7 @@ def republish_unclaimed_requests() -> None:
         status=Status.QUEUED,
         queued_at__lt=from_now(-settings.REPUBLISH_AFTER),
     )
-    for request_id, queue, published_at in _oldest(due).values_list("pk", "queue", "published_at"):
+    for request_id, queue, published_at in processes.share(_oldest(due).values_list("pk", "queue", "published_at")):
         if due.filter(pk=request_id).update(published_at=from_now(0)):
             _republish(request_id, queue, published_at)
 
@@ -208,7 +214,7 @@ def _oldest(requests: QuerySet[Request]) -> QuerySet[Request]:
     return requests.order_by("submitted_at")[:BATCH]
 
 
-def _guarded(step: Callable[[], None]) -> bool:
+def _guarded(step: Callable[[], object]) -> bool:
     try:
         with processes.listening():
             step()

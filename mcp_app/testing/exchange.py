@@ -39,6 +39,8 @@ class _Here:
     async def run(self, function: Callable[..., R], *args: Any) -> R:
         return function(*args)
 
+    insist = run
+
 
 class _Delivered:
     """Stands where the tail is expected."""

@@ -246,7 +246,7 @@ class CallStream:
         It is the end of this request, not of its row: that waits for the client to come back with answers.
         """
         asked = Round(observed.request_id, observed.input_round)
-        arguments = await self._exchange.server.rows.run(observation.arguments, observed.request_id)
+        arguments = await self._exchange.server.rows.insist(observation.arguments, observed.request_id)
         call = replace(self._call, arguments=arguments)
         await self._exchange.complete(call_rounds.required(call, self._exchange, asked, questions))
         self._ended = True

@@ -5,11 +5,13 @@ none. Refuses to leave the row unstored when its handle is sent. Source: ext-tas
 "Task Creation".
 """
 
+import logging
 import math
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_app import databases
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import settings
 from mcp_app.lifecycle import task_handles
@@ -20,6 +22,9 @@ from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.tasks import Task
 from mcp_app.states import TaskMode
 from mcp_app.transport.exchange import Exchange
+from mcp_app.transport.threads import RETRY_SECONDS
+
+logger = logging.getLogger(__name__)
 
 
 def required_capabilities(tool: RegisteredTool, *, makes_tasks: bool) -> Mapping[str, Any]:
@@ -53,9 +58,14 @@ class Handover:
         return max(0.0, self._due_at - time.monotonic())
 
     async def take(self) -> Task | None:
-        """Make it a task; None where it is to be waited for all the same. Raises django.db.Error."""
+        """Make it a task; None where it is to be waited for all the same, be it until the database is back."""
         self._due_at = math.inf
-        return await self._exchange.server.rows.run(_task_of, self._request)
+        try:
+            return await self._exchange.server.rows.run(_task_of, self._request)
+        except databases.AWAY as error:
+            logger.error("request %s cannot become a task yet: %s", self._request.pk, str(error).strip())
+            self._due_at = time.monotonic() + RETRY_SECONDS
+            return None
 
 
 def _may_become_task(tool: RegisteredTool, route: Route) -> bool:

@@ -259,17 +259,21 @@ class Tail:
             raise
 
     async def _look_at_watched(self, named: set[Subject] | None) -> None:
-        watched = {}
+        looking = {}
         for request_id in self._watchers if named is None else self._watchers.keys() & named:
             watcher = self._watchers[request_id]
             if watcher.ready:
-                watched[watcher.request_id] = watcher.watch
+                looking[watcher.request_id] = watcher
             else:
                 watcher.overtaken = True
-        if watched:
-            for observed in await self._rows.run(observation.observe, watched):
-                if (moved := self._watchers.get(observed.request_id)) is not None:
-                    moved.give(observed)
+        if not looking:
+            return
+        watched = {request_id: watcher.watch for request_id, watcher in looking.items()}
+        for observed in await self._rows.run(observation.observe, watched):
+            if (moved := self._watchers.get(observed.request_id)) is looking[observed.request_id]:
+                moved.give(observed)
+            elif moved is not None:  # it began meanwhile, and waits for what came earlier
+                self.look({observed.request_id})
 
     async def _look_for_gone(self) -> None:
         """After a look, which has told what has ended and been purged since."""

@@ -5,6 +5,7 @@ Each job starts on a usable database connection. Refuses to interrupt: a job who
 
 import asyncio
 import logging
+import math
 import select
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from django.db import OperationalError, connections
 
+from mcp_app import databases
 from mcp_app.transport.daemon_threads import DaemonThreads
 from mcp_app.transport.gathered import Do, Gathered
 
@@ -24,6 +26,7 @@ T = TypeVar("T")
 
 ASK_AGAIN_SECONDS = 5.0
 """How long a connection that was found to be there is used without asking it again."""
+RETRY_SECONDS = 1.0
 ENDING_SECONDS = 4.0
 """What jobs that still run are given when the process ends: less than the server gives its parts."""
 
@@ -92,8 +95,12 @@ class Threads:
 
         A job that was not begun in time is dropped: while all threads wait, no queue grows behind them.
         """
+        return await self.run_within(self._patience, function, *args)
+
+    async def run_within(self, patience: float | None, function: Callable[..., R], *args: Any) -> R:
+        """As `run`, with a patience of its own."""
         job = self.start(function, *args)
-        limit = asyncio.timeout(self._patience)
+        limit = asyncio.timeout(patience)
         try:
             async with limit:
                 return await asyncio.shield(job)
@@ -102,6 +109,18 @@ class Threads:
                 raise
             job.cancel()
             raise SilentDatabaseError from error
+
+    async def insist(self, function: Callable[..., R], *args: Any, seconds: float = math.inf) -> R:
+        """As `run`, again and again while the database is away, for `seconds`: for what nobody else sees to."""
+        give_up_at = time.monotonic() + seconds
+        while True:
+            try:
+                return await self.run(function, *args)
+            except databases.AWAY as error:
+                if time.monotonic() > give_up_at:
+                    raise
+                logger.error("the database is away, trying again: %s", str(error).strip())
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def run_or_undo(self, function: Callable[[], R], undo: Callable[[], object]) -> R:
         """As `run`; what a job does that nobody waits for any more is undone in a thread as soon as it is done."""

@@ -8,14 +8,18 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle import processes, supervision
 from mcp_app.lifecycle.processes import Identity
-from mcp_app.transport.threads import Threads
+from mcp_app.transport.threads import SilentDatabaseError, Threads
 
 logger = logging.getLogger(__name__)
+
+SHORT_ROUND: Final = 1.0
+"""Seconds."""
 
 
 class Upkeep:
@@ -35,9 +39,14 @@ class Upkeep:
             await self._beat()
 
     async def supervise(self) -> None:
-        """Supervise now, unless that was done lately: for clients that ask for their calls instead of waiting here."""
+        """Supervise now, unless that was done lately: for clients that ask for their calls instead of waiting here.
+
+        They do not wait for more than a short round.
+        """
         if time.monotonic() - self._supervised_at > settings.SUPERVISION_INTERVAL:
-            await self._supervise()
+            self._supervised_at = time.monotonic()
+            with suppress(SilentDatabaseError):
+                await self._background.run_within(SHORT_ROUND, supervision.take_turn, self._identity)
 
     def begin(self) -> None:
         if not self._tasks:
@@ -54,7 +63,8 @@ class Upkeep:
 
     async def _beat(self) -> None:
         began_at = time.monotonic()
-        await self._rows.run(processes.beat, self._identity)
+        # A connection that the network forgot holds up its thread alone: the next beat has another one.
+        await self._rows.run_within(settings.LOST_AFTER / 4, processes.beat, self._identity)
         self._beaten_at = began_at
 
     async def _supervise(self) -> None:

@@ -3,11 +3,16 @@
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from types import SimpleNamespace
 from uuid import UUID
 
 import psutil
 import pytest
+from django.db import OperationalError
+from django.db.models.functions import Now
 
 from mcp_app.execution import runner
 from mcp_app.execution.child import Child
@@ -19,6 +24,7 @@ from mcp_app.execution.slots import ProcessSlot
 from mcp_app.execution.termination import Termination
 from mcp_app.execution.watcher import Watcher
 from mcp_app.lifecycle import processes, transitions
+from mcp_app.models import Request
 from mcp_app.states import Stage
 from tests.lifecycle import rows
 
@@ -49,19 +55,45 @@ def here():
     watcher._socket.close()
 
 
+def claim(here, request_id):
+    return runner._claim(here, request_id, time.monotonic())
+
+
 def test_a_claim_whose_answer_was_lost_is_still_this_childs(here):
     row = rows.queued()
     transitions.claim(row.pk, worker=worker_identity().boot_id, pid=here.pid)
-    again = runner._claim(here, row.pk)
+    again = claim(here, row.pk)
     assert again is not None
     assert again.pk == row.pk
+
+
+@pytest.mark.fault("C10")
+def test_what_this_child_claimed_for_an_earlier_message_is_not_run_again(here):
+    row = rows.queued()
+    transitions.claim(row.pk, worker=worker_identity().boot_id, pid=here.pid)
+    Request.objects.filter(pk=row.pk).update(claimed_at=Now() - timedelta(minutes=1))
+    assert claim(here, row.pk) is None
+
+
+@pytest.mark.fault("D2")
+def test_where_it_cannot_be_found_out_whether_it_was_claimed_its_process_is_no_proof_that_it_runs(here, monkeypatch):
+    def away(request_id, **options):
+        raise OperationalError("the database is away")
+
+    left = []
+    slot = SimpleNamespace(leave_to_supervision=lambda: left.append(True))
+    at_once = SimpleNamespace(call_here=lambda function: function())
+    monkeypatch.setattr(transitions, "claim", away)
+    with pytest.raises(OperationalError):
+        runner.claim(replace(here, slot=lambda: slot, recorder=at_once), rows.queued().pk)
+    assert left == [True]
 
 
 @pytest.mark.fault("C10")
 def test_what_another_child_claimed_is_not_run_again(here):
     row = rows.queued()
     transitions.claim(row.pk, worker=worker_identity().boot_id, pid=here.pid + 1)
-    assert runner._claim(here, row.pk) is None
+    assert claim(here, row.pk) is None
 
 
 @pytest.mark.parametrize(("killing", "status"), [(True, psutil.STATUS_STOPPED), (False, psutil.STATUS_SLEEPING)])
@@ -86,12 +118,12 @@ def test_a_child_that_moved_on_from_behind_the_fence_is_let_go(killing, status):
 @pytest.mark.fault("C10")
 def test_what_this_process_runs_already_is_not_run_a_second_time(here):
     row = rows.queued()
-    assert runner._claim(here, row.pk) is not None
-    assert runner._claim(here, row.pk) is None
+    assert claim(here, row.pk) is not None
+    assert claim(here, row.pk) is None
     assert here.claimed == {row.pk}
-    assert runner._claim(here, rows.fresh(row).pk) is None
+    assert claim(here, rows.fresh(row).pk) is None
 
 
 def test_a_claim_that_was_refused_is_nobodys(here):
-    assert runner._claim(here, UUID(int=0)) is None
+    assert claim(here, UUID(int=0)) is None
     assert here.claimed == set()

@@ -5,11 +5,14 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
+from mcp_app.lifecycle import task_handles
 from mcp_app.models import Request
 from mcp_app.protocol.tasks import EXTENSION
 from mcp_app.states import TaskMode
 from mcp_app.tools import tool
+from mcp_app.transport import handover
 from tests.interaction.tasks import KNOWS, METHODS, OPTED_OUT, THREE, get, send, start
 from tests.transport.client import call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row
@@ -96,6 +99,28 @@ def test_a_slow_call_becomes_a_task_with_its_progress_as_status_message(worker: 
         assert (await row(request.pk)).server is None
         await in_thread(Request.objects.filter(pk=request.pk).update, progress_message="half way")
         assert (await get(created["taskId"]))["statusMessage"] == "half way"
+
+    run(scenario())
+
+
+@pytest.mark.fault("D2")
+def test_a_call_that_cannot_become_a_task_yet_goes_on_and_becomes_one(worker: Worker, monkeypatch: Any) -> None:
+    monkeypatch.setattr(handover, "RETRY_SECONDS", 0.01)
+    failures = iter(range(3))
+    hand_over = task_handles.hand_over
+
+    def failing(request_id: Any) -> Any:
+        if next(failures, None) is not None:
+            raise OperationalError("the database is away")
+        return hand_over(request_id)
+
+    monkeypatch.setattr(task_handles, "hand_over", failing)
+
+    async def scenario() -> None:
+        created, request = await start(worker, "slow")
+        assert (await get(created["taskId"]))["status"] == "working"
+        assert next(failures, None) is None
+        assert (await row(request.pk)).cancel_requested_at is None
 
     run(scenario())
 

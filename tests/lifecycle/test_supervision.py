@@ -5,6 +5,7 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -13,8 +14,8 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import processes, supervision, transitions
 from mcp_app.lifecycle.endings import final_result
 from mcp_app.lifecycle.processes import Identity
-from mcp_app.models import Process, Request
-from mcp_app.states import Cause, ProcessRole, Status
+from mcp_app.models import Cancellation, Process, Request
+from mcp_app.states import Cause, Outcome, ProcessRole, Status
 from tests.lifecycle import brokers, rows
 from tests.lifecycle.racing import race
 
@@ -228,6 +229,45 @@ def test_supervisors_at_one_moment_close_a_request_once(worker):
     for row in lost:
         assert rows.fresh(row).status == Status.LOST
         assert rows.numbers(row) == [1, 2, 3]
+
+
+@pytest.mark.fault("C14")
+def test_what_another_supervisor_has_cancelled_meanwhile_is_no_attempt(worker, monkeypatch):
+    orphans = [rows.running(worker, server=uuid4()), rows.queued(server=uuid4())]
+    later(11)
+    processes.beat(Identity(ProcessRole.WORKER, boot_id=worker))
+    share = processes.share
+
+    def slower(found):
+        found = list(found)
+        with monkeypatch.context() as patched:
+            patched.setattr(processes, "share", share)
+            supervision.cancel_requests_of_silent_servers()
+        return found
+
+    monkeypatch.setattr(processes, "share", slower)
+    supervision.cancel_requests_of_silent_servers()
+    attempts = Cancellation.objects.values_list("request_id", "outcome")
+    assert sorted(attempts) == sorted((row.pk, Outcome.ACCEPTED) for row in orphans)
+
+
+def test_a_step_takes_no_longer_than_a_heart_may_wait_and_goes_on_in_the_next_round(configure):
+    lost = [rows.running(uuid4()) for _ in range(3)]
+    configure(LOST_AFTER=0.0)
+    for left in (2, 1, 0):
+        supervision.lose_requests_of_silent_workers()
+        assert Request.objects.filter(pk__in=[row.pk for row in lost], status=Status.RUNNING).count() == left
+
+
+def test_a_heart_beats_between_the_steps_of_a_round(caplog):
+    beats = []
+
+    def beat():
+        beats.append(len(beats))
+        raise OperationalError("the database is away")
+
+    assert supervision.supervise(beat)
+    assert len(beats) > 10
 
 
 def test_a_step_that_fails_does_not_keep_the_others_from_their_work(worker, caplog, monkeypatch):

@@ -1,6 +1,9 @@
 """Who watches one request misses none of its events, and is told if its row is gone or another has taken it over."""
 
+import asyncio
+import threading
 from collections.abc import Collection
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -10,7 +13,7 @@ from mcp_app.models import Request
 from mcp_app.protocol.errors import INTERNAL_ERROR
 from mcp_app.transport import server, tail
 from tests.lifecycle import rows
-from tests.transport.client import call, post, run
+from tests.transport.client import PATIENCE, call, post, run
 from tests.transport.worker import Worker, eventually, in_thread
 
 
@@ -92,6 +95,37 @@ def test_whoever_watches_a_request_next_takes_it_over(worker: Worker) -> None:
         await worker.finish(running.pk)
         while not (await second.next()).ended:
             pass
+        second.close()
+
+    run(scenario())
+
+
+def test_what_was_read_for_who_watched_before_is_not_given_to_who_begins_earlier(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, go_on = threading.Event(), threading.Event()
+    observe = observation.observe
+
+    def slow(watched: Any) -> Any:
+        found = list(observe(watched))
+        looking.set()
+        assert go_on.wait(PATIENCE)
+        return found
+
+    async def scenario() -> None:
+        own = server.current()
+        running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
+        for step in range(1, 4):
+            await worker.report(running.pk, step)
+        monkeypatch.setattr(observation, "observe", slow)
+        first = own.tail.watch(running.pk, event_seq=4, wants_events=True, is_stored=True)
+        own.tail.look({running.pk})
+        assert await in_thread(looking.wait, PATIENCE)
+        second = own.tail.watch(running.pk, event_seq=2, wants_events=True, is_stored=True)
+        go_on.set()
+        async with asyncio.timeout(PATIENCE):
+            assert [data["progress"] for _, data in (await second.next()).events] == [1, 2, 3]
+        first.close()
         second.close()
 
     run(scenario())

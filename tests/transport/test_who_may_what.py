@@ -150,7 +150,7 @@ async def _outcome(client: Connection, name: str) -> Any:
     if "result" in answer:
         return YES
     error = answer["error"]
-    return MORE if status == 403 else (status, str(error).replace(name, "…"))
+    return MORE if status in (401, 403) else (status, str(error).replace(name, "…"))
 
 
 @pytest.mark.fault("B5", "G5")

@@ -37,6 +37,9 @@ from mcp_app.transport.legacy.questions import AskingCall
 from mcp_app.transport.responder import PeerGoneError
 from mcp_app.transport.tail import TakenOverError, Watcher
 
+LEAVING_SECONDS = 30.0
+"""How long a client that left is tried to be noted, in a database that is away: nobody else sees that it did."""
+
 
 class SessionlessCall(CallStream):
     """One call of a client that keeps no session."""
@@ -167,7 +170,8 @@ class SessionCall(AskingCall):
         request = await self._stored()
         if request is not None and not self._ended:
             self._ended = True
-            await self._exchange.server.rows.run(followers.leave, request.pk, self._follower)
+            leave = partial(followers.leave, request.pk, self._follower)
+            await self._exchange.server.rows.insist(leave, seconds=LEAVING_SECONDS)
 
 
 class ResumedCall(SessionCall):

@@ -66,7 +66,7 @@ class AskingCall(CallStream):
         """What its client is asked now, and the pages that it need not wait for any more."""
         if not self._is_asked and observed.questions is None:
             return []
-        told = await self._exchange.server.rows.run(_to_tell, self._exchange.revision, observed, self._heard)
+        told = await self._exchange.server.rows.insist(_to_tell, self._exchange.revision, observed, self._heard)
         self._heard = observed.event_seq
         self._is_asked = observed.questions is not None
         return told
