@@ -8,13 +8,15 @@ from typing import Any
 
 import mcp_types
 import pytest
+from django.db import OperationalError
 
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import tool
-from mcp_app.lifecycle import cancellation
+from mcp_app.lifecycle import cancellation, observation
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
+from mcp_app.transport import threads
 from mcp_app.transport.input_responses import REFUSED
 from tests.lifecycle.rows import everything
 from tests.transport.client import META, Connection, call, post, run
@@ -66,6 +68,27 @@ async def refused(connection: Connection) -> dict[str, Any]:
     error: dict[str, Any] = (await connection.json())["error"]
     assert (connection.status, error["code"]) == (200, -32602)
     return error
+
+
+@pytest.mark.fault("D2")
+def test_a_call_that_asks_while_the_database_is_away_asks_once_it_is_back(worker: Worker, monkeypatch: Any) -> None:
+    monkeypatch.setattr(threads, "RETRY_SECONDS", 0.01)
+    failures = iter(range(3))
+    arguments = observation.arguments
+
+    def failing(request_id: Any) -> Any:
+        if next(failures, None) is not None:
+            raise OperationalError("the database is away")
+        return arguments(request_id)
+
+    monkeypatch.setattr(observation, "arguments", failing)
+
+    async def scenario() -> None:
+        asking, result = await ask(worker)
+        assert (result["resultType"], asking.cancel_requested_at) == ("input_required", None)
+        assert next(failures, None) is None
+
+    run(scenario())
 
 
 def test_a_call_that_asks_is_answered_with_its_questions_and_a_state(worker: Worker) -> None:

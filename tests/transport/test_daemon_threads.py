@@ -8,7 +8,9 @@ import threading
 import weakref
 
 import pytest
+from django.db import OperationalError
 
+from mcp_app.transport import threads
 from mcp_app.transport.daemon_threads import DaemonThreads
 
 ONE_HANGS = """
@@ -159,3 +161,21 @@ def test_threads_that_were_called_while_the_pool_closes_end_as_well():
         return await asyncio.wait_for(closing, 10)
 
     assert asyncio.run(scenario()) == 0
+
+
+def test_what_is_insisted_on_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "RETRY_SECONDS", 0.01)
+    asked = []
+
+    def away() -> None:
+        asked.append(True)
+        raise OperationalError("the database is away")
+
+    async def scenario() -> None:
+        pool = threads.Threads("test", 1)
+        with pytest.raises(OperationalError):
+            await pool.insist(away, seconds=0.05)
+        await pool.close()
+
+    asyncio.run(scenario())
+    assert len(asked) > 1

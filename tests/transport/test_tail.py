@@ -1,18 +1,19 @@
 """The tail: few queries, none when nobody waits, and no giving up when the database does."""
 
 import asyncio
+import threading
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import OperationalError
 
-from mcp_app.lifecycle import observation, wakeups
+from mcp_app.lifecycle import observation, processes, wakeups
 from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole
 from mcp_app.transport import server, tail
 from mcp_app.transport.gathered import CROWD
-from tests.transport.client import call, message, post, run
+from tests.transport.client import PATIENCE, call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread
 
 
@@ -231,5 +232,32 @@ def test_who_cannot_begin_to_listen_is_not_waited_for(monkeypatch) -> None:
         with pytest.raises(OperationalError):
             await here.tail.listen(("tools",))
         assert "mcp-tail" not in {task.get_name() for task in asyncio.all_tasks()}
+
+    run(scenario())
+
+
+@pytest.mark.fault("D4")
+def test_a_heart_goes_on_beating_where_the_network_forgot_one_connection(
+    worker: Worker, configure: Any, monkeypatch: Any
+) -> None:
+    configure(HEARTBEAT_INTERVAL=0.02, LOST_AFTER=0.4)
+    go_on = threading.Event()
+    beat, beats = processes.beat, []
+
+    def forgotten_once(identity: Any) -> None:
+        beats.append(identity)
+        if len(beats) == 2:
+            go_on.wait(PATIENCE)
+        beat(identity)
+
+    monkeypatch.setattr(processes, "beat", forgotten_once)
+
+    async def scenario() -> None:
+        client = await post(call())
+        try:
+            await eventually(lambda: len(beats) > 4)
+        finally:
+            go_on.set()
+        await client.leave()
 
     run(scenario())
