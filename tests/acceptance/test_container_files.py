@@ -3,6 +3,7 @@
 import difflib
 import json
 import re
+import shlex
 import subprocess
 from itertools import chain
 from pathlib import Path
@@ -125,9 +126,19 @@ def test_what_the_page_copies_is_what_it_says_the_site_then_has(tmp_path: Path) 
     assert up.startswith("docker compose up ")
 
 
-def test_a_new_version_replaces_services_that_there_are_one_server_at_a_time(services: dict[str, Any]) -> None:
+def test_what_migrates_makes_the_tables_and_then_the_rows_of_the_tools(services: dict[str, Any]) -> None:
+    shell, option, line = services["migrate"]["command"]
+    assert (shell, option) == ("sh", "-c")
+    migrate, sync = (shlex.split(each) for each in line.split(" && "))
+    assert migrate == ["python", "manage.py", "migrate", "--noinput"]
+    assert sync[:3] == ["python", "manage.py", "mcp"]
+    said = load_command_class("mcp_app", "mcp").create_parser("manage.py", "mcp").parse_args(sync[3:])
+    assert (said.command, said.sync) == ("tools", True)
+
+
+def test_a_new_version_replaces_workers_and_then_one_server_at_a_time(services: dict[str, Any]) -> None:
     build, *ups = snippet("containers.md#what-stops-when").text.splitlines()
     assert build == "docker compose build && docker compose run --rm migrate"
     replaced = [[word for word in line.split()[3:] if not word.startswith("--")] for line in ups]
-    assert replaced == [["web-1"], ["web-2"], ["worker", "supervise"]]
+    assert replaced == [["worker", "supervise"], ["web-1"], ["web-2"]]
     assert set(chain(*replaced)) <= services.keys()
