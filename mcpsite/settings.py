@@ -1,12 +1,15 @@
 """Settings of the example site: embedded parts by default, real engines by environment variables.
 
-MCPSITE_DATA         folder of the databases, the broker's files and the generated secret
-MCPSITE_DATABASE     a PostgreSQL host:port/name/user instead of SQLite
-MCPSITE_BROKER       a broker URL instead of the embedded one
-MCPSITE_CHANNELS     a Redis URL for the channel layer; needed from the second host on
+MCPSITE_DATA           folder of the databases, the broker's files, uploads and the generated secret
+MCPSITE_DATABASE       PostgreSQL instead of SQLite: postgresql://user:password@host:port/name
+MCPSITE_BROKER         a broker's URL instead of the embedded one
+MCPSITE_CHANNELS       a Redis URL for the channel layer; needed from the second host on
 MCPSITE_AUTHENTICATOR  who says who calls, as mcp_app.auth.tokens.bearer; without one, whoever is on this machine
-                     may while MCPSITE_DEBUG is 1, its default
-MCPSITE_PROJECTS     folder of the projects that tools lint, test and change; `projects` in the data folder
+                       may while MCPSITE_DEBUG is 1, its default
+MCPSITE_DEBUG          1 or 0
+MCPSITE_HOSTS          ALLOWED_HOSTS, with blanks between them
+MCPSITE_SECRET_KEY     the same on every host; without one it is made and kept in the data folder
+MCPSITE_PROJECTS       folder of the projects that tools lint, test and change; `projects` in the data folder
 """
 
 import os

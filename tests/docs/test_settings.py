@@ -3,15 +3,21 @@
 import json
 import logging.config
 import os
+import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery import Celery
 from django.core.asgi import get_asgi_application
 
 from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.checks import celery as celery_checks
+from mcp_app.checks import channels as channels_checks
+from mcp_app.diagnosis.channel_layer import CONFIGURE
 from mcp_app.routing import mcp_application
-from tests.docs.pages import Snippet, executed, snippet
+from tests.docs.pages import DOCS, ROOT, Snippet, executed, snippet
 from tests.management.findings import found
 
 WHOSE = [
@@ -43,6 +49,32 @@ def test_several_endpoints_are_served_by_the_pages_application(
     settings.ASGI_APPLICATION = f"{__name__}.application"
     with isolated_registries():
         assert found() == []
+
+
+def test_on_several_hosts_workers_and_the_channel_layer_are_found_well(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "a password")
+    names = executed(snippet("deployment.md#settings-on-several-hosts"), os=os)
+    assert names["DATABASES"]["default"]["PASSWORD"] == "a password"
+    settings.CHANNEL_LAYERS = names["CHANNEL_LAYERS"]
+    monkeypatch.setattr(channels_checks, "redis_major", lambda: 8)
+    assert channels_checks.check_layers() == []
+    site = Celery("mysite", set_as_current=False)
+    site.config_from_object(SimpleNamespace(**names), namespace="CELERY")
+    assert site.conf.broker_url.startswith("redis://")
+    monkeypatch.setattr(celery_checks, "current_app", site)
+    for check in (celery_checks.check_broker, celery_checks.check_results, celery_checks.check_workers):
+        assert check() == []
+    layer = names["CHANNEL_LAYERS"]["default"]["BACKEND"]
+    assert CONFIGURE == f"Set CHANNEL_LAYERS to {layer}, as docs/deployment.md has it."
+
+
+def test_what_the_example_site_takes_from_its_environment_is_on_the_page_and_in_its_settings() -> None:
+    code = (ROOT / "mcpsite" / "settings.py").read_text()
+    taken = set(re.findall(r'environ\.get\("(MCPSITE_\w+)"', code))
+    assert set(re.findall(r"^\| `(MCPSITE_\w+)` \|", (DOCS / "deployment.md").read_text(), re.MULTILINE)) == taken
+    assert set(re.findall(r"^(MCPSITE_\w+) ", code, re.MULTILINE)) == taken
 
 
 @pytest.fixture
