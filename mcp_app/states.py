@@ -69,7 +69,8 @@ class TaskMode(TextChoices):
     WHEN_SLOW = "when_slow", _("when slow")
     """Once its client has waited for some time; what it asks before is asked as in any call."""
     ALWAYS = "always", _("always")
-    """At once; it cannot be called by a client that does not know the extension."""
+    """At once; a client of 2026-07-28 that does not declare the extension is refused. Who can have no task waits: a
+    client of an older revision, `mcp call`, a tool that starts it."""
 
 
 class Stage(IntegerChoices):
