@@ -1,4 +1,4 @@
-"""The functions of docs/access.md that say who asks."""
+"""The functions of docs/adding.md and docs/access.md that say who asks."""
 
 from typing import Any
 
@@ -19,6 +19,18 @@ pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 def asked_with(authorization: str) -> HTTPConnection:
     return HTTPConnection(HeaderFields([(b"authorization", authorization.encode())]), "192.0.2.1", "/mcp")
+
+
+def test_a_key_is_a_users_and_another_nobodys(settings: Any) -> None:
+    bearer_user = executed(snippet("adding.md#who-asks"))["bearer_user"]
+    settings.MCP_KEYS = {"ann": "anns-key", "gone": "key-of-nobody", "ben": "bens-key"}
+    ann = User.objects.create_user("ann")
+    User.objects.create_user("ben", is_active=False)
+    assert bearer_user(asked_with("Bearer anns-key")) == ann
+    assert bearer_user(HTTPConnection(HeaderFields([]), "192.0.2.1", "/mcp")) is None
+    for shown in ("Bearer another", "Bearer key-of-nobody", "Bearer bens-key", "anns-key", ""):
+        with pytest.raises(InvalidCredentialsError):
+            bearer_user(asked_with(shown))
 
 
 def test_two_kinds_of_tokens_are_told_apart(
