@@ -1,15 +1,20 @@
 """The functions of docs/adding.md and docs/access.md that say who asks."""
 
+import shlex
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.utils import timezone
 
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import InvalidCredentialsError
 from mcp_app.auth.connection import HeaderFields, HTTPConnection
 from mcp_app.auth.oauth import jwts
+from mcp_app.models import Token
 from tests.auth.authorization_server import AuthorizationServer
 from tests.docs.pages import executed, snippet
 from tests.management.findings import found
@@ -31,6 +36,33 @@ def test_a_key_is_a_users_and_another_nobodys(settings: Any) -> None:
     for shown in ("Bearer another", "Bearer key-of-nobody", "Bearer bens-key", "anns-key", ""):
         with pytest.raises(InvalidCredentialsError):
             bearer_user(asked_with(shown))
+
+
+def test_a_partner_is_a_caller_and_no_user_of_the_site() -> None:
+    partner = executed(snippet("access.md#a-function-of-your-own"), partner_of={"a-key": "Ann & Co."}.get)["partner"]
+
+    def shows(key: bytes) -> HTTPConnection:
+        return HTTPConnection(HeaderFields([(b"x-api-key", key)]), "192.0.2.1", "/mcp")
+
+    known = partner(shows(b"a-key"))
+    assert (known.issuer, known.subject, known.user_id, known.scopes) == ("shop", "Ann & Co.", "", {"orders:read"})
+    assert partner(asked_with("Bearer a-key")) is None
+    with pytest.raises(InvalidCredentialsError):
+        partner(shows(b"another"))
+
+
+def test_a_token_is_made_for_days_and_scopes(capsys: pytest.CaptureFixture[str]) -> None:
+    User.objects.create_user("ada")
+    python, manage, *words = shlex.split(snippet("access.md#tokens-of-the-sites-own:2").text)
+    assert (python, manage) == ("python", "manage.py")
+    call_command(*words)
+    known = tokens.bearer(asked_with(f"Bearer {capsys.readouterr().out.strip()}"))
+    assert known is not None
+    assert (known.label, known.scopes) == ("ada", {"orders:read", "files:write"})
+    row = Token.objects.get()
+    assert row.name == "laptop"
+    assert row.expires_at is not None
+    assert timedelta(days=89) < row.expires_at - timezone.now() <= timedelta(days=90)
 
 
 def test_two_kinds_of_tokens_are_told_apart(

@@ -21,6 +21,7 @@ from tests.docs.pages import DOCS, ROOT, Snippet, executed, snippet
 from tests.management.findings import found
 
 WHOSE = [
+    snippet("access.md#tokens-of-the-sites-own"),
     snippet("access.md#the-sites-own-login"),
     snippet("access.md#as-an-oauth-21-resource-server"),
     snippet("access.md#as-an-oauth-21-resource-server:2"),
