@@ -24,8 +24,11 @@ class Defaults:
     DATABASE: str = "default"
     """Alias of the database that holds this app's rows (see `databases.MCPRouter`)."""
     SERVER_NAME: str = "django-mcp-app"
+    """What clients know this server by."""
     SERVER_TITLE: str | None = None
+    """What people see in its place."""
     SERVER_VERSION: str = "0.1.0"
+    """Of the site's own, as it is told to clients: not the protocol's, and nothing here goes by it."""
     SERVER_ICONS: list[dict[str, Any]] = []
     """MCP Icon objects, as `{"src": "https://example.com/mcp.png", "mimeType": "image/png", "sizes": ["48x48"]}`. Every
     client shows PNG and JPEG."""
@@ -55,6 +58,7 @@ class Defaults:
     `auth.principal.Principal` or None. A plain function: it runs in a thread, may use the database, and bounds what
     else it waits for."""
     AUTHENTICATION_TIMEOUT: float = 10.0
+    """How long the authenticator may take; then its caller is told to try again (503)."""
     CONFIRM_AFTER: float = 30.0
     """How long an open stream that has nothing to tell rests on one answer of the authenticator. Before it tells
     anything the authenticator is asked again, and a stream whose credential was revoked is ended."""
@@ -89,7 +93,9 @@ class Defaults:
     """How long its answer is good for, at most 60: for so long a revoked token still opens. 0: each request asks."""
 
     MAX_BODY_BYTES: int = 4 * MIB
+    """Of one request; a larger one is a 413. A front's own limit agrees with it, as nginx's `client_max_body_size`."""
     MAX_DEPTH: int = 64
+    """Levels of arrays and objects in the JSON of a request."""
     MAX_RESULT_BYTES: int = 4 * MIB
     """A larger result becomes an `isError` that says so."""
     MAX_OPEN_REQUESTS_PER_PRINCIPAL: int = 100
@@ -114,7 +120,9 @@ class Defaults:
     RETRY_AFTER: float = 1.0
     """Seconds after which a client that is refused for load is told to try again, where nothing better is known."""
     MAX_LISTEN_STREAMS: int = 1024
+    """Of `subscriptions/listen`, and GET streams of older clients, that one server process holds at once."""
     MAX_LISTEN_STREAMS_PER_PRINCIPAL: int = 10
+    """Of these those of one caller, in one server process."""
     MAX_UNSENT_BYTES: int = 1 * MIB
     """What may wait for a slow reader of one stream before the stream is ended."""
     VANISHED_AFTER: float = 30.0
@@ -123,7 +131,9 @@ class Defaults:
     STALL_TIMEOUT: float = 30.0
     """How long one write may wait for a client that does not read, before that is taken for gone."""
     PAGE_SIZE: int = 100
+    """Tools, resources, templates or prompts in one answer to a list; a cursor brings the next."""
     LIST_TTL_MS: int = 5_000
+    """How long a client of 2026-07-28 may keep a list, and what `server/discover` says, in milliseconds."""
 
     MAX_SESSIONS_PER_PRINCIPAL: int = 1_000
     """Of clients that open with `initialize`; one more ends the one that was silent for longest."""
@@ -187,6 +197,7 @@ class Defaults:
     TASK_POLL_INTERVAL: float = 1.0
     """How often a client is told to ask for a task."""
     MAX_OPEN_TASKS_PER_PRINCIPAL: int = 100
+    """Tasks of a caller that have not ended, in all server processes together."""
     MAX_TASK_SUBSCRIPTIONS: int = 100
     """Tasks that one listen stream may watch."""
     MAX_CHILDREN: int = 100
@@ -215,9 +226,11 @@ class Defaults:
     """How long a readiness probe waits for the databases and the broker: what has not answered by then has failed."""
 
     HEARTBEAT_INTERVAL: float = 2.0
+    """How often each process says that it lives, and with it its calls; less than half of LOST_AFTER."""
     LOST_AFTER: float = 10.0
     """Silence of a process after which its work is declared lost."""
     SUPERVISION_INTERVAL: float = 2.0
+    """How often somebody looks for what is lost or left: processes take turns at it. Where nothing happens, seldom."""
     DRAIN_SECONDS: float = 5.0
     """What running calls are given at shutdown before they are cancelled."""
 
@@ -227,6 +240,7 @@ class Defaults:
     LOG_LEVEL: str = "INFO"
     """From which level on the standard `logging` in a tool reaches its client and its row."""
     MAX_REASON_CHARS: int = 1024
+    """What is kept of the reason for a cancellation; more than 1,024 never is."""
 
     MIDDLEWARE: list[str] = []
     """Dotted paths of factories, as of Django's middleware: from `get_result` each makes a function of a `ToolContext`
