@@ -52,6 +52,12 @@ def test_several_endpoints_are_served_by_the_pages_application(
         assert found() == []
 
 
+def test_routers_of_ones_own_are_those_of_the_larger_project() -> None:
+    docstring, _, code = (ROOT / "tests/site_setup/larger/company/asgi.py").read_text().partition("\n\n")
+    assert docstring.endswith('"""')
+    assert snippet("adding.md#routers-of-your-own").text == code.replace("  # noqa: E402", "")
+
+
 def test_on_several_hosts_workers_and_the_channel_layer_are_found_well(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +74,7 @@ def test_on_several_hosts_workers_and_the_channel_layer_are_found_well(
     for check in (celery_checks.check_broker, celery_checks.check_results, celery_checks.check_workers):
         assert check() == []
     layer = names["CHANNEL_LAYERS"]["default"]["BACKEND"]
-    assert CONFIGURE == f"Set CHANNEL_LAYERS to {layer}, as docs/deployment.md has it."
+    assert f"Set CHANNEL_LAYERS to {layer}, as docs/deployment.md has it." == CONFIGURE
 
 
 def test_what_the_example_site_takes_from_its_environment_is_on_the_page_and_in_its_settings() -> None:
