@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.core.cache import cache
+from django.urls import path
 
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.testing.client import Client
 from mcp_app.testing.outcomes import MCPError
 from mcp_app.tools import TaskMode, ToolError, tool
 from tests.docs.conftest import Execute
-from tests.docs.pages import snippet
+from tests.docs.pages import executed, snippet
 
 
 def offered(client: Client, uri: str) -> set[str]:
@@ -71,6 +72,45 @@ def test_a_prompt_asks_as_well(mcp_client: Client, execute: Execute) -> None:
     mcp_client.answer("order", action="decline")
     [message] = mcp_client.prompt("plan", about="lunch").messages
     assert message.content.text == "Plan lunch."
+
+
+def test_a_tool_sends_its_user_to_a_page_of_the_site(
+    mcp_client: Client,
+    execute: Execute,
+    configure: Any,
+    settings: Any,
+    client: Any,
+    admin_user: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tools, views, urls = (
+        snippet("asking.md#a-page-of-the-site"),
+        snippet("asking.md#a-page-of-the-site:2"),
+        snippet("asking.md#a-page-of-the-site:3"),
+    )
+    execute(tools)
+    pages = {"sign.html": "{{ message }} {{ number }}", "signed.html": "Thank you."}
+    loaders = [("django.template.loaders.locmem.Loader", pages)]
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "APP_DIRS": False, "OPTIONS": {"loaders": loaders}}]
+    names = executed(views, urls, urlpatterns=[], path=path)
+    monkeypatch.setitem(sys.modules, "shop_urls", SimpleNamespace(urlpatterns=names["urlpatterns"]))
+    settings.ROOT_URLCONF = "shop_urls"
+    configure(PUBLIC_URL="https://example.com")
+
+    def signs(asked: dict[str, Any]) -> None:
+        assert asked["url"].startswith("https://example.com/contracts/7/sign/?")
+        address = asked["url"].removeprefix("https://example.com")
+        assert client.get(address).status_code == 302
+        client.force_login(admin_user)
+        assert client.get(address).content.startswith(b"Sign contract 7.")
+        assert client.post(address).content == b"Thank you."
+
+    mcp_client.force_login(admin_user)
+    mcp_client.answer("signature")
+    mcp_client.answer("signature", signs)
+    assert mcp_client.call("sign", number=7).text == "Signed by admin."
+    mcp_client.logout()
+    assert mcp_client.call("sign", number=7).text.startswith("This call needs a caller with an account on this site")
 
 
 def test_tools_start_others(mcp_client: Client, execute: Execute) -> None:
