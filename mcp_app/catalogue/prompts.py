@@ -102,13 +102,15 @@ def prompt(function: Any = None, /, **options: Any) -> Any:
     content block for one of the user's, `user(…)` and `assistant(…)`, or a list of these; it raises `PromptError` where
     its arguments make no prompt. It runs in the server process, for at most READ_TIME_LIMIT.
 
-    `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: by default
-    the docstring. `completions`: a function for each argument that has them. `available`: whether a caller may have it,
-    asked with a `Visit` whose `arguments` are empty in lists. `asks`: forms that it may have its user fill in, refused
-    now where they could not be shown. `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of
-    them): what a caller's user must have; for others there is no such prompt. `scopes`: what a caller's token must have
-    been given for; without, it is listed, and who gets or completes it is challenged. `endpoints`: where it is offered,
-    of the names in `MCP["ENDPOINTS"]`. `icons`, `meta`: as the protocol has them.
+    `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: by
+    default the docstring. `completions`: by argument a function `(value, context)` from what was typed and the others
+    so far to texts, best first; a third parameter annotated `Visit` is given who asks. `available`: `(visit)` →
+    whether that caller may have it, asked in lists with a `Visit` whose `arguments` are empty. Both may be `async`.
+    `asks`: forms that it may have its user fill in, refused now where they could not be shown. `permissions` (all of
+    Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user must have; for others there is
+    no such prompt. `scopes`: what a caller's token must have been given for; without, it is listed, and who gets or
+    completes it is challenged. `endpoints`: where it is offered, of the names in `MCP["ENDPOINTS"]`. `icons`, `meta`:
+    as the protocol has them.
 
     Raises `InvalidPrompt` where it could not be offered.
     """

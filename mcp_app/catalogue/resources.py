@@ -128,15 +128,18 @@ def resource(
     `ResourceError` to say what went wrong. It runs in the server process, for at most READ_TIME_LIMIT: what takes
     longer is a tool's work.
 
-    `name`: by default the function's. `title`: what people see. `description`: by default the docstring. `size`: bytes.
-    `completions`: a function for each variable that has them. `members`: a function of a `Visit` that returns those of
-    a template's resources that are listed. `available`: whether a caller may have it, asked with a `Visit` whose
-    `arguments` are empty in lists. `ttl_ms`: how long a client may keep what it read, in milliseconds. `cache_scope`:
-    whether others may be given it. `asks`: forms that it may have its user fill in, refused now where they could not be
-    shown. `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user
-    must have; for others there is no such resource. `scopes`: what a caller's token must have been given for; without,
-    it is listed, and who reads, completes or watches it is challenged. `endpoints`: where it is offered, of the names
-    in `MCP["ENDPOINTS"]`. `annotations`, `icons`, `meta`: as the protocol has them.
+    `name`: by default the function's. `title`: what people see. `description`: by default the docstring. `mime_type`:
+    by default what the function returns decides. `size`: bytes. `completions`: by variable a function `(value,
+    context)` from what was typed and the others so far to texts, best first; a third parameter annotated `Visit` is
+    given who asks. `members`: `(visit)` → those of a template's resources that are listed, as `mcp_types.Resource`.
+    `available`: `(visit)` → whether that caller may have it, asked in lists with a `Visit` whose `arguments` are
+    empty. All three may be `async`. `ttl_ms`: how long a client may keep what it read, in milliseconds. `cache_scope`:
+    "public" where caches may give it to others, or "private"; None: private where it may depend on the caller or on
+    their language. `asks`: forms that it may have its user fill in, refused now where they could not be shown.
+    `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user must
+    have; for others there is no such resource. `scopes`: what a caller's token must have been given for; without, it
+    is listed, and who reads, completes or watches it is challenged. `endpoints`: where it is offered, of the names in
+    `MCP["ENDPOINTS"]`. `annotations`, `icons`, `meta`: as the protocol has them.
 
     Raises `InvalidResource` where it could not be offered.
     """
