@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -84,6 +85,7 @@ def _run(podman: containers.Podman, data: Path, engines: dict[str, str]) -> Iter
         site.composed = composed
         migrated = composed.run("migrate")
         assert migrated.program.wait(containers.PATIENCE) == ENDED, migrated.program.output()
+        assert re.search(r"^echo +enabled", migrated.program.output(), re.MULTILINE), "the tools have rows"
         site.web = composed.run("web-1"), composed.run("web-2")
         composed.run("supervise")
         site.front = composed.run("nginx", port=8080)
