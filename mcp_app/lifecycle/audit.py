@@ -61,21 +61,27 @@ def clean(text: str, length: int) -> str:
     return _CONTROL.sub(" ", _ANSI.sub("", text[: 4 * length])).strip()[:length]
 
 
-def record(attempt: Attempt, outcome: Outcome, *, row: Request | None, requested_id: object) -> None:
+def record(attempt: Attempt, outcome: Outcome, *, row: Request | None, requested_id: object) -> Cancellation:
     """Add the row of an attempt that changed nothing."""
     about = _about(row) if row else {"requested_id": clean(str(requested_id), NAME_CHARS)}
-    _add(attempt, outcome, settled_at=Now(), status_after=row.status if row else "", **about)
+    return _add(attempt, outcome, settled_at=Now(), status_after=row.status if row else "", **about)
 
 
-def record_accepted(attempt: Attempt, row: Request) -> None:
+def record_accepted(attempt: Attempt, row: Request) -> Cancellation:
     """Add the row of an attempt to stop a running request; `settle` completes it."""
-    _add(attempt, Outcome.ACCEPTED, **_about(row))
+    return _add(attempt, Outcome.ACCEPTED, **_about(row))
 
 
-def record_stopped(attempt: Attempt, row: Request) -> None:
+def record_stopped(attempt: Attempt, row: Request) -> Cancellation:
     """Add the row of an attempt that closes a request which never ran: nothing is left to be stopped."""
     stopped = {"status_after": Status.CANCELLED, "stopped_at": Now(), "latency_ms": 0.0, "settled_at": Now()}
-    _add(attempt, Outcome.ACCEPTED, **_about(row), **stopped)
+    return _add(attempt, Outcome.ACCEPTED, **_about(row), **stopped)
+
+
+def is_stored(written: Cancellation) -> bool:
+    """Whether the row of an attempt is there, that a transaction has added whose end is not known."""
+    same = {name: getattr(written, name) for name in ("pk", "request_id", "requested_id", "cause", "actor", "reason")}
+    return Cancellation.objects.filter(**same).exists()
 
 
 def settle(row: Request) -> None:
@@ -101,7 +107,7 @@ def attempts(request_id: UUID) -> list[Cancellation]:
     return list(Cancellation.objects.filter(request_id=request_id).order_by("pk"))
 
 
-def _add(attempt: Attempt, outcome: Outcome, **columns: Any) -> None:
+def _add(attempt: Attempt, outcome: Outcome, **columns: Any) -> Cancellation:
     row = Cancellation(
         cause=attempt.cause,
         actor=attempt.actor.name,
@@ -113,6 +119,7 @@ def _add(attempt: Attempt, outcome: Outcome, **columns: Any) -> None:
     )
     row.signature = seals.sign(row)
     row.save(force_insert=True)
+    return row
 
 
 def _about(row: Request) -> dict[str, Any]:

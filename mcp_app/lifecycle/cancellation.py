@@ -11,10 +11,10 @@ this process die in between, supervision finds what is left.
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from django.db import DatabaseError, Error, OperationalError
@@ -27,13 +27,16 @@ from mcp_app.lifecycle.audit import Actor, Attempt
 from mcp_app.lifecycle.bursts import Bursts, Kind
 from mcp_app.lifecycle.events import Event
 from mcp_app.lifecycle.locks import transactional
-from mcp_app.models import Request
+from mcp_app.models import Cancellation, Request
 from mcp_app.states import OPEN, Cause, EventKind, Outcome, Status
 
 logger = logging.getLogger(__name__)
 
 TOGETHER: Final = 50
 """Cancellations in one transaction of many: other writers wait for the whole of it."""
+
+
+Decided: TypeAlias = tuple[Outcome, Request | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def cancel_all(asks: Sequence[Ask], *, bursts: Bursts | None = None, sweeping: b
     nobody asked for that one by itself, so it leaves no audit row.
     """
     attempts = [audit.attempt(ask.cause, ask.actor, ask.reason, ask.part_of) for ask in asks]
-    decided = _record_all(asks, attempts, bursts, sweeping)
+    decided = _record_all(asks, attempts, bursts, sweeping, _Try())
     outcomes = [outcome for outcome, _ in decided]
     for ask, attempt, outcome in zip(asks, attempts, outcomes, strict=True):
         shown = _as_uuid(ask.request_id) or audit.clean(str(ask.request_id), audit.NAME_CHARS)
@@ -159,17 +162,28 @@ def _record_denials(asks: Sequence[Ask], attempts: Sequence[Attempt]) -> None:
         audit.record(attempt, Outcome.DENIED, row=rows.get(pk) if pk else None, requested_id=ask.request_id)
 
 
+@dataclass(slots=True)
+class _Try:
+    """What was decided in a transaction, and one row that it wrote: should the answer to its commit be lost."""
+
+    decided: list[Decided] = field(default_factory=list)
+    written: Cancellation | None = None
+
+
 @transactional
 def _record_all(
-    asks: Sequence[Ask], attempts: Sequence[Attempt], bursts: Bursts | None, sweeping: bool
-) -> list[tuple[Outcome, Request | None]]:
-    decided = [_record(ask, attempt, bursts, sweeping) for ask, attempt in zip(asks, attempts, strict=True)]
-    if accepted := [row for outcome, row in decided if outcome == Outcome.ACCEPTED and row is not None]:
+    asks: Sequence[Ask], attempts: Sequence[Attempt], bursts: Bursts | None, sweeping: bool, last: _Try
+) -> list[Decided]:
+    """`last`: the try before this one, and then this one."""
+    if last.written is None or not audit.is_stored(last.written):
+        last.written = None
+        last.decided = [_record(*each, bursts, sweeping, last) for each in zip(asks, attempts, strict=True)]
+    if accepted := [row for outcome, row in last.decided if outcome == Outcome.ACCEPTED and row is not None]:
         databases.on_commit(partial(_pass_on, accepted))
-    return decided
+    return last.decided
 
 
-def _record(ask: Ask, attempt: Attempt, bursts: Bursts | None, sweeping: bool) -> tuple[Outcome, Request | None]:
+def _record(ask: Ask, attempt: Attempt, bursts: Bursts | None, sweeping: bool, now: _Try) -> Decided:
     request_id = _as_uuid(ask.request_id)
     row = Request.objects.select_for_update().filter(pk=request_id).first() if request_id else None
     outcome = _decide(row, ask.principal)
@@ -177,10 +191,10 @@ def _record(ask: Ask, attempt: Attempt, bursts: Bursts | None, sweeping: bool) -
         if not sweeping:
             _record_in_vain(ask, attempt, outcome, row, bursts)
     elif row.status == Status.RUNNING:
-        audit.record_accepted(attempt, row)
+        now.written = audit.record_accepted(attempt, row)
         transitions.request_stop(row, _story(attempt), **_columns(attempt))
     else:
-        audit.record_stopped(attempt, row)
+        now.written = audit.record_stopped(attempt, row)
         transitions.close(row, Status.CANCELLED, after=[_story(attempt)], **_columns(attempt))
     return outcome, row
 

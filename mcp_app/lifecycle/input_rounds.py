@@ -87,15 +87,29 @@ def answer(
     """
     answered = originals.redact_for(request_id, Kind.ANSWER, events.storable(dict(answers)))
     asked = originals.redact_for(request_id, Kind.QUESTION, events.storable(dict(again)))
-    return _answer(request_id, number, answered, asked, retry)
+    return _answer(request_id, number, answered, asked, retry, [])
 
 
 @transactional
-def _answer(request_id: UUID, number: int, answers: Redacted, again: Redacted, retry: Retry) -> Request | None:
-    row = Request.objects.select_for_update().filter(pk=request_id, status=Status.INPUT_REQUIRED).first()
-    if row is None or row.input_round != number:
+def _answer(
+    request_id: UUID, number: int, answers: Redacted, again: Redacted, retry: Retry, tried: list[Request]
+) -> Request | None:
+    """`tried`: the row as each try left it, should the answer to its commit be lost."""
+    row = Request.objects.select_for_update().filter(pk=request_id).first()
+    if row is not None and tried and _is_as_left(row, tried[-1]):
+        return tried[-1]
+    if row is None or row.status != Status.INPUT_REQUIRED or row.input_round != number:
         return None
-    return take(row, answers, (), again, {} if again.value else _as_retried(retry))
+    taken = take(row, answers, (), again, {} if again.value else _as_retried(retry))
+    if taken is not None:
+        tried.append(taken)
+    return taken
+
+
+def _is_as_left(row: Request, left: Request) -> bool:
+    """Whether a row has been through what it was left at: it may have moved on since."""
+    said = ("input_round", "answers", "jsonrpc_id", "server")
+    return row.event_seq >= left.event_seq and all(getattr(row, name) == getattr(left, name) for name in said)
 
 
 def take(
