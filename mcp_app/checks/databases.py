@@ -1,6 +1,6 @@
 """`DATABASES` and the routers: this app's rows have a database, get there, and on SQLite have one of their own."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
 from django.db import connections, router
@@ -10,10 +10,14 @@ from mcp_app.checks.values import readable
 from mcp_app.conf import settings
 from mcp_app.models import Tool
 
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_NETWORK: Final = '{"tcp_user_timeout": 15_000, "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3}'
+
 
 @register
 def check_database(**kwargs: Any) -> list[CheckMessage]:
-    """`MCP["DATABASE"]` exists and holds the app's rows; on SQLite it is a file that several processes can share."""
+    """`MCP["DATABASE"]` exists and holds the app's rows; on SQLite it is a file that several processes can share, on
+    PostgreSQL of another host nobody waits for a connection that the network forgot."""
     if not readable():
         return []
     alias = settings.DATABASE
@@ -22,7 +26,8 @@ def check_database(**kwargs: Any) -> list[CheckMessage]:
     if router.db_for_write(Tool) != alias or not router.allow_migrate_model(alias, Tool):
         hint = f"{lines.in_settings(lines.ROUTER)}\nbefore any router that claims mcp_app."
         return [Error(f"The rows of mcp_app do not go to the database {alias!r}.", hint=hint, id="mcp_app.E003")]
-    return _sqlite(alias) if connections[alias].vendor == "sqlite" else []
+    own = {"sqlite": _sqlite, "postgresql": _postgresql}.get(connections[alias].vendor)
+    return own(alias) if own is not None else []
 
 
 def _unknown(alias: object) -> CheckMessage:
@@ -52,6 +57,17 @@ def _options(alias: str) -> list[CheckMessage]:
         return []
     message = f"Calls that run at once would fail with “database is locked” on the database {alias!r}."
     return [Warning(message, hint=lines.in_settings(*lines.sqlite_database(alias)), id="mcp_app.W003")]
+
+
+def _postgresql(alias: str) -> list[CheckMessage]:
+    own = connections[alias].settings_dict
+    host, options = str(own.get("HOST") or ""), own.get("OPTIONS") or {}
+    is_here = not host or host.startswith("/") or host in _LOOPBACK
+    if is_here or {"tcp_user_timeout", "keepalives_idle", "service"} & options.keys():
+        return []
+    message = f"A connection to the database {alias!r} that the network forgot would be waited for for 15 minutes."
+    hint = lines.in_settings(f'DATABASES["{alias}"]["OPTIONS"] = {_NETWORK}')
+    return [Warning(message, hint=hint, id="mcp_app.W017")]
 
 
 def _is_in_memory(name: str) -> bool:

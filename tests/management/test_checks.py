@@ -1,6 +1,7 @@
 """The system checks: each finds one mistake and says which lines to add."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from pytest_django import Settings
 
 from mcp_app.checks import celery as celery_checks
 from mcp_app.checks import channels as channels_checks
+from mcp_app.checks import databases as database_checks
+from mcp_app.conf import settings as own_settings
 from mcp_app.execution import async_pool
 from mcp_app.transport.consumers import MCPConsumer
 from tests.management.findings import found, only_hint
@@ -115,6 +118,29 @@ def test_second_alias_for_the_same_file_is_no_second_file(database: dict[str, An
 def test_sqlite_that_refuses_a_second_writer_is_found(database: dict[str, Any], options: dict[str, str]) -> None:
     database["OPTIONS"] = options
     assert "PRAGMA journal_mode=WAL;" in only_hint("mcp_app.W003")
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "is_found"),
+    [
+        ("database.example.com", {}, True),
+        ("database.example.com", {"sslmode": "require"}, True),
+        ("database.example.com", {"tcp_user_timeout": 15_000}, False),
+        ("database.example.com", {"keepalives_idle": 15}, False),
+        ("database.example.com", {"service": "mysite"}, False),
+        ("127.0.0.1", {}, False),
+        ("/run/postgresql", {}, False),
+        ("", {}, False),
+    ],
+)
+def test_connection_that_the_network_may_forget_is_found(
+    monkeypatch: pytest.MonkeyPatch, host: str, options: dict[str, Any], is_found: bool
+) -> None:
+    own = SimpleNamespace(vendor="postgresql", settings_dict={"HOST": host, "OPTIONS": options})
+    monkeypatch.setattr(database_checks, "connections", {own_settings.DATABASE: own})
+    messages = database_checks.check_database()
+    assert [message.id for message in messages] == ["mcp_app.W017"] * is_found
+    assert all('"tcp_user_timeout": 15_000' in str(message.hint) for message in messages)
 
 
 def test_site_without_celery_is_told_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
