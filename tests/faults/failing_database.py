@@ -1,8 +1,12 @@
-"""A database that fails: locked by another connection, or refusing an audit row. SQLite alone."""
+"""A database that fails: away at first, or on SQLite locked by another connection, or refusing an audit row."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from django.db import OperationalError
 
 from mcp_app import databases
 from mcp_app.models import Cancellation, Request
@@ -46,3 +50,16 @@ def audit_refused(*, of: Request) -> Iterator[None]:
     finally:
         with databases.connection().cursor() as cursor:
             cursor.execute("DROP TRIGGER IF EXISTS refuse")
+
+
+def away_at_first(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Iterator[int]:
+    """Have this function fail three times, as where the database is away, before it works; what is left of them."""
+    function, failures = getattr(owner, name), iter(range(3))
+
+    def failing(*args: Any) -> Any:
+        if next(failures, None) is not None:
+            raise OperationalError("the database is away")
+        return function(*args)
+
+    monkeypatch.setattr(owner, name, failing)
+    return failures

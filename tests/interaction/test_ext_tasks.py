@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from django.db import OperationalError
 
 from mcp_app.lifecycle import task_handles
 from mcp_app.models import Request
@@ -13,6 +12,7 @@ from mcp_app.protocol.tasks import EXTENSION
 from mcp_app.states import TaskMode
 from mcp_app.tools import tool
 from mcp_app.transport import handover
+from tests.faults.failing_database import away_at_first
 from tests.interaction.tasks import KNOWS, METHODS, OPTED_OUT, THREE, get, send, start
 from tests.transport.client import call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row
@@ -106,15 +106,7 @@ def test_a_slow_call_becomes_a_task_with_its_progress_as_status_message(worker: 
 @pytest.mark.fault("D2")
 def test_a_call_that_cannot_become_a_task_yet_goes_on_and_becomes_one(worker: Worker, monkeypatch: Any) -> None:
     monkeypatch.setattr(handover, "RETRY_SECONDS", 0.01)
-    failures = iter(range(3))
-    hand_over = task_handles.hand_over
-
-    def failing(request_id: Any) -> Any:
-        if next(failures, None) is not None:
-            raise OperationalError("the database is away")
-        return hand_over(request_id)
-
-    monkeypatch.setattr(task_handles, "hand_over", failing)
+    failures = away_at_first(monkeypatch, task_handles, "hand_over")
 
     async def scenario() -> None:
         created, request = await start(worker, "slow")

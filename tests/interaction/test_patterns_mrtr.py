@@ -8,7 +8,6 @@ from typing import Any
 
 import mcp_types
 import pytest
-from django.db import OperationalError
 
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import tool
@@ -18,6 +17,7 @@ from mcp_app.models import Request
 from mcp_app.states import Cause, Status
 from mcp_app.transport import threads
 from mcp_app.transport.input_responses import REFUSED
+from tests.faults.failing_database import away_at_first
 from tests.lifecycle.rows import everything
 from tests.transport.client import META, Connection, call, post, run
 from tests.transport.worker import Worker, eventually, in_thread, row
@@ -73,15 +73,7 @@ async def refused(connection: Connection) -> dict[str, Any]:
 @pytest.mark.fault("D2")
 def test_a_call_that_asks_while_the_database_is_away_asks_once_it_is_back(worker: Worker, monkeypatch: Any) -> None:
     monkeypatch.setattr(threads, "RETRY_SECONDS", 0.01)
-    failures = iter(range(3))
-    arguments = observation.arguments
-
-    def failing(request_id: Any) -> Any:
-        if next(failures, None) is not None:
-            raise OperationalError("the database is away")
-        return arguments(request_id)
-
-    monkeypatch.setattr(observation, "arguments", failing)
+    failures = away_at_first(monkeypatch, observation, "arguments")
 
     async def scenario() -> None:
         asking, result = await ask(worker)

@@ -10,13 +10,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import OperationalError
 from django.utils import timezone
 
 from mcp_app.lifecycle import followers, supervision
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
 from mcp_app.transport import shutdown, threads
+from tests.faults.failing_database import away_at_first
 from tests.transport.client import run
 from tests.transport.legacy_client import Client, Event, Stream, call, steps
 from tests.transport.worker import Worker, eventually, in_thread, row
@@ -56,15 +56,7 @@ def test_a_disconnect_does_not_cancel_and_the_rest_is_replayed_once_and_in_order
 @pytest.mark.fault("D2")
 def test_a_client_that_left_while_the_database_was_away_is_known_to_have_left(worker: Worker, monkeypatch: Any) -> None:
     monkeypatch.setattr(threads, "RETRY_SECONDS", 0.01)
-    failures = iter(range(3))
-    leave = followers.leave
-
-    def failing(*args: Any) -> Any:
-        if next(failures, None) is not None:
-            raise OperationalError("the database is away")
-        return leave(*args)
-
-    monkeypatch.setattr(followers, "leave", failing)
+    failures = away_at_first(monkeypatch, followers, "leave")
 
     async def scenario() -> None:
         client = await Client.opened()

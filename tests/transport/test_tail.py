@@ -13,6 +13,7 @@ from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole
 from mcp_app.transport import server, tail
 from mcp_app.transport.gathered import CROWD
+from tests.faults.failing_database import away_at_first
 from tests.transport.client import PATIENCE, call, message, post, run
 from tests.transport.worker import Worker, eventually, in_thread
 
@@ -143,15 +144,7 @@ def test_nothing_runs_when_nobody_waits(worker: Worker, configure) -> None:
 def test_result_is_delivered_after_the_database_failed(worker: Worker, monkeypatch, configure) -> None:
     configure(POLL_INTERVAL=0.01)
     monkeypatch.setattr(tail, "RETRY_SECONDS", 0.01)
-    failures = iter(range(3))
-    observe = observation.observe
-
-    def failing(watched: Any) -> Any:
-        if next(failures, None) is not None:
-            raise OperationalError("the database is away")
-        return observe(watched)
-
-    monkeypatch.setattr(observation, "observe", failing)
+    failures = away_at_first(monkeypatch, observation, "observe")
 
     async def scenario() -> None:
         client = await post(call())
