@@ -31,7 +31,7 @@ def asked(request: HttpRequest) -> tuple[Period | None, str | None]:
         period = Period(request.GET.get("period", Period.DAY.value))
     except ValueError:
         period = None
-    return period, request.GET.get("tool") or None
+    return period, request.GET.get("tool", "").replace("\0", "") or None
 
 
 def query(period: Period, tool: str | None) -> str:

@@ -62,7 +62,9 @@ class ToolFilter(admin.SimpleListFilter):
         return [(name, name) for name in Tool.objects.values_list("name", flat=True)[:MAX_TOOLS]]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Request]) -> QuerySet[Request]:
-        return queryset if self.value() is None else queryset.filter(tool=self.value())
+        if (name := self.value()) is None:
+            return queryset
+        return queryset.none() if "\0" in name else queryset.filter(tool=name)  # which PostgreSQL takes no text with
 
 
 class EndpointFilter(admin.SimpleListFilter):

@@ -26,12 +26,14 @@ from mcp_app.telling.formatting import NOTHING, between, duration, excerpt, json
 from mcp_app.telling.timeline import timeline
 
 STARTED = 100
+MAX_DIGITS = 18
+"""Of an event's number: what a column holds."""
 
 
 def shown(request: HttpRequest, site: AdminSite, row: Request, *, payload: bool) -> dict[str, Any]:
     """The template's view of a request as it is now. `payload`: the reader may see what it was given and returned."""
     tellings, more_tellings = story(row.pk)
-    before = request.GET.get("before", "")
+    before = request.GET.get("before", "")[:MAX_DIGITS]
     return {
         "row": row,
         "open": row.status in OPEN,

@@ -14,9 +14,9 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.auth.tokens import MAX_DAYS
 from mcp_app.models import Token
 
-MAX_DAYS: Final = 3650
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 """RFC 6749, 3.3."""
 

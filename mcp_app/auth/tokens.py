@@ -29,6 +29,8 @@ MARK: Final = "mcp"
 """What every token begins with, for those who search for leaked ones."""
 PREFIX_BYTES: Final = 6
 SECRET_BYTES: Final = 32
+MAX_DAYS: Final = 3650
+"""Until a token expires, if it does."""
 USE_NOTED_EVERY: Final = timedelta(minutes=1)
 """How exact `last_used_at` is: a write for each request would be dear."""
 

@@ -20,6 +20,7 @@ from mcp_app.catalogue import dialects
 from mcp_app.catalogue.errors import InvalidForm, MalformedAnswer, UnfitAnswer
 from mcp_app.catalogue.forms import requested_schema
 from mcp_app.catalogue.violations import sentence
+from mcp_app.protocol import bounded
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
@@ -205,10 +206,9 @@ _RESULTS: Final[Mapping[str, type[BaseModel]]] = {
 
 def check(request: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     """An answer to an InputRequest, reduced to what it means. Raises `MalformedAnswer`, `UnfitAnswer`."""
-    try:
-        parsed = _RESULTS[request["method"]].model_validate(answer, by_name=False)
-    except ValidationError:
-        raise MalformedAnswer(f"it is no result of {request['method']}") from None
+    parsed = bounded.parse(_RESULTS[request["method"]], answer)
+    if parsed is None:
+        raise MalformedAnswer(f"it is no result of {request['method']}")
     if isinstance(parsed, mcp_types.CreateMessageResultWithTools) and _is_of_tools(parsed.content_as_list):
         raise MalformedAnswer("it uses tools, of which none were offered")
     if not isinstance(parsed, mcp_types.ElicitResult):

@@ -16,6 +16,7 @@ from mcp_app.catalogue import dialects
 from mcp_app.catalogue.errors import InvalidArguments, Problem
 from mcp_app.catalogue.registry import RegisteredTool
 from mcp_app.catalogue.violations import sentence
+from mcp_app.protocol.bounded import holds_more_than
 
 MAX_PROBLEMS: Final = 10
 MAX_LINE_CHARS: Final = 300
@@ -24,8 +25,15 @@ MAX_EVALUATIONS: Final = 200_000
 """Schema keywords evaluated for one call: about a second, on the way to which no honest call comes."""
 
 
+MANY_VALUES: Final = 10_000
+"""In the arguments of one call: those that have more are held against the schema first."""
+MAX_VALUES: Final = 300_000
+MAX_MISFITS: Final = 1_000
+"""More than that are not looked at one by one, but the first by the schema."""
+
 _NO_JSON: Final = "they hold text that is not valid Unicode, or a number or depth out of range"
 _TOO_LARGE: Final = "they are too large or too deep to be checked; send less"
+_TOO_WRONG: Final = "hardly any of them fits; read the tool's schema again"
 
 
 def bind(tool: RegisteredTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,24 +41,36 @@ def bind(tool: RegisteredTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `InvalidArguments`, one line for a problem.
     """
+    text = _encode(arguments)
     if (model := tool.signature.model) is None:
-        return _bind_mapping(tool, arguments)
-    parsed = _parse(model, arguments)
+        _check(tool, arguments)
+        return {str(tool.signature.mapping_parameter): dict(arguments)}
+    if holds_more_than(arguments, MANY_VALUES):
+        # A model notes each misfit, at 450 bytes; the schema's validator none beyond the first few.
+        if holds_more_than(arguments, MAX_VALUES):
+            raise _refused(_TOO_LARGE)
+        _check(tool, arguments)
+    parsed = _parse(tool, model, arguments, text)
     parameters = tool.signature.parameters
     return {parameters[field]: value for field, value in parsed.__dict__.items()}
 
 
-def _parse(model: type[BaseModel], arguments: Mapping[str, Any]) -> BaseModel:
+def _parse(tool: RegisteredTool, model: type[BaseModel], arguments: Mapping[str, Any], text: bytes) -> BaseModel:
     # Pydantic is strict in the way of JSON (an array for a tuple, text for a date) only where it parses JSON itself.
     try:
-        return model.model_validate_json(_encode(arguments), strict=True)
+        return model.model_validate_json(text, strict=True)
     except ValidationError as error:
         problems = error
+    if problems.error_count() > MAX_MISFITS:
+        _check(tool, arguments)
+        raise _refused(_TOO_WRONG) from None
     if _wants_integer(problems):
         try:
             return model.model_validate_json(_encode(_whole_numbers(arguments)), strict=True)
         except ValidationError as error:
             problems = error
+            if problems.error_count() > MAX_MISFITS:
+                raise _refused(_TOO_WRONG) from None
     found = (_pydantic_problem(each, arguments) for each in problems.errors(include_url=False, include_context=False))
     raise _invalid(found, problems.error_count()) from None
 
@@ -59,7 +79,7 @@ def _encode(arguments: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
-        raise InvalidArguments(_list([_NO_JSON]), [Problem((), _NO_JSON)]) from None
+        raise _refused(_NO_JSON) from None
 
 
 def _wants_integer(error: ValidationError) -> bool:
@@ -76,16 +96,19 @@ def _whole_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _bind_mapping(tool: RegisteredTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _check(tool: RegisteredTool, arguments: Mapping[str, Any]) -> None:
+    """Hold them against the schema, at a bounded cost. Raises InvalidArguments."""
     try:
-        _encode(arguments)
         with dialects.bounded(MAX_EVALUATIONS):
             found = list(islice(tool.signature.input_validator.iter_errors(arguments), MAX_PROBLEMS + 1))
     except (dialects.TooCostlyError, RecursionError):
-        raise InvalidArguments(_list([_TOO_LARGE]), [Problem((), _TOO_LARGE)]) from None
+        raise _refused(_TOO_LARGE) from None
     if found:
         raise _invalid((Problem(tuple(each.absolute_path), sentence(each)) for each in found), len(found))
-    return {str(tool.signature.mapping_parameter): dict(arguments)}
+
+
+def _refused(words: str) -> InvalidArguments:
+    return InvalidArguments(_list([words]), [Problem((), words)])
 
 
 def _pydantic_problem(error: Mapping[str, Any], arguments: Mapping[str, Any]) -> Problem:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
 from django.db import connections, router
 
@@ -28,6 +29,15 @@ def check_database(**kwargs: Any) -> list[CheckMessage]:
         return [Error(f"The rows of mcp_app do not go to the database {alias!r}.", hint=hint, id="mcp_app.E003")]
     own = {"sqlite": _sqlite, "postgresql": _postgresql}.get(connections[alias].vendor)
     return own(alias) if own is not None else []
+
+
+@register
+def check_times(**kwargs: Any) -> list[CheckMessage]:
+    """Times are with a zone: the audit's are UTC, and those of calls are compared with the database's own."""
+    if django_settings.USE_TZ:
+        return []
+    message = "The times of mcp_app's rows are in UTC, which Django keeps with time zones only."
+    return [Error(message, hint=lines.in_settings("USE_TZ = True"), id="mcp_app.E032")]
 
 
 def _unknown(alias: object) -> CheckMessage:

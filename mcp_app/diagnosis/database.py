@@ -68,12 +68,12 @@ def _sqlite(alias: str, connection: BaseDatabaseWrapper, answers_in: str) -> Fin
     mode = str(_ask(connection, "PRAGMA journal_mode")).upper()
     file = _file(connection)
     found = f"{alias}: SQLite {sqlite3.sqlite_version}, {mode}, at {file}, {answers_in}."
-    if mode != "WAL" and mode != "MEMORY":
-        lines = 'OPTIONS = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL;"}'
-        return warning(NAME, f"{found} Readers and writers wait for each other.", f"Give it {lines}.")
     if refusal := _refusal_to_write(file):
         remedy = f"Find who writes (`fuser {file}`): a long transaction ends, a stopped process is to be ended."
         return failed(NAME, f"{found} For {LOCK_SECONDS:g} s nobody could write: {refusal}.", remedy)
+    if mode != "WAL" and mode != "MEMORY":
+        lines = 'OPTIONS = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL;"}'
+        return warning(NAME, f"{found} Readers and writers wait for each other.", f"Give it {lines}.")
     return ok(NAME, found)
 
 
@@ -136,7 +136,7 @@ def _is_missing(connection: BaseDatabaseWrapper) -> bool:
 
 
 def _is_in_memory(file: str) -> bool:
-    return "memory" in file or file.startswith("file:")
+    return file == ":memory:" or file.startswith("file:")
 
 
 def _file(connection: BaseDatabaseWrapper) -> str:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from django.db import Error, connections
 
 from mcp_app.diagnosis.findings import Finding, State, failed, warning
-from mcp_app.diagnosis.presences import Presence, ask
+from mcp_app.diagnosis.presences import ANSWER_SECONDS, Presence, ask
 from mcp_app.lifecycle import processes
 from mcp_app.lifecycle.broker import SilentBrokerError
 from mcp_app.lifecycle.processes import Vouched
@@ -26,6 +26,8 @@ R = TypeVar("R")
 
 LOOK_SECONDS: Final = 5.0
 """What one look may take unless somebody says otherwise."""
+LEAST_LOOK: Final = ANSWER_SECONDS + 0.5
+"""What it must be given: workers are always waited for."""
 
 
 class Seen:

@@ -139,4 +139,5 @@ def _about(row: Request) -> dict[str, Any]:
 
 
 def _milliseconds(start: datetime, end: datetime | None) -> float | None:
-    return None if end is None else (end - start).total_seconds() * 1000
+    """At least 0: the database's clock may have been set back between."""
+    return None if end is None else max(0.0, (end - start).total_seconds() * 1000)

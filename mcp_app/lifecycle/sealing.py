@@ -6,7 +6,7 @@ what it seals: a row that this app did not write lacks its signature for ever, a
 
 import logging
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date
 from typing import Final
 
 from django.db.models import QuerySet
@@ -43,7 +43,7 @@ def unsealed() -> QuerySet[Cancellation]:
 def _today() -> date | None:
     """The database's day, UTC, if there is something to be sealed."""
     found = final_attempts().annotate(now=Now()).values_list("now", flat=True)[:1]
-    return next((now.date() for now in found), None)
+    return next((now.astimezone(UTC).date() for now in found), None)
 
 
 def final_attempts() -> QuerySet[Cancellation]:

@@ -220,6 +220,7 @@ def _guarded(step: Callable[[], object]) -> bool:
             step()
     except (OperationalError, InterfaceError) as error:  # a database that is away fails them all, round after round
         logger.error("supervision: %s failed and is tried again: %s", step.__name__, str(error).strip())
+        return False
     except Exception:
         logger.exception("supervision: %s failed and is tried again", step.__name__)
         return False

@@ -112,7 +112,7 @@ def group_as_json(group: Group, outcomes: Counter[Outcome], left: int) -> dict[s
 def _latency_ms(row: Request) -> float | None:
     if row.cancel_requested_at is None or row.finished_at is None:
         return None
-    return round((row.finished_at - row.cancel_requested_at).total_seconds() * 1000, 3)
+    return max(0.0, round((row.finished_at - row.cancel_requested_at).total_seconds() * 1000, 3))
 
 
 def _actor() -> Actor:

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from django.core.management.base import CommandParser
 
-from mcp_app.diagnosis.examination import LOOK_SECONDS
+from mcp_app.auth.tokens import MAX_DAYS
+from mcp_app.diagnosis.examination import LEAST_LOOK, LOOK_SECONDS
 from mcp_app.lifecycle import audit_export
 from mcp_app.management import audit, worker
 from mcp_app.states import Status
@@ -120,7 +121,7 @@ def _add_doctor(doctor: CommandParser) -> None:
     doctor.set_defaults(skip_checks=True)  # what they find is among what it tells
     _add_json(doctor)
     doctor.add_argument(
-        "--timeout", type=_seconds, default=LOOK_SECONDS, metavar="SECONDS", help="for each look; default %(default)g"
+        "--timeout", type=_look, default=LOOK_SECONDS, metavar="SECONDS", help="for each look; default %(default)g"
     )
 
 
@@ -163,7 +164,7 @@ def _add_token(parser: argparse.ArgumentParser, common: CommandParser) -> None:
     create.add_argument("username", help="whose it is")
     create.add_argument("--name", required=True, help="what it is for, such as the client's name")
     create.add_argument("--scope", action="append", dest="scopes", help="may be repeated; none: not limited by scopes")
-    create.add_argument("--days", type=_positive, help="until it expires; default: never")
+    create.add_argument("--days", type=_days, help="until it expires; default: never")
     _add_json(actions.add_parser("list", parents=[common], help="list them, without their secrets"))
     revoke = actions.add_parser("revoke", parents=[common], help="make it nobody's, at once")
     revoke.add_argument("prefix", help="as the list shows it, or the whole token")
@@ -211,6 +212,18 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
     return seconds
+
+
+def _look(text: str) -> float:
+    if (seconds := _seconds(text)) < LEAST_LOOK:
+        raise argparse.ArgumentTypeError(f"workers alone have {LEAST_LOOK:g} s to answer; give each look as much")
+    return seconds
+
+
+def _days(text: str) -> int:
+    if (number := _positive(text)) > MAX_DAYS:
+        raise argparse.ArgumentTypeError(f"{text} is more than {MAX_DAYS}, which is ten years")
+    return number
 
 
 def _id(text: str) -> UUID:

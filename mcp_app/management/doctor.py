@@ -1,7 +1,9 @@
 """`mcp doctor`: what is wrong with the site, its settings first and then what runs, and what to do about each."""
 
 import json
+import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from django.conf import settings as django_settings
@@ -9,9 +11,11 @@ from django.core.checks import ERROR, WARNING, CheckMessage, run_checks
 from django.core.management.color import Style
 
 from mcp_app.checks.values import readable
-from mcp_app.diagnosis.examination import examine
+from mcp_app.diagnosis.examination import examine, first_line, within
 from mcp_app.diagnosis.findings import Finding, State, failed, has_failed, ok, warning
 from mcp_app.diagnosis.looks import LOOKS
+
+logger = logging.getLogger(__name__)
 
 SETTINGS: Final = "settings"
 MARKS: Final = {State.OK: "ok", State.WARNING: "! ", State.FAILED: "x "}
@@ -24,7 +28,7 @@ def examination(seconds: float) -> Iterator[Finding]:
 
     Where the settings cannot be read nothing else is looked at.
     """
-    yield from _checks()
+    yield from _checks(seconds)
     if readable():
         yield from examine(LOOKS, seconds)
 
@@ -51,10 +55,19 @@ def tell_machines(findings: Iterator[Finding], say: Callable[[str], None]) -> in
     return sum(each.state == State.FAILED for each in found)
 
 
-def _checks() -> Iterator[Finding]:
+def _checks(seconds: float) -> Iterator[Finding]:
     """Of Django's system checks those of this app; those for deployment as well where this is no debugging site."""
-    # What asks a database, as Django 6.1 would of every one, fails where that is away: `diagnosis` tells that.
-    messages = run_checks(include_deployment_checks=not django_settings.DEBUG, databases=[])
+    try:
+        # What asks a database, as Django 6.1 would of every one, fails where that is away: `diagnosis` tells that.
+        check = partial(run_checks, include_deployment_checks=not django_settings.DEBUG, databases=[])
+        messages = within(seconds, check)
+    except Exception as error:  # all of the site's run, and any of them may ask what is away
+        logger.debug("the system checks did not end well", exc_info=True)
+        late = f"did not end within {seconds:g} s"
+        took = late if isinstance(error, TimeoutError) else f"failed: {first_line(error)}"
+        remedy = "`python manage.py check` says which, by its traceback; what is looked at below does not need them."
+        yield failed(SETTINGS, f"The system checks {took}.", remedy)
+        return
     ours = [each for each in messages if (each.id or "").startswith("mcp_app.") and not each.is_silenced()]
     serious = [each for each in ours if each.level >= WARNING]
     yield from map(_of_check, serious)

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.db import Error, IntegrityError, connections, router, transaction
 
 from mcp_app.diagnosis import migrations
+from mcp_app.diagnosis.database import aliases
 
 ADMIN_NAME = "admin"
 
@@ -29,8 +30,8 @@ def pending_migrations(alias: str) -> int:
 
 
 def require_tables() -> None:
-    """Raise NotPreparedError, with the line to run, unless every database has its tables."""
-    missing = [alias for alias in connections if pending_migrations(alias)]
+    """Raise NotPreparedError, with the line to run, unless this app's database and the site's own have their tables."""
+    missing = [alias for alias in aliases() if pending_migrations(alias)]
     if missing:
         commands = " and ".join(f"`python manage.py migrate --database {alias}`" for alias in missing)
         raise NotPreparedError(f"Tables are missing; run {commands} first.")
@@ -39,7 +40,7 @@ def require_tables() -> None:
 def prepare_databases() -> int:
     """Apply the migrations of embedded databases; how many. Raises NotPreparedError for those missing elsewhere."""
     applied = 0
-    for alias in connections:
+    for alias in aliases():
         if connections[alias].vendor == "sqlite" and (pending := pending_migrations(alias)):
             call_command("migrate", database=alias, interactive=False, verbosity=0)
             applied += pending

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcp_types import ClientCapabilities, Implementation
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
+from mcp_app.protocol import bounded
 from mcp_app.protocol.accept import Accept
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
 from mcp_app.protocol.inbound import Route
@@ -107,10 +108,4 @@ def read_cancelled(notification: Notification, limits: Limits = DEFAULT_LIMITS) 
 
 
 def _is(model: type[BaseModel], value: object) -> bool:
-    if not isinstance(value, Mapping):
-        return False
-    try:
-        model.model_validate(value, by_name=False)
-    except ValidationError:
-        return False
-    return True
+    return isinstance(value, Mapping) and bounded.parse(model, value) is not None

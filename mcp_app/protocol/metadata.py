@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from mcp_types import ClientCapabilities, LoggingLevel
-from pydantic import ValidationError
 
+from mcp_app.protocol import bounded
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, refuse
 from mcp_app.protocol.jsonrpc import Limits, Request, is_identifier
 from mcp_app.protocol.tracing import read_trace_context
@@ -92,13 +92,7 @@ def _fault(meta: dict[str, Any], limits: Limits) -> str | None:
 
 
 def _are_capabilities(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    try:
-        ClientCapabilities.model_validate(value, by_name=False)
-    except ValidationError:
-        return False
-    return True
+    return isinstance(value, dict) and bounded.parse(ClientCapabilities, value) is not None
 
 
 def _client_info(value: object) -> dict[str, Any] | None:

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeGuard
 
 from mcp_types import SubscriptionFilter
-from pydantic import ValidationError
 
+from mcp_app.protocol import bounded
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
 from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.uris import MAX_URI_CHARS, is_uri
@@ -152,9 +152,8 @@ def _are_texts(value: object) -> TypeGuard[dict[str, str]]:
 
 def read_listen(route: Route) -> Listen | Rejection:
     """Unknown members of the filter are ignored: they are what the acknowledgement leaves out."""
-    try:
-        chosen = SubscriptionFilter.model_validate(route.params.get("notifications"), strict=True, by_name=False)
-    except ValidationError:
+    chosen = bounded.parse(SubscriptionFilter, route.params.get("notifications"), strict=True)
+    if chosen is None:
         return fail(
             INVALID_PARAMS,
             "params.notifications must be an object of booleans, and resourceSubscriptions a list of URIs.",

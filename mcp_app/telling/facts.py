@@ -67,7 +67,8 @@ def facts(row: Request) -> Iterator[Fact]:
     now = clock.now()
     yield Fact("Submitted", moment(row.submitted_at, precise=True))
     yield Fact("Waited for a worker", between(row.queued_at, row.claimed_at or row.finished_at or now))
-    if row.claimed_at is not None and row.status != Status.INPUT_REQUIRED:
+    # What was closed while it asked its user ran until it asked, and nobody noted when that was.
+    if row.claimed_at is not None and row.status != Status.INPUT_REQUIRED and not row.questions:
         yield Fact("Ran", between(row.claimed_at, row.finished_at or now))
     if row.finished_at is not None:
         yield Fact("Finished", moment(row.finished_at, precise=True))

@@ -32,9 +32,12 @@ def test_the_end_of_a_request_appears_on_its_page(stack: Stack, steps: Path, bro
     page = browse("operator")
     page.goto(pages.request(running.id))
     page.evaluate("window.loadedOnce = true")
+    page.evaluate("window.watched = document.getElementById('mcp-live')")
     expect(pages.cancel_form(page)).to_be_visible()
     calling.close()
     expect(page.locator("#mcp-story")).to_contain_text("client disconnected")
     expect(page.locator("#mcp-summary .mcp-badge").first).to_have_text("cancelled")
     expect(pages.cancel_form(page)).to_have_count(0)
     assert page.evaluate("window.loadedOnce")
+    # What is watched is what is seen, and it asks the server no more.
+    assert page.evaluate("window.watched.isConnected && !('open' in window.watched.dataset)")

@@ -1,5 +1,6 @@
 """Arguments are held against the schema strictly, and what is wrong with them is said so that a model can mend it."""
 
+from datetime import date
 from typing import Annotated, Any
 
 import pytest
@@ -141,3 +142,45 @@ def test_explicit_schema_problems_quote_the_schema_and_not_the_value() -> None:
         "f: is not allowed",
         "g: must have at most 2 characters",
     ]
+
+
+class Dated(BaseModel):
+    day: date
+
+
+@pytest.mark.fault("G10")
+@pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        ({"items": [{}] * 5_000}, "items[0]"),
+        ({"items": [{} for _ in range(100_000)]}, "items[0]"),
+        ({"items": [{"city": 1}] * 2_000}, "items[0]"),
+        ({"items": [], **{f"a{number}": 0 for number in range(2_000)}}, "arguments"),
+        ({"items": [{"city": "x", "lines": [0] * 400_000}]}, "they are too large"),
+    ],
+    ids=["incomplete", "very many", "of a wrong type", "unknown", "more than is checked"],
+)
+def test_what_is_wrong_with_very_many_is_not_told_of_each(arguments: dict[str, Any], first: str) -> None:
+    def visit(items: list[Address]) -> None:
+        """Visit."""
+
+    found = problems(register(visit), arguments)
+    assert found[0].startswith(first)
+    assert len(found) <= 11
+
+
+@pytest.mark.fault("G10")
+def test_what_a_schema_cannot_tell_of_very_many_is_told_of_all_at_once() -> None:
+    def visit(days: list[Dated]) -> None:
+        """Visit."""
+
+    found = problems(register(visit), {"days": [{"day": "soon"}] * 2_000})
+    assert found == ["hardly any of them fits; read the tool's schema again"]
+
+
+def test_an_array_of_many_that_fit_is_bound() -> None:
+    def visit(numbers: list[int], text: str) -> None:
+        """Visit."""
+
+    bound = bind(register(visit), {"numbers": list(range(50_000)), "text": "," * 1_000_000})
+    assert len(bound["numbers"]) == 50_000

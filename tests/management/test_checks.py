@@ -143,6 +143,11 @@ def test_connection_that_the_network_may_forget_is_found(
     assert all('"tcp_user_timeout": 15_000' in str(message.hint) for message in messages)
 
 
+def test_site_without_time_zones_is_told_the_line(settings: Settings) -> None:
+    settings.USE_TZ = False
+    assert "USE_TZ = True" in only_hint("mcp_app.E032")
+
+
 def test_site_without_celery_is_told_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(celery_checks, "current_app", Celery("default", loader="default", set_as_current=False))
     assert 'app.config_from_object("django.conf:settings", namespace="CELERY")' in only_hint("mcp_app.E004")

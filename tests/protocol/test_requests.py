@@ -131,3 +131,9 @@ def test_a_completion_is_of_a_prompt_or_of_a_template() -> None:
 )
 def test_a_malformed_completion_request_is_invalid(params: dict[str, Any]) -> None:
     check_invalid(read_complete(route("completion/complete", params)))
+
+
+@pytest.mark.fault("G10")
+def test_a_filter_of_very_many_that_are_none_is_not_held_against_its_type() -> None:
+    chosen = {"notifications": {"resourceSubscriptions": [0] * 1_000_000}}
+    check_invalid(read_listen(route("subscriptions/listen", chosen)))

@@ -33,8 +33,7 @@
         if (old instanceof HTMLElement && "kept" in old.dataset) {
             return;
         }
-        const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
-        if (!(old instanceof Element) || old.nodeName !== fresh.nodeName || before.length !== after.length) {
+        if (!(old instanceof Element) || old.nodeName !== fresh.nodeName) {
             old.replaceWith(fresh);
             return;
         }
@@ -43,7 +42,13 @@
         }
         old.getAttributeNames().filter((name) => !fresh.hasAttribute(name)).forEach((name) => old.removeAttribute(name));
         fresh.getAttributeNames().forEach((name) => old.setAttribute(name, fresh.getAttribute(name)));
-        before.forEach((child, index) => renew(child, after[index]));
+        /* The element itself stays in any case: somebody may watch it. */
+        const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
+        if (before.length === after.length) {
+            before.forEach((child, index) => renew(child, after[index]));
+        } else {
+            old.replaceChildren(...after);
+        }
     };
 
     /* Somebody points at the rows, is among them with the keyboard, or has ticked some: none comes or goes meanwhile. */
@@ -183,8 +188,9 @@
         };
 
         document.addEventListener("visibilitychange", schedule);
-        part.querySelectorAll("[data-rows]").forEach((rows) => {
-            rows.addEventListener("pointermove", () => pointedAt.set(rows, performance.now()));
+        part.addEventListener("pointermove", (event) => {
+            const rows = event.target.closest("[data-rows]");
+            rows && pointedAt.set(rows, performance.now());
         });
         timer = document.hidden ? undefined : setTimeout(next, Number(part.dataset.every) || EVERY);
     };

@@ -14,7 +14,6 @@ ALLOWED_HOSTS = ["127.0.0.1"]
 ROOT_URLCONF = "company.urls"
 ASGI_APPLICATION = "company.asgi.application"
 AUTH_USER_MODEL = "accounts.Member"
-USE_TZ = False
 TIME_ZONE = "America/New_York"
 STATIC_URL = "static/"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
