@@ -15,6 +15,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import close_old_connections
 from django.utils.module_loading import import_string
 
+from mcp_app import databases
 from mcp_app.auth.access import Access
 from mcp_app.auth.anonymous import anonymous
 from mcp_app.auth.challenges import insufficient_scope, malformed, unauthorized
@@ -102,6 +103,9 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
     except UnacceptableRequestError as error:
         return refuse(FORBIDDEN, str(error))
     except UndecidedError:
+        return undecided()
+    except databases.AWAY as error:
+        logger.error("the authenticator %s waits for the database: %s", authenticator, str(error).strip())
         return undecided()
     except Exception as error:
         where = "".join(traceback.format_tb(error.__traceback__))

@@ -6,6 +6,7 @@ again, and to tell one that is unknown from one that is expired, revoked or miss
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 from collections.abc import Collection, Sequence
@@ -19,11 +20,14 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from mcp_app import databases
 from mcp_app.auth.authentication import ISSUER, MAX_CHARS, InvalidCredentialsError
 from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.credentials import bearer_token
 from mcp_app.auth.principal import Principal
 from mcp_app.models import Token
+
+logger = logging.getLogger(__name__)
 
 MARK: Final = "mcp"
 """What every token begins with, for those who search for leaked ones."""
@@ -148,7 +152,10 @@ def _scopes(row: Token) -> frozenset[str] | None:
 
 def _note_use(row: Token) -> None:
     if row.last_used_at is None or timezone.now() - row.last_used_at >= USE_NOTED_EVERY:
-        Token.objects.filter(pk=row.pk).update(last_used_at=Now())
+        try:
+            Token.objects.filter(pk=row.pk).update(last_used_at=Now())
+        except databases.AWAY as error:  # that takes no writes for now: its next use is noted
+            logger.warning("the use of token %s is not noted: %s", row.prefix, str(error).strip())
 
 
 def _digest(text: str) -> str:

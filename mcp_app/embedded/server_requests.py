@@ -21,6 +21,8 @@ reactor: Any = _reactor
 
 #: What an application may have written and its client not taken; above `MAX_UNSENT_BYTES`, at which ours ends a stream.
 WRITE_AHEAD_BYTES = 4 * 1024 * 1024
+#: Of a body: who sends no more is refused for nothing that others hold.
+SMALL_BODY_BYTES = 64 * 1024
 
 
 class EmbeddedRequest(WebRequest):
@@ -49,7 +51,7 @@ class EmbeddedRequest(WebRequest):
         self._hold(len(data))
         if self._received_bytes > self.server.max_body_bytes:
             self._refuse_too_large()
-        elif self.server.held_bytes > self.server.max_held_bytes:
+        elif self.server.held_bytes > self.server.max_held_bytes and self._held_bytes > SMALL_BODY_BYTES:
             self._refuse(self.server.busy)
         else:
             super().handleContentChunk(data)

@@ -90,3 +90,7 @@ def _close(raw: Any) -> None:
             raw.rollback()
     with suppress(Exception):
         raw.close()
+    # Closed alone, it keeps its place in a pool of psycopg's (`OPTIONS["pool"]`): given back, it is replaced.
+    if (pool := getattr(raw, "_pool", None)) is not None:
+        with suppress(Exception):
+            pool.putconn(raw)

@@ -124,8 +124,11 @@ class ToolContext(StartingTool, Context):
         self._post(Event(EventKind.LOG, {"level": level, "logger": name, "data": said}))
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, but wake and raise `ToolCancelled` as soon as the call is cancelled."""
-        self._cancelled.wait(seconds)
+        """Sleep, but wake and raise `ToolCancelled` as soon as the call is cancelled, and no shield puts that off."""
+        until = time.monotonic() + seconds
+        self.pause(seconds)
+        if self._interrupter.shielded and (left := until - time.monotonic()) > 0:
+            time.sleep(left)
         self.check()
 
     def pause(self, seconds: float) -> None:
@@ -145,7 +148,7 @@ class ToolContext(StartingTool, Context):
         finally:
             if not self._interrupter.shielded and (put_off := self._put_off) is not None:
                 self._put_off = None
-                put_off()
+                self.when_unshielded(put_off)
 
     def when_unshielded(self, action: Callable[[], object]) -> None:
         """Call `action` now, or at the end of the shield that an `async` tool is in. In the tool's own thread.

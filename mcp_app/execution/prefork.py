@@ -23,6 +23,8 @@ from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)
 
+LOOKS = 10
+
 
 class PreforkPool:
     """Celery's prefork pool, as its ladder sees it."""
@@ -45,12 +47,20 @@ class PreforkPool:
                 child._controlled_termination = child._job_terminated = True
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)  # by ourselves: Celery may not have heard yet that it runs this request
-        request = next((r for r in list(worker_state.active_requests) if r.id == str(request_id)), None)
+        request = _active(request_id)
         if request is not None:
             try:
                 request.terminate(self._worker.pool, signal="KILL")
             except Exception:
                 logger.exception("Celery could not be told that request %s was killed", request_id)
+
+
+def _active(request_id: UUID) -> Any:
+    """What Celery has of a request that it runs, if it does."""
+    for _ in range(LOOKS):
+        with suppress(RuntimeError):  # its own thread has changed the set meanwhile
+            return next((each for each in list(worker_state.active_requests) if each.id == str(request_id)), None)
+    return None
 
 
 class PreforkLadder(Ladder):

@@ -106,7 +106,7 @@ class Recorder:
 
         def job() -> None:
             try:
-                outcome.put((_insist(function, give_up_at),))
+                outcome.put((insist(function, give_up_at),))
             except BaseException as error:
                 outcome.put(error)
 
@@ -127,7 +127,7 @@ class Recorder:
             return self.call(function, patience=patience)
         give_up_at = time.monotonic() + patience
         with self._connected():
-            return _insist(function, give_up_at)
+            return insist(function, give_up_at)
 
     def cast(self, function: Callable[[], object]) -> None:
         """Run `function` on the recorder's thread sometime; a failure is logged."""
@@ -268,8 +268,11 @@ def _newest_progress(taken: list[Event]) -> dict[str, Any]:
     return {}
 
 
-def _insist(function: Callable[[], R], give_up_at: float) -> R:
-    """Call `function` until the database answers, or it is `give_up_at`, on a fresh connection each time."""
+def insist(function: Callable[[], R], give_up_at: float) -> R:
+    """Call `function` until the database answers, or it is `give_up_at`, on fresh connections each time.
+
+    Raises what `databases.AWAY` has then.
+    """
     delay = 0.05
     while True:
         try:
@@ -279,5 +282,7 @@ def _insist(function: Callable[[], R], give_up_at: float) -> R:
                 raise
             logger.warning("the database is away, trying again: %s", error)
             databases.connection().close()
+            for connection in connections.all(initialized_only=True):  # its users may be in another
+                connection.close_if_unusable_or_obsolete()
         time.sleep(delay)
         delay = min(delay * 2, 2.0)

@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 STAND_STILL_SECONDS = 3.0
 AT_ONCE_SECONDS = 1.0
 """Between two looks at a clock."""
+LEAVING_SECONDS = 0.05
 PROCESS_ENDS = "its worker process was told to end"
 
 Served: TypeAlias = tuple[Request, Status | None, Ending]
@@ -98,7 +99,7 @@ def end(
 
 def hand_back(request_id: UUID) -> None:
     """Give a request to others that came to a process which is to end."""
-    logger.info("request %s came to a process that is to end, and is published again", request_id)
+    logger.info("request %s came to a process that cannot run it now, and is published again", request_id)
     if (queue := Request.objects.filter(pk=request_id).values_list("queue", flat=True).first()) is not None:
         publishing.send(request_id, queue)
 
@@ -112,6 +113,9 @@ def claim(here: Child, request_id: UUID) -> Request:
         here.slot().leave_to_supervision()
         raise
     if row is None:
+        if request_id in here.claimed and Request.objects.filter(pk=request_id, status=Status.QUEUED).exists():
+            time.sleep(LEAVING_SECONDS)
+            hand_back(request_id)  # it asked, was answered at once, and the run that asked is about to leave
         logger.info("request %s is not to be run", request_id)
         raise Ignore
     if row.input_round:

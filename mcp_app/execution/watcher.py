@@ -91,6 +91,8 @@ class Watcher:
 
     def __init__(self, worker: Identity, pid: int, recorder: Recorder, termination: Termination) -> None:
         self._socket = listening_socket(child_address(worker.boot_id, pid))
+        self._poll = select.poll()  # `select` takes no descriptor above 1,023, and a child of many has one
+        self._poll.register(self._socket, select.POLLIN)
         self._main_pid = worker.pid
         self._recorder = recorder
         self._termination = termination
@@ -131,7 +133,7 @@ class Watcher:
         due = (running.timers[0][0] for running in self.running().values() if running.timers)
         longest = LOOK_EVERY if self._termination.told_at is None else SETTLING
         wait = min(longest, max(0.0, min(due, default=math.inf) - time.monotonic()))
-        if select.select([self._socket], [], [], wait)[0]:
+        if self._poll.poll(wait * 1000):
             try:
                 while True:
                     self._socket.recv(64)

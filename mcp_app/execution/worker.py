@@ -22,7 +22,7 @@ from celery.concurrency.thread import TaskPool as ThreadTaskPool
 from celery.exceptions import WorkerLostError, WorkerTerminate
 from celery.worker import state as worker_state
 from celery.worker.control import control_command, inspect_command
-from django.db import connections
+from django.db import Error, connections
 
 from mcp_app import loaded
 from mcp_app.catalogue import rows
@@ -34,6 +34,7 @@ from mcp_app.execution.identity import worker_identity
 from mcp_app.execution.ladder import Ladder
 from mcp_app.execution.main_database import guard_forks, visit
 from mcp_app.execution.prefork import PreforkLadder, PreforkPool
+from mcp_app.execution.recorder import RETRY_SECONDS, insist
 from mcp_app.execution.threads import ThreadsLadder, ThreadsPool
 from mcp_app.lifecycle.publishing import (
     CANCEL_COMMAND,
@@ -162,22 +163,30 @@ def _prepare(sender: Any, **kwargs: Any) -> None:
 def _start(sender: Any, **kwargs: Any) -> None:
     worker = sender.controller
     consumed = set(worker.app.amqp.queues.consume_from)
-    with visit():
-        tool_queues = rows.queues()
+    try:
+        tool_queues = insist(_tool_queues, time.monotonic() + RETRY_SECONDS)
+    except Error as error:
+        # Celery passes over what a receiver raises: this worker would take calls that nobody stops or vouches for.
+        logger.critical("this worker cannot find out which tools are its own, and ends: %s", str(error).strip())
+        raise WorkerTerminate(os.EX_TEMPFAIL) from error
     if not consumed & tool_queues:
         return
     ladder = _ladders[os.getpid()] = _ladder_for(worker)
     if isinstance(ladder, PreforkLadder):
         job_writes.install(worker)
     if isinstance(ladder, ThreadsLadder):
-        with visit():
-            ladder.warn()
+        ladder.soon(ladder.warn)
     if getattr(worker, "follows_tool_queues", False):
         queues = ToolQueues(worker)
         # Where nothing happens, nothing waits in a new queue either.
         ladder.every(settings.SUPERVISION_INTERVAL, lambda: None if ladder.rests else queues.look())
     ladder.start()
     atexit.register(_stop, None)  # a cold shutdown sends no signal when it is over
+
+
+def _tool_queues() -> set[str]:
+    with visit():
+        return rows.queues()
 
 
 @signals.worker_shutting_down.connect

@@ -55,7 +55,7 @@ async def run(exchange: Exchange, function: Callable[[], R]) -> R | Rejection:
 
 def _rejection(error: Exception, exchange: Exchange) -> Rejection:
     request_id = exchange.route.request_id
-    if isinstance(error, ResourceNotFound):
+    if isinstance(error, ResourceNotFound) and "uri" in exchange.route.params:
         return fail(INVALID_PARAMS, "Resource not found.", request_id, data={"uri": exchange.route.params["uri"]})
     if isinstance(error, InsufficientScope):
         return lacks_scope(error.missing, error.needed, exchange.principal, request_id)

@@ -4,7 +4,6 @@ A credential can be revoked meanwhile, and nothing tells us: so its authenticato
 opened the stream. Refuses to read a credential itself.
 """
 
-import asyncio
 import logging
 import math
 import time
@@ -17,7 +16,7 @@ from mcp_app.auth.connection import HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.protocol.errors import FORBIDDEN, UNAUTHORIZED, Rejection
-from mcp_app.transport.threads import Threads
+from mcp_app.transport.threads import SilentDatabaseError, Threads
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +83,7 @@ class Credentialed:
         answer = await who_asks(self._threads, self._connection)
         if isinstance(answer, Rejection) and answer.code not in (UNAUTHORIZED, FORBIDDEN):
             return Standing.UNKNOWN if self._unconfirmed_seconds < UNCONFIRMED_SECONDS else Standing.GONE
-        if answer != self._principal:
+        if answer != self._principal or _has_less(answer, self._principal):
             return Standing.GONE
         self._confirmed_at = time.monotonic()
         return Standing.CONFIRMED
@@ -108,14 +107,18 @@ def caller(threads: Threads, connection: HTTPConnection, principal: Principal) -
     )
 
 
+def _has_less(now: Principal, before: Principal) -> bool:
+    """Whether a token was given for more when its bearer was let in."""
+    return now.scopes is not None and (before.scopes is None or not before.scopes <= now.scopes)
+
+
 async def who_asks(threads: Threads, connection: HTTPConnection) -> Principal | Rejection:
     """The principal of a request, or the 401 or 503 that says what to do."""
     authenticator = settings.at(connection.endpoint).AUTHENTICATOR
     if authenticator is None:
         return anonymous(connection)
     try:
-        async with asyncio.timeout(settings.AUTHENTICATION_TIMEOUT):
-            return await threads.run(authenticate, connection)
-    except TimeoutError:
+        return await threads.run_within(settings.AUTHENTICATION_TIMEOUT, authenticate, connection)
+    except SilentDatabaseError:
         logger.error("the authenticator %s did not answer in time", authenticator)
         return undecided()

@@ -190,7 +190,8 @@ class MCPConsumer(AsyncConsumer):
         admission.body_bytes += len(part)
         if len(self._body) > settings.MAX_BODY_BYTES:
             return body_too_large(settings.MAX_BODY_BYTES)
-        return admission.refuse_body()
+        # Those that stall hold what they have sent; who sends little is not to wait for them.
+        return admission.refuse_body() if len(self._body) > SMALL_BODY_BYTES else None
 
     def _release(self) -> None:
         """Hold the body no longer: a call may be waited for long after it was read."""

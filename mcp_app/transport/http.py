@@ -18,6 +18,8 @@ from mcp_app.transport.responder import PeerGoneError
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+LOOK_SECONDS = 0.01
+"""How often it is looked whether a client has taken something: no server tells."""
 CLOSED_BY_UVLOOP = "the handler is closed"
 """How the RuntimeError ends by which uvloop says that a connection has ended: asyncio's own loop passes over that."""
 
@@ -117,10 +119,16 @@ class Response:
         return {"type": "http.response.start", "status": status, "headers": [*fields, *self.fields]}
 
     async def _refuse_to_pile_up(self, *before: dict[str, Any]) -> None:
-        if self._unsent is not None and self._unsent() > settings.MAX_UNSENT_BYTES:
-            self.finished = True
-            await self._send(*before, _part(b"", last=True))
-            raise PeerGoneError("the client does not read what it is sent")
+        """A server that keeps what it is given writes it in its own time: also to a client that reads as it comes."""
+        if self._unsent is None:
+            return
+        give_up_at = time.monotonic() + settings.STALL_TIMEOUT
+        while self._unsent() > settings.MAX_UNSENT_BYTES:
+            if time.monotonic() > give_up_at:
+                self.finished = True
+                await self._send(*map(_without_length, before), _part(b"", last=True))
+                raise PeerGoneError("the client does not read what it is sent")
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _send(self, *messages: dict[str, Any]) -> None:
         try:
@@ -142,6 +150,12 @@ class Response:
             await writing
             for message in others:
                 await self._send_to_server(message)
+
+
+def _without_length(head: dict[str, Any]) -> dict[str, Any]:
+    """Of a response that does not get the body that was meant."""
+    fields = [field for field in head["headers"] if field[0] != b"content-length"]
+    return {**head, "headers": fields}
 
 
 def _part(body: bytes, *, last: bool) -> dict[str, Any]:

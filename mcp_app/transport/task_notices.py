@@ -4,6 +4,7 @@ Refuses progress and log notifications: a task's progress is its `statusMessage`
 specification/draft/tasks "Task Status Notifications".
 """
 
+import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import task_handles
 from mcp_app.protocol import tasks
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
+from mcp_app.protocol.jsonrpc import encode
 from mcp_app.transport.exchange import Exchange
 
 
@@ -23,7 +25,8 @@ class TaskNotices:
         self._server_info = exchange.server_info()
         self._subscription = exchange.route.request_id
         self._watched = dict(watched or {})
-        self._told: dict[UUID, dict[str, Any]] = {}
+        self._told: dict[UUID, bytes] = {}
+        """Digests: a result may be large, and a stream open for long."""
 
     @property
     def task_ids(self) -> list[str]:
@@ -42,7 +45,7 @@ class TaskNotices:
         said = []
         for row in (row for row in moved if row in found):
             shown = tasks.detailed(found[row], self._server_info)
-            look = {**shown, "lastUpdatedAt": None}
+            look = hashlib.sha256(encode({**shown, "lastUpdatedAt": None})).digest()
             if self._told.get(row) != look:
                 self._told[row] = look
                 said.append(tasks.status_notification(shown, self._subscription))

@@ -131,7 +131,7 @@ def test_bodies_that_are_too_much_together_are_refused_and_room_is_made_again(st
         first.sendall(bytes(60_000))
         second = post(served, b"Content-Length: 90000")
         try:
-            second.sendall(bytes(60_000))
+            second.sendall(bytes(80_000))
             answer = read_until(second, b"}}")
         finally:
             second.close()
@@ -142,6 +142,16 @@ def test_bodies_that_are_too_much_together_are_refused_and_room_is_made_again(st
     with post(served, b"Content-Length: 90000") as third:
         third.sendall(bytes(90_000))
         assert b"200 OK" in read_until(third, b"90000")
+
+
+@pytest.mark.fault("F10")
+def test_F10_who_sends_little_does_not_wait_for_uploads_that_stall(start: Start) -> None:
+    served = start(MAX_HELD_BYTES="50000").ready()
+    with post(served, b"Content-Length: 90000") as stalled:
+        stalled.sendall(bytes(60_000))
+        with post(served, b"Content-Length: 10000") as small:
+            small.sendall(bytes(10_000))
+            assert b"200 OK" in read_until(small, b"10000")
 
 
 @pytest.mark.fault("F10")

@@ -92,3 +92,34 @@ def test_a_thread_of_an_async_tool_is_told_by_the_context(one_slot):
     ended = stop(one_slot, code, "python_async")
     assert ended["status"] == "cancelled"
     assert one_slot.ask(driver.row, one_slot.submit("pid"))
+
+
+def test_after_a_shield_an_interrupted_coroutine_may_still_await_while_it_cleans_up(one_slot):
+    code = """
+        async def main():
+            try:
+                with ctx.shield():
+                    open(READY, "w").close()
+                    await asyncio.sleep(0.8)
+            finally:
+                await asyncio.sleep(0.05)
+                ctx.partial_result = "released"
+    """
+    ended = stop(one_slot, code, "python_async")
+    assert ended["status"] == "cancelled"
+    assert ended["partial_result"]["content"][0]["text"] == "released"
+
+
+def test_a_shielded_sleep_lasts_as_long_as_it_says(one_slot):
+    code = """
+        with ctx.shield():
+            began = time.monotonic()
+            open(READY, "w").close()
+            ctx.sleep(0.6)
+            ctx.sleep(0.2)
+            ctx.partial_result = f"{time.monotonic() - began >= 0.8}"
+        ctx.sleep(30)
+    """
+    ended = stop(one_slot, code)
+    assert ended["status"] == "cancelled"
+    assert ended["partial_result"]["content"][0]["text"] == "True"

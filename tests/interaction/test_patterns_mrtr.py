@@ -273,7 +273,9 @@ def test_the_end_of_an_answered_connection_is_no_cancellation(worker: Worker) ->
     run(scenario())
 
 
-def test_questions_that_could_not_be_delivered_cancel_their_request(worker: Worker) -> None:
+def test_questions_that_could_not_be_delivered_cancel_their_request(worker: Worker, configure: Any) -> None:
+    configure(STALL_TIMEOUT=0.05)
+
     async def scenario() -> None:
         await post(call(meta=CLIENT), unsent=lambda: 1 << 40)
         request_id = await worker.claim()

@@ -192,7 +192,7 @@ def test_client_that_stops_reading_is_a_client_that_left(worker: Worker, configu
 
 @pytest.mark.fault("E1")
 def test_client_with_too_much_unread_is_a_client_that_left(worker: Worker, configure) -> None:
-    configure(MAX_UNSENT_BYTES=1000)
+    configure(MAX_UNSENT_BYTES=1000, STALL_TIMEOUT=0.05)
 
     async def scenario() -> None:
         client = await post(call(meta={"progressToken": 1}), unsent=lambda: 1001)

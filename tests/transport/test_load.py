@@ -18,7 +18,7 @@ from mcp_app.states import CancelPolicy
 from mcp_app.transport.server import current
 from tests.transport.client import Connection, call, message, post, run
 from tests.transport.legacy_client import Client, notification, request
-from tests.transport.worker import Worker, in_thread
+from tests.transport.worker import Worker, eventually, in_thread
 
 STRANGER = Principal(issuer="elsewhere", subject="1", client_id="", label="stranger")
 
@@ -196,17 +196,22 @@ def test_counting_what_is_open_reads_no_row() -> None:
 def test_bodies_that_are_too_much_together_are_refused_and_held_no_longer_than_they_are_read(
     worker: Worker, configure
 ) -> None:
-    configure(MAX_HELD_BODY_BYTES=1_000)
+    configure(MAX_HELD_BODY_BYTES=100_000)
 
     async def scenario() -> None:
         waiting = await post(call(text="x" * 500))
         request_id = await worker.claim()
         assert current().admission.body_bytes == 0
         first = Connection()
-        await first.send(b" " * 700, more=True)
+        await first.send(b" " * 90_000, more=True)
         second = Connection()
-        await second.send(b" " * 700, more=True)
+        await second.send(b" " * 90_000, more=True)
         await refused(second, 503)
+        small = Connection()
+        await small.send(b" " * 20_000, more=True)
+        admission = current().admission
+        await eventually(lambda: admission.body_bytes == 110_000)
+        await small.leave()
         await first.leave()
         assert current().admission.body_bytes == 0
         assert await answered(await post(message("tools/list", padding="x" * 700)))

@@ -39,8 +39,8 @@ def fetch_json(
 
     Blocks, on an event loop of its own: for threads that have none.
     """
-    if url in _left_alone_until:
-        if time.monotonic() < _left_alone_until[url]:
+    if (until := _left_alone_until.get(url)) is not None:
+        if time.monotonic() < until:
             raise UndecidedError
         _left_alone_until[url] = time.monotonic() + settings.OAUTH_TIMEOUT
     try:

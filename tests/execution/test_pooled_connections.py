@@ -1,0 +1,14 @@
+"""Connections of a pool of psycopg's (`OPTIONS["pool"]`): a place in it is nobody's for good."""
+
+from types import SimpleNamespace
+
+from mcp_app.execution import connections
+
+
+def test_what_is_closed_after_a_call_is_given_back_to_its_pool_which_replaces_it() -> None:
+    done = []
+    pool = SimpleNamespace(putconn=lambda raw: done.append("given back"))
+    raw = SimpleNamespace(close=lambda: done.append("closed"), _pool=pool)
+    wrapper = SimpleNamespace(connection=raw)
+    connections.ToolConnections().leave_threads([wrapper])  # type: ignore[list-item]
+    assert done == ["closed", "given back"]

@@ -1,0 +1,26 @@
+"""A worker that cannot find out what is its own ends: it would take calls for which nobody vouches."""
+
+from types import SimpleNamespace
+
+import pytest
+from celery.exceptions import WorkerTerminate
+from django.db import OperationalError
+
+from mcp_app.catalogue import rows
+from mcp_app.execution import worker
+
+
+@pytest.mark.fault("D2")
+def test_a_worker_whose_database_is_away_as_it_begins_ends_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away() -> set[str]:
+        raise OperationalError("the database is away")
+
+    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(rows, "queues", away)
+    queues = SimpleNamespace(consume_from={"mcp": None})
+    app = SimpleNamespace(amqp=SimpleNamespace(queues=queues))
+    with pytest.raises(WorkerTerminate):
+        worker._start(SimpleNamespace(controller=SimpleNamespace(app=app)))
+    assert "cannot find out which tools are its own" in caplog.text
