@@ -61,9 +61,10 @@ class OfferedTool:
         return {"name": self.name, **title, "description": self.description, **self.registered.wire_members}
 
 
-def offered(principal: Principal) -> list[OfferedTool]:
-    """Everything that `principal` may call, sorted by name."""
-    granted = rights.granted(registered_tools().values(), principal)
+def offered(principal: Principal, names: frozenset[str] | None = None) -> list[OfferedTool]:
+    """Everything that `principal` may call, sorted by name; `names`: what `names_granted` found that to be."""
+    every = registered_tools().values()
+    granted = rights.granted(every, principal) if names is None else [tool for tool in every if tool.name in names]
     rows = Tool.objects.in_bulk()
     return list(_join((tool, rows.get(tool.name)) for tool in sorted(granted, key=lambda tool: tool.name)))
 
@@ -86,9 +87,10 @@ def effective(row: Tool) -> OfferedTool | None:
     return None if tool is None else _offer(tool, row)
 
 
-def page(cursor: str | None, principal: Principal) -> Page:
+def page(cursor: str | None, principal: Principal, names: frozenset[str] | None = None) -> Page:
     """A page of `offered`, after `cursor` where there is one. Raises `InvalidCursor`."""
-    return paging.page(paging.list_at(principal.endpoint, SUBJECT), offered(principal), lambda tool: tool.name, cursor)
+    tools = offered(principal, names)
+    return paging.page(paging.list_at(principal.endpoint, SUBJECT), tools, lambda tool: tool.name, cursor)
 
 
 def place(cursor: str | None, principal: Principal) -> str | None:

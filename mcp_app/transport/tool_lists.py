@@ -56,7 +56,8 @@ class ToolLists:
         key = (principal.endpoint, names, after)
         page = self._pages.get(key)
         if page is None or page.version != version or time.monotonic() - page.made_at > LONGEST:
-            making = self._make(cursor, principal, server_info)
+            # Of the very tools that it is kept under: what its caller is granted may change meanwhile.
+            making = self._make(cursor, principal, server_info, names)
             page = _Page(version, time.monotonic(), asyncio.get_running_loop().create_task(making, name="mcp-page"))
             self._keep(key, page)
         try:
@@ -66,8 +67,10 @@ class ToolLists:
                 del self._pages[key]
             raise
 
-    async def _make(self, cursor: str | None, principal: Principal, server_info: Mapping[str, Any]) -> Encoded:
-        return await self._threads.run(encoded, cursor, principal, server_info)
+    async def _make(
+        self, cursor: str | None, principal: Principal, server_info: Mapping[str, Any], names: frozenset[str] | None
+    ) -> Encoded:
+        return await self._threads.run(encoded, cursor, principal, server_info, names)
 
     def _keep(self, key: Key, page: _Page) -> None:
         page.result.add_done_callback(_heed)
@@ -89,9 +92,11 @@ def _version_for(principal: Principal) -> tuple[int, frozenset[str]]:
     return version, catalogue.names_granted(principal)
 
 
-def encoded(cursor: str | None, principal: Principal, server_info: Mapping[str, Any]) -> Encoded:
-    """The result, made now. Blocks on the database; raises InvalidCursor."""
-    page = catalogue.page(cursor, principal)
+def encoded(
+    cursor: str | None, principal: Principal, server_info: Mapping[str, Any], names: frozenset[str] | None = None
+) -> Encoded:
+    """The result, made now; of `names` alone where they are given. Blocks on the database; raises InvalidCursor."""
+    page = catalogue.page(cursor, principal, names)
     # Private, whoever asks: `public` may be shared among callers, who may see different lists.
     listed = results.list_page(
         "tools", page.items, next_cursor=page.next_cursor, ttl_ms=settings.LIST_TTL_MS, cache_scope="private"

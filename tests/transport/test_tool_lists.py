@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.db import OperationalError
 
 from mcp_app.catalogue import catalogue, rows
@@ -41,7 +41,7 @@ async def names(**params: Any) -> list[str]:
 def counted_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | None]]:
     made: list[str | None] = []
     make = catalogue.page
-    monkeypatch.setattr(catalogue, "page", lambda cursor, principal: made.append(cursor) or make(cursor, principal))
+    monkeypatch.setattr(catalogue, "page", lambda cursor, *who: made.append(cursor) or make(cursor, *who))
     yield made
 
 
@@ -121,11 +121,39 @@ def test_each_caller_is_listed_what_they_may_have_now(configure) -> None:
         run(scenario())
 
 
+@pytest.mark.fault("G6")
+def test_what_a_caller_is_granted_while_their_list_is_made_is_not_shown_to_others(configure, monkeypatch) -> None:
+    configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=AUTHENTICATOR)
+    clerk, guest = user(), user()
+    make = catalogue.page
+
+    def late(*asked: Any) -> Any:
+        permission = Permission.objects.get(codename="view_user")
+        User.objects.get(pk=clerk.user_id).user_permissions.add(permission)
+        return make(*asked)
+
+    with isolated_registries():
+        tool(name="clerks", permissions=["auth.view_user"])(lambda: "")
+        tool(name="everybodys")(lambda: "")
+
+        async def scenario() -> None:
+            asks(clerk)
+            with monkeypatch.context() as patched:
+                patched.setattr(catalogue, "page", late)
+                assert await names() == ["everybodys"]
+            asks(guest)
+            assert await names() == ["everybodys"]
+            asks(clerk)
+            assert await names() == ["clerks", "everybodys"]
+
+        run(scenario())
+
+
 def test_a_list_that_could_not_be_read_is_not_kept(monkeypatch) -> None:
     async def scenario() -> None:
         with monkeypatch.context() as broken:
 
-            def away(cursor: object, principal: object) -> None:
+            def away(*asked: object) -> None:
                 raise OperationalError("the database went away")
 
             broken.setattr(catalogue, "page", away)
