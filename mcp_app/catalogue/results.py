@@ -29,7 +29,7 @@ def to_result(tool: RegisteredTool, value: object) -> dict[str, Any]:
     Raises `InvalidResult`: the server's failure, with a message for its log.
     """
     if tool.signature.output_schema is None:
-        return _sendable(_unchecked(value))
+        return _sendable(_unchecked(value, blocks=tool.signature.returns_blocks))
     result = _ready_made(value) if isinstance(value, mcp_types.CallToolResult) else _as_annotated(tool, value)
     if not result.get("isError"):
         _check_output(tool, result)
@@ -52,11 +52,11 @@ def failure_result(error: BaseException) -> dict[str, Any]:
     return error_result(own_words or FAILED)
 
 
-def _unchecked(value: object) -> dict[str, Any]:
+def _unchecked(value: object, *, blocks: bool = False) -> dict[str, Any]:
     if isinstance(value, mcp_types.CallToolResult):
         return _ready_made(value)
-    if (blocks := _content(value)) is not None:
-        return {"content": blocks}
+    if (content := _content(value, blocks=blocks)) is not None:
+        return {"content": content}
     return _structured(_jsonable(value))
 
 
@@ -64,11 +64,11 @@ def _structured(value: Any) -> dict[str, Any]:
     return {"content": [text_block(encode(value))], "structuredContent": value}
 
 
-def _content(value: object) -> list[dict[str, Any]] | None:
-    """`value` as content blocks; None where it is structured."""
+def _content(value: object, *, blocks: bool) -> list[dict[str, Any]] | None:
+    """`value` as content blocks; None where it is structured. `blocks`: a list is one of them, whatever is in it."""
     if isinstance(value, str | Promise) or is_block(value):
         return [as_block(value)]
-    if isinstance(value, list | tuple) and any(map(is_block, value)):
+    if isinstance(value, list | tuple) and (blocks or any(map(is_block, value))):
         return [as_block(item) for item in value]
     return None
 

@@ -8,7 +8,7 @@ Source: 2026-07-28 server/tools "Tool".
 
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
@@ -28,6 +28,7 @@ NO_ARGUMENTS: Final = {"type": "object", "additionalProperties": False}
 """The input of a tool without parameters (server/tools "Tool")."""
 
 _CONTENT: Final = (str, bytes, Image, Audio, mcp_types.CallToolResult, *get_args(mcp_types.ContentBlock))
+_LISTS: Final = (list, tuple, Sequence, Collection, Iterable)
 _SECTIONS: Final = frozenset(
     {"args", "arguments", "example", "examples", "note", "notes", "parameters", "params", "raises", "returns", "yields"}
 )
@@ -60,6 +61,8 @@ class Signature:
     """The parameter that takes all arguments; only with an explicit input schema."""
     returned: TypeAdapter[Any] | None
     """Turns what the function returns into JSON; only with an output schema."""
+    returns_blocks: bool = False
+    """Whether a list that it returns is one of content blocks, whatever is in it: so it is annotated."""
 
     @cached_property
     def input_validator(self) -> Any:
@@ -94,6 +97,7 @@ def read(function: Callable[..., Any], input_schema: dict[str, Any] | None) -> S
         parameters={} if model is None else dict(zip(model.model_fields, parameters, strict=True)),
         mapping_parameter=mapping,
         returned=adapter,
+        returns_blocks=any(map(_is_list_of_content, _alternatives(returned))),
     )
 
 
@@ -209,7 +213,11 @@ def _is_structured(annotation: Any) -> bool:
 
 
 def _is_content(annotation: Any) -> bool:
-    if get_origin(annotation) in (list, tuple):
-        parts = [part for argument in get_args(annotation) for part in _alternatives(argument)]
-        return any(part is not str and _is_content(part) for part in parts)
-    return annotation in _CONTENT
+    return _is_list_of_content(annotation) or annotation in _CONTENT
+
+
+def _is_list_of_content(annotation: Any) -> bool:
+    if get_origin(annotation) not in _LISTS:
+        return False
+    parts = [part for argument in get_args(annotation) for part in _alternatives(argument)]
+    return any(part is not str and _is_content(part) for part in parts)

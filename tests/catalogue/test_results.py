@@ -117,6 +117,9 @@ def test_a_block_that_says_what_is_not_so_is_refused(block: object) -> None:
 
 
 def test_text_mixes_with_content_blocks() -> None:
+    texts_alone = convert(["see", "end"], list[str | Image])
+    assert (texts(texts_alone), texts_alone.keys()) == (["see", "end"], {"content"})
+    assert convert([], list[Image] | None) == {"content": []}
     mixed = convert(["see", Image(b"x"), mcp_types.TextContent(text="end")])
 
     assert [block["type"] for block in mixed["content"]] == ["text", "image", "text"]

@@ -1,6 +1,7 @@
 """A function's signature and docstring are what clients see of a tool."""
 
 import enum
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal
@@ -176,6 +177,8 @@ def test_structured_return_annotation_is_the_output_schema(annotation: Any, sche
         mcp_types.ContentBlock,
         list[mcp_types.ContentBlock],
         list[str | Image],
+        Sequence[Image],
+        Iterable[mcp_types.ContentBlock],
         Annotated[str, "said"],
     ],
 )
