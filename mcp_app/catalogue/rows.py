@@ -89,11 +89,16 @@ def _touch_saved(instance: Tool, **_: Any) -> None:
     touch(instance.name)
 
 
-def queues() -> set[str]:
-    """Every Celery queue that a tool may be sent to: the default, the code's and the administrators'."""
+def declared_queues() -> set[str]:
+    """The Celery queues that tools are sent to unless an administrator says otherwise: the default and the code's."""
     declared = {tool.queue for tool in registered_tools().values()}
+    return {queue for queue in {settings.QUEUE, *declared} if queue}
+
+
+def queues() -> set[str]:
+    """Every Celery queue that a tool may be sent to: those, and the administrators'."""
     overrides = Tool.objects.exclude(queue=None).values_list("queue", flat=True)
-    return {queue for queue in {settings.QUEUE, *declared, *overrides} if queue}
+    return declared_queues() | {queue for queue in overrides if queue}
 
 
 def _refresh(row: Tool, tool: RegisteredTool) -> bool:

@@ -71,9 +71,9 @@ class ToolQueues:
             logger.warning("queue %s is new, and consumed from now on", queue)
 
 
-def follow_queues(worker: Any) -> None:
-    """Have a Celery worker that was not started yet consume the queues that tools are given later, too."""
-    worker.follows_tool_queues = True
+def take_for_tools(worker: Any, *, follows: bool) -> None:
+    """Have a Celery worker that was not started yet run tools alone; `follows`: also of queues given to them later."""
+    worker.is_for_tools, worker.follows_tool_queues = True, follows
 
 
 _ladders: dict[int, Ladder] = {}
@@ -162,14 +162,7 @@ def _prepare(sender: Any, **kwargs: Any) -> None:
 @signals.worker_ready.connect
 def _start(sender: Any, **kwargs: Any) -> None:
     worker = sender.controller
-    consumed = set(worker.app.amqp.queues.consume_from)
-    try:
-        tool_queues = insist(_tool_queues, time.monotonic() + RETRY_SECONDS)
-    except Error as error:
-        # Celery passes over what a receiver raises: this worker would take calls that nobody stops or vouches for.
-        logger.critical("this worker cannot find out which tools are its own, and ends: %s", str(error).strip())
-        raise WorkerTerminate(os.EX_TEMPFAIL) from error
-    if not consumed & tool_queues:
+    if not _consumes_tools(worker):
         return
     ladder = _ladders[os.getpid()] = _ladder_for(worker)
     if isinstance(ladder, PreforkLadder):
@@ -182,6 +175,23 @@ def _start(sender: Any, **kwargs: Any) -> None:
         ladder.every(settings.SUPERVISION_INTERVAL, lambda: None if ladder.rests else queues.look())
     ladder.start()
     atexit.register(_stop, None)  # a cold shutdown sends no signal when it is over
+
+
+def _consumes_tools(worker: Any) -> bool:
+    """Whether some queue of a worker is one that tools are sent to."""
+    consumed = set(worker.app.amqp.queues.consume_from)
+    if consumed & rows.declared_queues():
+        return True
+    is_for_tools = getattr(worker, "is_for_tools", False)
+    try:
+        return bool(consumed & insist(_tool_queues, time.monotonic() + (RETRY_SECONDS if is_for_tools else 0.0)))
+    except Error as error:
+        if not is_for_tools:
+            logger.error("whether tools are sent to this worker's queues cannot be read: %s", str(error).strip())
+            return False
+        # Celery passes over what a receiver raises: this worker would take calls that nobody stops or vouches for.
+        logger.critical("this worker cannot find out which tools are its own, and ends: %s", str(error).strip())
+        raise WorkerTerminate(os.EX_TEMPFAIL) from error
 
 
 def _tool_queues() -> set[str]:

@@ -24,7 +24,7 @@ from django.db import connections
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
 from mcp_app.execution import async_pool, closing, processes, thread_pool
-from mcp_app.execution.worker import follow_queues
+from mcp_app.execution.worker import take_for_tools
 from mcp_app.management import terminal
 
 MARKER = "MCP_WORKER"
@@ -72,8 +72,7 @@ def run(*, concurrency: int, queues: Sequence[str] | None, pool: str = PREFORK, 
         without_gossip=True,
         without_mingle=True,
     )
-    if queues is None:
-        follow_queues(worker)
+    take_for_tools(worker, follows=queues is None)
     worker.start()
     return int(worker.exitcode or 0)
 

@@ -19,8 +19,10 @@ def test_a_worker_whose_database_is_away_as_it_begins_ends_and_says_why(
 
     monkeypatch.setattr(worker, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(rows, "queues", away)
-    queues = SimpleNamespace(consume_from={"mcp": None})
-    app = SimpleNamespace(amqp=SimpleNamespace(queues=queues))
+    queues = SimpleNamespace(consume_from={"waiting": None})
+    consumer = SimpleNamespace(app=SimpleNamespace(amqp=SimpleNamespace(queues=queues)))
+    worker._start(SimpleNamespace(controller=consumer))  # it is the site's own: what it does is none of this app's
+    worker.take_for_tools(consumer, follows=False)
     with pytest.raises(WorkerTerminate):
-        worker._start(SimpleNamespace(controller=SimpleNamespace(app=app)))
+        worker._start(SimpleNamespace(controller=consumer))
     assert "cannot find out which tools are its own" in caplog.text
