@@ -141,13 +141,16 @@
                 say(ENDED);
                 return false;
             }
+            /* Found before anything is renewed: what is taken from the answer is not in it any more. */
+            const along = [...answer.querySelectorAll("[data-along]")];
+            const dropped = [...answer.querySelectorAll("[data-drop]")].map((each) => each.dataset.drop);
             renew(part, fresh);
-            for (const each of answer.querySelectorAll("[data-along]")) {
+            for (const each of along) {
                 const known = document.getElementById(each.id);
                 known && renew(known, each);
             }
-            for (const each of answer.querySelectorAll("[data-drop]")) {
-                document.getElementById(each.dataset.drop)?.remove();
+            for (const id of dropped) {
+                document.getElementById(id)?.remove();
             }
             part.dispatchEvent(new CustomEvent("mcp:renewed", {bubbles: true}));
             say("");
