@@ -128,7 +128,7 @@ class ToolContext(StartingTool, Context):
         until = time.monotonic() + seconds
         self.pause(seconds)
         if self._interrupter.shielded and (left := until - time.monotonic()) > 0:
-            time.sleep(left)
+            time.sleep(left)  # the flag is set, so that nothing else would wait: the block is to be finished as it is
         self.check()
 
     def pause(self, seconds: float) -> None:

@@ -24,6 +24,7 @@ from mcp_app.states import Status
 logger = logging.getLogger(__name__)
 
 LOOKS = 10
+"""At what Celery's own thread may change meanwhile."""
 
 
 class PreforkPool:

@@ -49,6 +49,7 @@ STAND_STILL_SECONDS = 3.0
 AT_ONCE_SECONDS = 1.0
 """Between two looks at a clock."""
 LEAVING_SECONDS = 0.05
+"""What a run that asked has to leave in, before its answered call is sent again: the message would only come back."""
 PROCESS_ENDS = "its worker process was told to end"
 
 Served: TypeAlias = tuple[Request, Status | None, Ending]
@@ -115,7 +116,7 @@ def claim(here: Child, request_id: UUID) -> Request:
     if row is None:
         if request_id in here.claimed and Request.objects.filter(pk=request_id, status=Status.QUEUED).exists():
             time.sleep(LEAVING_SECONDS)
-            hand_back(request_id)  # it asked, was answered at once, and the run that asked is about to leave
+            hand_back(request_id)
         logger.info("request %s is not to be run", request_id)
         raise Ignore
     if row.input_round:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core import serializers
+from django.db import OperationalError
 from django.utils import timezone
 
 from mcp_app.auth import tokens
@@ -147,3 +148,14 @@ def test_use_is_noted_but_not_for_each_request(ada: User, django_assert_num_quer
     noted = Token.objects.get().last_used_at
     assert noted is not None
     assert noted >= first
+
+
+def test_a_token_is_good_while_its_use_cannot_be_noted(ada: User, monkeypatch: Any, caplog: Any) -> None:
+    def away(self: Any, **columns: Any) -> int:
+        raise OperationalError("the database takes no writes")
+
+    text = issue(ada).text
+    monkeypatch.setattr(type(Token.objects.all()), "update", away)
+    assert asked_with(f"Bearer {text}") is not None
+    assert "is not noted" in caplog.text
+    assert text not in caplog.text

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import psutil
 import pytest
+from celery.exceptions import Ignore
 from django.db import OperationalError
 from django.db.models.functions import Now
 
@@ -26,7 +27,7 @@ from mcp_app.execution.watcher import Running, Watcher
 from mcp_app.lifecycle import observation, processes, transitions
 from mcp_app.models import Request
 from mcp_app.states import Stage
-from tests.lifecycle import rows
+from tests.lifecycle import brokers, rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -144,3 +145,16 @@ def test_whom_it_is_known_of_is_stopped_while_the_database_is_away(here, monkeyp
         here.watcher._look()
     assert stopped == [running]
     here.watcher.end(running)
+
+
+def test_a_call_that_was_answered_before_the_run_that_asked_has_left_is_sent_again(here):
+    at_once = SimpleNamespace(call_here=lambda function: function())
+    row = rows.queued()
+    here.claimed.add(row.pk)
+    with pytest.raises(Ignore):
+        runner.claim(replace(here, recorder=at_once), row.pk)
+    assert brokers.waiting(row.queue) == [str(row.pk)]
+    transitions.claim(row.pk, worker=worker_identity().boot_id, pid=here.pid)
+    with pytest.raises(Ignore):
+        runner.claim(replace(here, recorder=at_once), row.pk)
+    assert brokers.waiting(row.queue) == []

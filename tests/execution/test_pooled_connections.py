@@ -1,6 +1,7 @@
 """Connections of a pool of psycopg's (`OPTIONS["pool"]`): a place in it is nobody's for good."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from mcp_app.execution import connections
 
@@ -9,6 +10,6 @@ def test_what_is_closed_after_a_call_is_given_back_to_its_pool_which_replaces_it
     done = []
     pool = SimpleNamespace(putconn=lambda raw: done.append("given back"))
     raw = SimpleNamespace(close=lambda: done.append("closed"), _pool=pool)
-    wrapper = SimpleNamespace(connection=raw)
-    connections.ToolConnections().leave_threads([wrapper])  # type: ignore[list-item]
+    wrapper: Any = SimpleNamespace(connection=raw)
+    connections.ToolConnections().leave_threads([wrapper])
     assert done == ["closed", "given back"]

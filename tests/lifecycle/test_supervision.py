@@ -5,12 +5,10 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
-from django.db import OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
 
 from mcp_app.auth.local import local_principal
-from mcp_app.conf import settings
 from mcp_app.lifecycle import processes, supervision, transitions
 from mcp_app.lifecycle.endings import final_result
 from mcp_app.lifecycle.processes import Identity
@@ -251,25 +249,6 @@ def test_what_another_supervisor_has_cancelled_meanwhile_is_no_attempt(worker, m
     assert sorted(attempts) == sorted((row.pk, Outcome.ACCEPTED) for row in orphans)
 
 
-def test_a_step_takes_no_longer_than_a_heart_may_wait_and_goes_on_in_the_next_round(configure):
-    lost = [rows.running(uuid4()) for _ in range(3)]
-    configure(LOST_AFTER=0.0)
-    for left in (2, 1, 0):
-        supervision.lose_requests_of_silent_workers()
-        assert Request.objects.filter(pk__in=[row.pk for row in lost], status=Status.RUNNING).count() == left
-
-
-def test_a_heart_beats_between_the_steps_of_a_round(caplog):
-    beats = []
-
-    def beat():
-        beats.append(len(beats))
-        raise OperationalError("the database is away")
-
-    assert supervision.supervise(beat)
-    assert len(beats) > 10
-
-
 def test_a_step_that_fails_does_not_keep_the_others_from_their_work(worker, caplog, monkeypatch):
     def fail(*args, **kwargs):
         raise RuntimeError("the queue is on fire")
@@ -300,76 +279,3 @@ def test_beats_at_one_moment_register_a_process_once():
     identity = Identity(ProcessRole.WORKER)
     race(*[partial(processes.beat, identity)] * 4)
     assert Process.objects.get().boot_id == identity.boot_id
-
-
-@pytest.mark.parametrize("cause", list(Cause))
-def test_every_cause_has_words_for_whoever_asks(cause):
-    row = rows.queued()
-    rows.cancel(row, cause, "enough")
-    result = final_result(rows.fresh(row))
-    assert result["isError"] is True
-    assert words(row).startswith("The call was ")
-    assert words(row).endswith("Reason: enough")
-
-
-def test_words_for_the_causes_differ():
-    told = []
-    for cause in Cause:
-        row = rows.queued()
-        rows.cancel(row, cause)
-        told.append(words(row))
-    assert len(set(told)) == len(Cause)
-
-
-def test_a_failure_without_a_result_tells_its_client_where_the_details_are(worker):
-    failed, unpublished = rows.running(worker), rows.queued()
-    transitions.finish(failed.pk, Status.FAILED, worker=worker, error={"cause": "tool", "message": "/etc/secret"})
-    transitions.finish(unpublished.pk, Status.FAILED, error={"cause": "broker", "message": "redis://:pw@host"})
-    assert "log" in words(failed)
-    assert "task queue" in words(unpublished)
-    assert not {"secret", "pw@host"} & set(words(failed) + words(unpublished))
-
-
-def test_a_result_is_told_as_it_is(worker):
-    row = rows.running(worker)
-    told = {"content": [], "isError": True}
-    transitions.finish(row.pk, Status.FAILED, worker=worker, result=told)
-    assert final_result(rows.fresh(row)) == told
-
-
-def overdue():
-    row = rows.queued()
-    later(settings.MAX_QUEUE_SECONDS + 1)
-    return row
-
-
-def is_asked_to_stop(row):
-    return rows.fresh(row).cancel_requested_at is not None
-
-
-def test_of_many_processes_one_goes_round_at_a_time():
-    first, second = alive(), alive(ProcessRole.SERVER)
-    assert supervision.take_turn(first)
-    row = overdue()
-    assert supervision.take_turn(second)
-    assert not is_asked_to_stop(row)
-    Process.objects.update(supervised_at=F("supervised_at") - timedelta(seconds=settings.SUPERVISION_INTERVAL))
-    assert supervision.take_turn(second)
-    assert is_asked_to_stop(row)
-
-
-def test_a_round_that_began_before_the_clock_was_set_back_keeps_nobody_from_the_next():
-    assert supervision.take_turn(alive())
-    row = overdue()
-    Process.objects.update(supervised_at=F("supervised_at") + timedelta(hours=1))
-    assert supervision.take_turn(alive())
-    assert is_asked_to_stop(row)
-
-
-def test_who_is_not_heard_keeps_nobody_from_going_round(monkeypatch):
-    monkeypatch.setattr(type(processes._voice), "is_heard", False)
-    assert supervision.take_turn(alive())
-    row = overdue()
-    monkeypatch.undo()
-    assert supervision.take_turn(alive())
-    assert is_asked_to_stop(row)

@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 from mcp_app.diagnosis import workers
 from mcp_app.lifecycle import processes
 from mcp_app.lifecycle.processes import Identity
+from mcp_app.management import doctor
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
 from tests.management.conftest import ROOT, WAIT_SECONDS, Served, environment, manage
@@ -91,7 +92,19 @@ def test_where_the_settings_cannot_be_read_that_is_all_that_is_told(settings: An
     assert "DATABSE" in output
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "inf", "soon"])
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_where_a_check_of_the_sites_fails_everything_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**options: Any) -> None:
+        raise RuntimeError("a check of the site's")
+
+    monkeypatch.setattr(doctor, "run_checks", fail)
+    output, failed = told("--timeout", "30")
+    assert failed
+    assert "a check of the site's" in output
+    assert list(marks(output)) == NAMES
+
+
+@pytest.mark.parametrize("seconds", ["0", "1", "-1", "inf", "soon"])
 def test_a_time_that_makes_no_sense_is_refused(seconds: str) -> None:
     with pytest.raises(CommandError, match=r"--timeout"):
         call_command("mcp", "doctor", f"--timeout={seconds}")

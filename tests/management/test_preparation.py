@@ -6,9 +6,11 @@ import shlex
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth import authenticate, get_user_model
+from django.db import connections
 from pytest_django import Settings
 
 from mcp_app.catalogue import rows
+from mcp_app.conf import settings as own_settings
 from mcp_app.management import addresses, preparation, welcome
 from mcp_app.models import Tool
 
@@ -100,3 +102,14 @@ def test_settings_are_those_of_an_embedded_site() -> None:
     assert {django_settings.DATABASES[alias]["ENGINE"] for alias in django_settings.DATABASES} == {
         "django.db.backends.sqlite3"
     }
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_databases_that_are_not_this_apps_are_no_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setitem(connections.databases, "reporting", {**connections.databases["default"]})
+    monkeypatch.setattr(preparation, "pending_migrations", lambda alias: asked.append(alias) or 0)
+    preparation.require_tables()
+    assert preparation.prepare_databases() == 0
+    assert "reporting" not in asked
+    assert own_settings.DATABASE in asked

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
-from django.db import connections
+from django.db import OperationalError, connections
 
 from mcp_app.auth.authentication import InvalidCredentialsError
 from mcp_app.auth.connection import HeaderFields, HTTPConnection
@@ -218,6 +218,48 @@ def test_authenticator_that_does_not_answer_is_given_up(answer: Any, configure: 
         release.set()
         assert client.status == 503
         assert client.headers["retry-after"] == "1"
+
+    run(scenario())
+
+
+def test_authenticator_whose_database_is_away_is_asked_again_later(answer: Any, caplog: Any) -> None:
+    def away(connection: HTTPConnection) -> None:
+        raise OperationalError("the server closed the connection unexpectedly")
+
+    answer(away)
+
+    async def scenario() -> None:
+        client = await post(message("tools/list"), headers=CREDENTIALS)
+        told = await client.json()
+        assert (client.status, client.headers["retry-after"]) == (503, "1")
+        assert "unexpectedly" not in str(told)
+
+    run(scenario())
+    assert "waits for the database" in caplog.text
+
+
+def test_nothing_is_left_to_do_for_whom_nobody_waits_any_more(answer: Any, configure: Any) -> None:
+    release, asked = threading.Event(), []
+
+    def hang(connection: HTTPConnection) -> None:
+        asked.append(connection)
+        release.wait(30)
+
+    answer(hang)
+    configure(AUTHENTICATION_TIMEOUT=0.2)
+
+    async def scenario() -> None:
+        clients = [await post(message("tools/list"), headers=CREDENTIALS) for _ in range(12)]
+        for client in clients:
+            await client.json()
+            assert client.status == 503
+        began = len(asked)
+        release.set()
+        answer(lambda connection: Principal(issuer="tests", subject="ada", client_id="", label="ada"))
+        client = await post(message("tools/list"), headers=CREDENTIALS)
+        await client.json()
+        assert (client.status, len(asked)) == (200, began)
+        assert began < len(clients)
 
     run(scenario())
 

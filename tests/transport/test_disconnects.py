@@ -191,6 +191,22 @@ def test_client_that_stops_reading_is_a_client_that_left(worker: Worker, configu
 
 
 @pytest.mark.fault("E1")
+def test_client_that_takes_in_time_what_it_was_sent_is_there(worker: Worker, configure) -> None:
+    configure(MAX_UNSENT_BYTES=1000)
+    unsent = iter([1001, 1001, *[0] * 1000])
+
+    async def scenario() -> None:
+        client = await post(call(meta={"progressToken": 1}), unsent=lambda: next(unsent))
+        request_id = await worker.claim()
+        await worker.report(request_id, 1)
+        await worker.finish(request_id)
+        await client.head()
+        assert "result" in (await client.rest())[-1]
+
+    run(scenario())
+
+
+@pytest.mark.fault("E1")
 def test_client_with_too_much_unread_is_a_client_that_left(worker: Worker, configure) -> None:
     configure(MAX_UNSENT_BYTES=1000, STALL_TIMEOUT=0.05)
 

@@ -1,6 +1,7 @@
 """A stream whose caller's credential is revoked while it is open."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,20 @@ def test_E8_a_listener_whose_token_is_revoked_is_told_nothing_more_and_its_strea
         await in_thread(rows.touch)
         [final] = await client.rest()
         assert final["result"]["resultType"] == "complete"
+
+    run(scenario())
+
+
+@pytest.mark.fault("E8")
+def test_E8_a_listener_whose_token_lost_a_scope_is_told_nothing_more_and_its_stream_ends() -> None:
+    now_it_is(replace(ADA, scopes=frozenset({"read", "write"})))
+
+    async def scenario() -> None:
+        client = await listening()
+        now_it_is(replace(ADA, scopes=frozenset({"read"})))
+        await in_thread(rows.touch)
+        [final] = await client.rest()
+        assert "result" in final
 
     run(scenario())
 
