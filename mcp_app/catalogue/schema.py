@@ -61,16 +61,16 @@ def _parse(tool: RegisteredTool, model: type[BaseModel], arguments: Mapping[str,
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
         problems = error
-    if problems.error_count() > MAX_MISFITS:
+    are_many = problems.error_count() > MAX_MISFITS
+    if are_many:
         _check(tool, arguments)
-        raise _refused(_TOO_WRONG) from None
-    if _wants_integer(problems):
+    if are_many or _wants_integer(problems):
         try:
             return model.model_validate_json(_encode(_whole_numbers(arguments)), strict=True)
         except ValidationError as error:
             problems = error
-            if problems.error_count() > MAX_MISFITS:
-                raise _refused(_TOO_WRONG) from None
+    if problems.error_count() > MAX_MISFITS:
+        raise _refused(_TOO_WRONG) from None
     found = (_pydantic_problem(each, arguments) for each in problems.errors(include_url=False, include_context=False))
     raise _invalid(found, problems.error_count()) from None
 

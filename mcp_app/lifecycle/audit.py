@@ -91,7 +91,7 @@ def settle(row: Request) -> None:
     for attempt in accepted:
         attempt.outcome = Outcome.TOO_LATE if row.status == Status.COMPLETED else Outcome.ACCEPTED
         attempt.status_after, attempt.stage = row.status, row.stage
-        attempt.latency_ms = _milliseconds(row.cancel_requested_at, row.finished_at)
+        attempt.latency_ms = milliseconds(row.cancel_requested_at, row.finished_at) if row.finished_at else None
         Cancellation.objects.filter(pk=attempt.pk, settled_at__isnull=True).settle(
             outcome=attempt.outcome,
             status_after=attempt.status_after,
@@ -138,6 +138,6 @@ def _about(row: Request) -> dict[str, Any]:
     }
 
 
-def _milliseconds(start: datetime, end: datetime | None) -> float | None:
-    """At least 0: the database's clock may have been set back between."""
-    return None if end is None else max(0.0, (end - start).total_seconds() * 1000)
+def milliseconds(start: datetime, end: datetime) -> float:
+    """From one to the other, at least 0: the database's clock may have been set back between."""
+    return max(0.0, (end - start).total_seconds() * 1000)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import cancellation, groups
+from mcp_app.lifecycle import audit, cancellation, groups
 from mcp_app.lifecycle.audit import Actor
 from mcp_app.lifecycle.groups import Group
 from mcp_app.models import Request
@@ -112,7 +112,7 @@ def group_as_json(group: Group, outcomes: Counter[Outcome], left: int) -> dict[s
 def _latency_ms(row: Request) -> float | None:
     if row.cancel_requested_at is None or row.finished_at is None:
         return None
-    return max(0.0, round((row.finished_at - row.cancel_requested_at).total_seconds() * 1000, 3))
+    return round(audit.milliseconds(row.cancel_requested_at, row.finished_at), 3)
 
 
 def _actor() -> Actor:

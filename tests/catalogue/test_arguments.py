@@ -184,3 +184,10 @@ def test_an_array_of_many_that_fit_is_bound() -> None:
 
     bound = bind(register(visit), {"numbers": list(range(50_000)), "text": "," * 1_000_000})
     assert len(bound["numbers"]) == 50_000
+
+
+def test_very_many_whole_numbers_that_are_written_with_a_point_are_integers() -> None:
+    def visit(numbers: list[int]) -> None:
+        """Visit."""
+
+    assert bind(register(visit), {"numbers": [5.0] * 2_000})["numbers"] == [5] * 2_000

@@ -15,6 +15,7 @@ from mcp_app.lifecycle import read_questions, sessions, supervision
 from mcp_app.models import ReadQuestion, Session
 from mcp_app.prompts import Form, Visit, prompt
 from mcp_app.transport import shutdown
+from mcp_app.transport.legacy.asking_reads import AskingRead
 from mcp_app.transport.server import current
 from mcp_app.transport.stdio.connection import ANSWERS_AT_ONCE
 from tests.transport.client import PATIENCE, run
@@ -221,5 +222,30 @@ def test_a_read_that_is_cancelled_before_it_asks_ends_without_a_response_and_ask
         go_on.set()
         assert await in_thread(ended.wait, PATIENCE)
         assert await in_thread(nothing_is_asked)
+
+    run(scenario())
+
+
+def test_a_read_that_is_cancelled_while_it_ends_is_cancelled_once() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    @prompt
+    def slow() -> str:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return ""
+
+    async def scenario() -> None:
+        client = await opened()
+        stream = await client.begin(request("prompts/get", name="slow"))
+        assert await in_thread(begun.wait, PATIENCE)
+        [reading] = current().admission.asking.open
+        assert isinstance(reading, AskingRead)
+        for _ in range(9):
+            reading.cancel()
+            await asyncio.sleep(0)
+        go_on.set()
+        await stream.head()
+        assert [event.message for event in await stream.events() if event.message] == []
 
     run(scenario())

@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -58,7 +59,8 @@ class AskingRead:
 
     def cancel(self) -> None:
         """Its client waits for it no more. What runs of it in a thread goes on, for nobody."""
-        self._until_cancelled.reschedule(asyncio.get_running_loop().time())
+        with suppress(RuntimeError):  # it has ended, or is cancelled already
+            self._until_cancelled.reschedule(asyncio.get_running_loop().time())
 
     def end(self) -> None:
         """The server process is to end, and nobody else has what this one knows."""
