@@ -76,7 +76,7 @@ def _postgresql(alias: str) -> list[CheckMessage]:
     if is_here or {"tcp_user_timeout", "keepalives_idle", "service"} & options.keys():
         return []
     message = f"A connection to the database {alias!r} that the network forgot would be waited for for 15 minutes."
-    hint = lines.in_settings(f'DATABASES["{alias}"]["OPTIONS"] = {_NETWORK}')
+    hint = lines.in_settings(f'DATABASES["{alias}"].setdefault("OPTIONS", {{}}).update({_NETWORK})')
     return [Warning(message, hint=hint, id="mcp_app.W017")]
 
 
