@@ -28,7 +28,7 @@ AWAY = (OperationalError, InterfaceError, InternalError)
 """What is raised by a database that is away, or takes no writes for now, as a standby of PostgreSQL's does."""
 
 TURN_SECONDS = 5.0
-TURN_LOOK_SECONDS = 0.0005
+TURN_LOOK_SECONDS = 0.0001
 
 ROUTED_APPS = frozenset({"mcp_app", "django_celery_results"})
 

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -24,7 +24,7 @@ from mcp_app.execution.main_database import visit
 from mcp_app.execution.orphans import kill_orphans
 from mcp_app.execution.timers import Timers
 from mcp_app.execution.watcher import child_address
-from mcp_app.lifecycle import cancellation, supervision, transitions, wakeups
+from mcp_app.lifecycle import cancellation, publishing, supervision, transitions, wakeups
 from mcp_app.lifecycle import processes as liveness
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.cancellation import Ask
@@ -130,6 +130,10 @@ class Ladder(ABC):
     def child_lost(self, request_id: UUID) -> None:
         """Celery found that the child running this request is gone. From any thread."""
         self._timers.after(0, lambda: self._close_lost(request_id))
+
+    def give_to_others(self, request_ids: Collection[UUID]) -> None:
+        """Of calls that came in one message, publish again those that nobody has claimed. From any thread."""
+        self._timers.after(0, lambda: publishing.send_unclaimed(request_ids))
 
     @property
     def rests(self) -> bool:

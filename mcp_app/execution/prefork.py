@@ -60,7 +60,8 @@ def _active(request_id: UUID) -> Any:
     """What Celery has of a request that it runs, if it does."""
     for _ in range(LOOKS):
         with suppress(RuntimeError):  # its own thread has changed the set meanwhile
-            return next((each for each in list(worker_state.active_requests) if each.id == str(request_id)), None)
+            active = list(worker_state.active_requests)
+            return next((each for each in active if str(request_id) in getattr(each, "request_ids", ())), None)
     return None
 
 

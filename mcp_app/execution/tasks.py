@@ -5,8 +5,8 @@ from uuid import UUID
 
 from celery import Task, shared_task
 
-from mcp_app.execution import runner
-from mcp_app.lifecycle.publishing import RUN_TASK
+from mcp_app.execution import batches, runner
+from mcp_app.lifecycle.publishing import RUN_BATCH_TASK, RUN_TASK
 
 
 @shared_task(
@@ -26,3 +26,19 @@ def run(self: Task, request_id: str) -> Any:
     begun is in its row: Celery would say so of every message, for ever of one that came twice and does nothing.
     """
     return runner.run(self, UUID(request_id))
+
+
+@shared_task(
+    bind=True,
+    name=RUN_BATCH_TASK,
+    Request="mcp_app.execution.messages:BatchRequest",
+    acks_late=False,
+    max_retries=0,
+    time_limit=0,
+    soft_time_limit=0,
+    track_started=False,
+    ignore_result=True,
+)
+def run_batch(self: Task, *request_ids: str) -> None:
+    """Run the tools of several requests, each as its own task `run` is."""
+    batches.run_all(self, request_ids)

@@ -3,6 +3,7 @@
 Refuses to end a thread. Who ends the pool waits until nothing runs in it: the ladder sees to that, or ends the process.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,8 +12,11 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
+from celery.concurrency.thread import ApplyResult
 from celery.concurrency.thread import TaskPool as ThreadTaskPool
 
+from mcp_app.execution import batches
+from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
 from mcp_app.relay import LONG, Relay
 
 P = ParamSpec("P")
@@ -95,6 +99,21 @@ class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
         super().__init__(*args, **kwargs)
         self.executor = RelayExecutor("tool", self.limit)
 
+    def on_apply(
+        self,
+        target: Callable[..., Any],
+        args: Any = None,
+        kwargs: dict[str, Any] | None = None,
+        callback: Any = None,
+        accept_callback: Any = None,
+        **options: Any,
+    ) -> ApplyResult:
+        if not args or args[0] != RUN_BATCH_TASK:
+            return super().on_apply(target, args, kwargs, callback, accept_callback, **options)
+        accept_callback(os.getpid(), time.monotonic())
+        parts = [self.on_apply(target, part, kwargs, _unheard, None, **options) for part in batches.each_of(args)]
+        return ApplyResult(_all_of([part.f for part in parts], callback))
+
     def on_terminate(self) -> None:
         """These threads do not keep their process, as those of `concurrent.futures` do."""
         self.executor.shutdown(cancel_futures=True)
@@ -103,3 +122,27 @@ class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
     def _get_info(self) -> dict[str, Any]:
         told: dict[str, Any] = super(ThreadTaskPool, self)._get_info()
         return {**told, "max-concurrency": self.limit, "threads": self.executor.started}
+
+
+def _all_of(parts: "list[Future[Any]]", callback: Callable[[Any], object]) -> "Future[None]":
+    """What is done once all of a batch are; Celery is told that it has succeeded, whatever became of each."""
+    done: Future[None] = Future()
+    lock, left = threading.Lock(), len(parts) + 1
+
+    def count(_: object) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            is_last = not left
+        if is_last:
+            callback((0, repr(None), 0.0))
+            done.set_result(None)
+
+    for part in parts:
+        part.add_done_callback(count)
+    count(None)
+    return done
+
+
+def _unheard(result: Any) -> None:
+    """Of one of a batch Celery waits for nothing."""

@@ -27,7 +27,7 @@ from django.db import Error, connections
 from mcp_app import loaded
 from mcp_app.catalogue import rows
 from mcp_app.conf import settings
-from mcp_app.execution import async_pool, broker_loss, job_writes
+from mcp_app.execution import async_pool, broker_loss, job_writes, messages
 from mcp_app.execution.async_ladder import AsyncLadder
 from mcp_app.execution.child import UnsupportedPoolError, open_for_threads
 from mcp_app.execution.identity import worker_identity
@@ -41,6 +41,7 @@ from mcp_app.lifecycle.publishing import (
     OVERDUE_COMMAND,
     PRESENCE_COMMAND,
     REVOKE_COMMAND,
+    RUN_BATCH_TASK,
     RUN_TASK,
     SHUTDOWN_COMMAND,
 )
@@ -214,7 +215,7 @@ def _shut_down(sender: Any, how: str, **kwargs: Any) -> None:
 def _cancelled_by_celery(sender: Any, **kwargs: Any) -> None:
     """In a signal handler: how a cold shutdown begins, for each task that runs. No task of ours is retried."""
     ladder = _ladder()
-    if ladder is not None and sender.name == RUN_TASK:
+    if ladder is not None and sender.name in (RUN_TASK, RUN_BATCH_TASK):
         ladder.end_now()
 
 
@@ -245,11 +246,20 @@ def _let_go(sender: Any, **kwargs: Any) -> None:
 
 
 @signals.task_failure.connect
-def _failed(sender: Any, task_id: str, exception: BaseException, **kwargs: Any) -> None:
+def _failed(sender: Any, task_id: str, exception: BaseException, args: Any, **kwargs: Any) -> None:
     ladder = _ladder()
     if ladder is not None and sender.name == RUN_TASK and isinstance(exception, WorkerLostError):
         ladder.child_lost(UUID(task_id))
         ladder.soon(partial(sender.backend.mark_as_failure, task_id, exception))
+    elif ladder is not None and sender.name == RUN_BATCH_TASK and isinstance(exception, WorkerLostError):
+        for request_id in args:
+            ladder.child_lost(UUID(request_id))
+
+
+@messages.left_behind.connect
+def _left_behind(request_ids: list[str], **kwargs: Any) -> None:
+    if (ladder := _ladder()) is not None:
+        ladder.give_to_others([UUID(each) for each in request_ids])
 
 
 @signals.task_revoked.connect

@@ -88,17 +88,18 @@ def register() -> None:
             TRANSPORT_ALIASES[scheme] = "mcp_app.lifecycle.redis_transport:Transport"
 
 
-def send_tasks(name: str, tasks: Sequence[Addressed]) -> None:
+def send_tasks(name: str, tasks: Sequence[Addressed], *, batch: str = "") -> None:
     """Put messages of a task, whose one argument is its id, into the broker: in one word, where it takes several.
 
-    Raises SilentBrokerError: it may have taken some.
+    `batch`: the task whose arguments are the ids of several. Raises SilentBrokerError: it may have taken some.
     """
     if _instead is not None:
-        for task_id, queue in tasks:
-            _instead.send_task(name, task_id, queue)
+        for task_ids, queue in tasks:
+            for task_id in task_ids:
+                _instead.send_task(name, task_id, queue)
         return
     app = current_app._get_current_object()
-    _say(lambda producer: task_messages.send(app, producer, name, tasks))
+    _say(lambda producer: task_messages.send(app, producer, name, tasks, batch))
 
 
 def broadcast(command: str, arguments: dict[str, list[str]]) -> None:

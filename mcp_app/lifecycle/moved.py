@@ -7,7 +7,7 @@ It is written out because every call pays for it. Refuses to say what a row mean
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from mcp_app import databases
@@ -16,7 +16,7 @@ from mcp_app.models import Request, RequestEvent
 from mcp_app.states import TERMINAL, EventKind, Status
 
 _TOLD = frozenset({
-    "id", "event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "questions", "input_round",
+    "id", "tool", "event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "questions", "input_round",
     "follower", "redacted", "originals",
 })  # fmt: skip
 _ROWS = columns.Rows(Request, _TOLD)
@@ -33,8 +33,12 @@ FROM (SELECT told.seq, told.kind, told.data {_EVENTS} ORDER BY told.seq))""",  #
 {_EVENTS})""",
 }
 """What those want to hear of: an array of (number, kind, data), or null."""
+_RAN_FOR = {
+    "sqlite": "(JULIANDAY(moved.finished_at) - JULIANDAY(moved.claimed_at)) * 86400.0",
+    "postgresql": "EXTRACT(EPOCH FROM moved.finished_at - moved.claimed_at)::float8",
+}
 _SELECT = f"""
-SELECT CASE WHEN known.wants_events THEN {{events}} END,
+SELECT CASE WHEN known.wants_events THEN {{events}} END, {{ran_for}},
 {", ".join(_ORIGINALS if field.attname == "originals" else f"moved.{field.column}" for field in _ROWS.fields)}
 FROM {{known}} WHERE moved.event_seq > known.event_seq
 """  # noqa: S608 - of ours
@@ -49,7 +53,9 @@ FROM json_each(%s)) AS known CROSS JOIN {_REQUESTS} AS moved ON moved.id = known
 CROSS JOIN LATERAL (SELECT * FROM {_REQUESTS} WHERE {_REQUESTS}.id = known.id OFFSET 0) AS moved""",  # noqa: S608 - a name of the model's
 }
 
-_STATEMENTS = {vendor: _SELECT.format(known=_KNOWN[vendor], events=_AS_JSON[vendor]) for vendor in _KNOWN}
+_STATEMENTS = {
+    vendor: _SELECT.format(known=_KNOWN[vendor], events=_AS_JSON[vendor], ran_for=_RAN_FOR[vendor]) for vendor in _KNOWN
+}
 
 Told = list[tuple[int, str, dict[str, Any]]]
 """Events that a client hears of, in order: number, kind, data."""
@@ -63,11 +69,20 @@ class Watch:
     wants_events: bool = False
 
 
-def since(known: Mapping[UUID, Watch]) -> list[tuple[Request, Told]]:
+class Moved(NamedTuple):
+    """A request that has moved."""
+
+    row: Request
+    told: Told
+    ran_for: float | None
+    """The seconds of its run, once that has ended."""
+
+
+def since(known: Mapping[UUID, Watch]) -> list[Moved]:
     """The requests whose newest event is newer than the one known of, with what is told of them: all of one moment."""
     connection = databases.connection()
     found = prepared.rows(connection, _STATEMENTS[connection.vendor], [_parameter(known, connection.vendor)])
-    return [(_ROWS.made_of(row, connection), _told(events)) for events, *row in found]
+    return [Moved(_ROWS.made_of(row, connection), _told(events), ran_for) for events, ran_for, *row in found]
 
 
 def _parameter(known: Mapping[UUID, Watch], vendor: str) -> str:

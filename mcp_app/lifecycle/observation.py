@@ -14,9 +14,9 @@ from django.db import connections
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.lifecycle import columns, moved, originals, prepared
+from mcp_app.lifecycle import columns, moved, originals, prepared, quick_tools
 from mcp_app.lifecycle.endings import final_result, protocol_error
-from mcp_app.lifecycle.moved import Told, Watch
+from mcp_app.lifecycle.moved import Moved, Watch
 from mcp_app.models import ChangeVersion, Request
 from mcp_app.states import TERMINAL, EventKind, Status
 
@@ -74,7 +74,7 @@ class Observed:
 
 def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
     """The watched requests whose newest event is newer than what their watchers know."""
-    return [_observed(row, told) for row, told in moved.since(watched)]
+    return [_observed(each) for each in moved.since(watched)]
 
 
 def arguments(request_id: UUID) -> dict[str, Any]:
@@ -135,7 +135,9 @@ def _noting_delivery(alias: str) -> str:
     return f"UPDATE {table} SET delivered_at = {now} WHERE id {among} AND delivered_at IS NULL RETURNING id"  # noqa: S608 - of ours
 
 
-def _observed(row: Request, told: Told) -> Observed:
+def _observed(found: Moved) -> Observed:
+    row, told, ran_for = found
+    quick_tools.note(row.tool, ran_for)
     return Observed(
         request_id=row.pk,
         event_seq=row.event_seq,

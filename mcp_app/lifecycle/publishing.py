@@ -1,23 +1,30 @@
-"""Handing work to Celery and speaking to its workers, by name: messages carry the row's id and nothing else.
+"""Handing work to Celery and speaking to its workers, by name: messages carry the rows' ids and nothing else.
 
-Refuses to import the tasks: they live in the workers' room.
+Calls of one moment share a message where their tools are quick: to be sent, taken and reported costs a call as much as
+a small tool does. Refuses to import the tasks: they live in the workers' room.
 """
 
 import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from uuid import UUID
 
+from django.db.models import Case, When
+
 from mcp_app.conf import settings
-from mcp_app.lifecycle import broker, transitions
+from mcp_app.lifecycle import broker, quick_tools, transitions
+from mcp_app.lifecycle.task_messages import Addressed
 from mcp_app.models import Request
 from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)
 
 RUN_TASK = "mcp_app.run"
+RUN_BATCH_TASK = "mcp_app.run_batch"
+MOST_IN_BATCH = 8
+"""Calls that share a message, and run one after another: no more than other processes would have time for."""
 CANCEL_COMMAND = "mcp_cancel"
 REVOKE_COMMAND = "mcp_revoke"
 OVERDUE_COMMAND = "mcp_overdue"
@@ -49,11 +56,24 @@ def publish_all(requests: Sequence[Request]) -> list[Exception | None]:
     if not requests:
         return []
     try:
-        broker.send_tasks(RUN_TASK, [(str(request.pk), request.queue) for request in requests])
+        broker.send_tasks(RUN_TASK, list(_messages(requests)), batch=RUN_BATCH_TASK)
     except Exception as error:
         logger.error("the broker did not take %s: %s", ", ".join(f"request {each.pk}" for each in requests), error)
         return [_closed(request, error) for request in requests]
     return [None] * len(requests)
+
+
+def _messages(requests: Sequence[Request]) -> Iterator[Addressed]:
+    """One for each; one for several where they are quick and wait for the same workers."""
+    quick: defaultdict[str, list[str]] = defaultdict(list)
+    for request in requests:
+        if len(requests) > 1 and quick_tools.is_quick(request.tool):
+            quick[request.queue].append(str(request.pk))
+        else:
+            yield Addressed([str(request.pk)], request.queue)
+    for queue, request_ids in quick.items():
+        for at in range(0, len(request_ids), MOST_IN_BATCH):
+            yield Addressed(request_ids[at : at + MOST_IN_BATCH], queue)
 
 
 def _closed(request: Request, refused: Exception) -> Exception | None:
@@ -71,7 +91,16 @@ def _closed(request: Request, refused: Exception) -> Exception | None:
 
 def send(request_id: UUID, queue: str) -> None:
     """Put the message for one row into the broker; the task's id is the row's. Raises broker.SilentBrokerError."""
-    broker.send_tasks(RUN_TASK, [(str(request_id), queue)])
+    broker.send_tasks(RUN_TASK, [Addressed([str(request_id)], queue)])
+
+
+def send_unclaimed(request_ids: Collection[UUID]) -> None:
+    """The same for those of these rows that are queued. Raises broker.SilentBrokerError."""
+    is_queued = Case(When(status=Status.QUEUED, then=True), default=False)  # no index but the key finds them
+    queued = Request.objects.filter(is_queued, pk__in=request_ids).values_list("pk", "queue")
+    if messages := [Addressed([str(request_id)], queue) for request_id, queue in queued]:
+        logger.info("%d calls waited behind another in their message, and are published again", len(messages))
+        broker.send_tasks(RUN_TASK, messages)
 
 
 def tell_workers_to_stop(*request_ids: UUID) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kombu.transport import redis, virtual
 
-from mcp_app.lifecycle.publishing import RUN_TASK
+from mcp_app.lifecycle.publishing import RUN_BATCH_TASK, RUN_TASK
 
 
 class QoS(redis.QoS):
@@ -23,7 +23,7 @@ class QoS(redis.QoS):
         self._unwritten: set[str] = set()
 
     def append(self, message: Any, delivery_tag: str) -> None:
-        if message.headers.get("task") != RUN_TASK:
+        if message.headers.get("task") not in (RUN_TASK, RUN_BATCH_TASK):
             super().append(message, delivery_tag)
             return
         self._unwritten.add(delivery_tag)

@@ -14,7 +14,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from celery import Celery, signals
@@ -22,8 +22,13 @@ from kombu.entity import Queue
 from kombu.messaging import Producer
 from kombu.transport import virtual
 
-Addressed: TypeAlias = tuple[str, str]
-"""A task's id and its queue."""
+
+class Addressed(NamedTuple):
+    """A message: one task, or several that share it."""
+
+    task_ids: Sequence[str]
+    queue: str
+
 
 _CELERYS_OWN: Final = Celery.send_task
 _LISTENED_TO: Final = (signals.before_task_publish, signals.after_task_publish, signals.task_sent)
@@ -45,20 +50,42 @@ _Key = tuple[int, type, str, str]
 _forms: WeakKeyDictionary[Celery, dict[_Key, _Form | None]] = WeakKeyDictionary()
 
 
-def send(app: Celery, producer: Producer, name: str, tasks: Sequence[Addressed]) -> None:
-    """Publish tasks whose one argument is their id, each once and without a retry; raises what the transport raises."""
-    with _publishing(producer.channel, len(tasks)) as publish:
-        for task_id, queue in tasks:
-            if not _is_plain(app):
-                options = {"task_id": task_id, "queue": queue, "producer": producer, "retry": False}
-                app.send_task(name, (task_id,), ignore_result=False, **options)
+def send(app: Celery, producer: Producer, name: str, tasks: Sequence[Addressed], batch: str = "") -> None:
+    """Publish tasks whose one argument is their id, each once and without a retry; raises what the transport raises.
+
+    Several that are to share a message do where it can be made of a form: it is one of the task `batch`, with an id of
+    its own and without a result.
+    """
+    with _publishing(producer.channel, sum(len(task_ids) for task_ids, _ in tasks)) as publish:
+        for task_ids, queue in tasks:
+            form = _usable_form(app, producer, batch if len(task_ids) > 1 else name, queue)
+            if form is not None:
+                publish(_of(form, task_ids), exchange=form.exchange, routing_key=form.routing_key)
                 continue
-            known = app.amqp.queues[queue]
-            if _is_declared(known, producer) and (form := _form(app, producer, name, known)) is not None:
-                message = json.loads(form.text.replace(_ID, task_id))
-                publish(message, exchange=form.exchange, routing_key=form.routing_key)
-            else:
-                _send_one(app, producer, name, task_id, known)
+            for task_id in task_ids:
+                if _is_plain(app):
+                    _send_one(app, producer, name, task_id, app.amqp.queues[queue])
+                else:
+                    options = {"task_id": task_id, "queue": queue, "producer": producer, "retry": False}
+                    app.send_task(name, (task_id,), ignore_result=False, **options)
+
+
+def _of(form: _Form, task_ids: Sequence[str]) -> dict[str, Any]:
+    """A message of one task, or of several."""
+    own_id = task_ids[0] if len(task_ids) == 1 else str(uuid.uuid4())
+    message: dict[str, Any] = json.loads(form.text.replace(_ID, own_id))
+    if len(task_ids) > 1:
+        _, *embedded = json.loads(message["body"])
+        message["body"] = json.dumps([task_ids, *embedded])
+        message["headers"] |= {"argsrepr": repr(tuple(task_ids)), "ignore_result": True}
+    return message
+
+
+def _usable_form(app: Celery, producer: Producer, name: str, queue: str) -> _Form | None:
+    """What a message may be made of now; None where Celery is to make it."""
+    if not _is_plain(app) or not _is_declared(known := app.amqp.queues[queue], producer):
+        return None
+    return _form(app, producer, name, known)
 
 
 @contextmanager
@@ -108,7 +135,7 @@ def _made(app: Celery, producer: Producer, name: str, queue: Queue) -> _Form | N
     _send_one(app, recording, name, _ID, queue)
     text = json.dumps(recording.message, default=str)
     # Not where anything of it is no JSON, or the id is not to be read in its body, as where that is signed or encoded.
-    is_plain = isinstance(recording.message["body"], str) and _ID in recording.message["body"]
+    is_plain = recording.message["content-type"] == "application/json" and _ID in str(recording.message["body"])
     return _Form(text, *recording.target) if is_plain and json.loads(text) == recording.message else None
 
 
