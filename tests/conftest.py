@@ -41,11 +41,12 @@ def _cheap_flush() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What failed in one test is no reason to trust no silence in the next, or to spare its channel layer."""
-    from mcp_app.lifecycle import processes, wakeups
+    """What failed or was quick in one test says nothing of the next."""
+    from mcp_app.lifecycle import processes, quick_tools, wakeups
 
     monkeypatch.setattr(processes, "_voice", processes._Voice())
     monkeypatch.setattr(wakeups, "_layer_away_until", 0.0)
+    quick_tools.forget()
 
 
 @pytest.fixture(scope="session")

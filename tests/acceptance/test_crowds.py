@@ -17,7 +17,7 @@ from tests.acceptance.crowds import MIB, Crowd, raise_descriptor_limit, report, 
 from tests.acceptance.hostile import Hostile
 from tests.acceptance.stack import Stack
 from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import call, message
+from tests.acceptance.wire import call, message, text
 
 TOGETHER = 50
 """Connections that are opened at one moment."""
@@ -136,6 +136,47 @@ def test_E2_listeners_are_no_members_of_the_layers_groups(running_stack: Stack) 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
     assert stack.ask("group members") == before
     stack.settle()
+
+
+@pytest.fixture
+def unlimited(engines: dict[str, str], tmp_path: Path) -> Iterator[Stack]:
+    """A server and a worker, embedded or on PostgreSQL and Redis, that let in as many calls as may come."""
+    limits = {"REQUEST_BURST": 100_000, "MAX_OPEN_REQUESTS_PER_PRINCIPAL": 200, "MAX_QUEUED_REQUESTS": 1_000}
+    environment = {**engines, "MCP_TEST_SETTINGS": json.dumps(limits)}
+    with layouts.apart(tmp_path, environment, settings="tests.acceptance.narrow_settings") as stack:
+        yield stack
+
+
+@pytest.mark.timeout(300)
+def test_quick_calls_of_a_crowd_share_messages_and_each_is_answered_once(unlimited: Stack) -> None:
+    [server] = unlimited.servers
+    answered: list[str] = []
+
+    async def one(name: str) -> None:
+        crowd = Crowd(server.port)
+        reader, writer = await crowd.send(b"")
+        for number in range(20):
+            said = f"{name}-{number}"
+            writer.write(request_bytes(call("echo", text=said)))
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head.lower())
+            assert length is not None, head
+            body = json.loads(await reader.readexactly(int(length[1])))
+            assert text(body["result"]) == said
+            answered.append(said)
+        await crowd.leave()
+
+    async def scenario() -> None:
+        await asyncio.gather(*(one(f"{number}") for number in range(32)))
+
+    with watching(server):
+        asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+    assert len(set(answered)) == len(answered) == 640
+    taken = unlimited.ask("tasks taken")
+    assert taken["mcp_app.run_batch"] > 20, taken
+    assert sum(taken.values()) < 500, taken
+    ends = unlimited.ask("ends")
+    assert ends == {"completed 1 SUCCESS": 640}, ends
 
 
 @pytest.mark.fault("B10")

@@ -26,12 +26,31 @@ def migrate() -> None:
 
 def submit(tool: str, arguments: dict[str, Any], **changes: Any) -> str:
     """Store a call as a server does and hand it to Celery; the row's id."""
+    from mcp_app.lifecycle import publishing
+
+    stored = _stored(tool, arguments, changes)
+    publishing.publish(stored)
+    return str(stored.pk)
+
+
+def submit_batch(calls: list[tuple[str, dict[str, Any]]], **changes: Any) -> list[str]:
+    """The same of several calls, in one message."""
+    from celery import current_app
+
+    from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
+
+    request_ids = [str(_stored(tool, arguments, changes).pk) for tool, arguments in calls]
+    current_app.send_task(RUN_BATCH_TASK, request_ids, queue="mcp", ignore_result=True)
+    return request_ids
+
+
+def _stored(tool: str, arguments: dict[str, Any], changes: dict[str, Any]) -> Any:
     from mcp_app.auth.principal import ANONYMOUS
-    from mcp_app.lifecycle import publishing, transitions
+    from mcp_app.lifecycle import transitions
     from mcp_app.lifecycle.submission import Submission
     from mcp_app.states import CancelPolicy
 
-    row = transitions.submit(
+    return transitions.submit(
         Submission(
             **{
                 "jsonrpc_id": 1,
@@ -48,8 +67,6 @@ def submit(tool: str, arguments: dict[str, Any], **changes: Any) -> str:
             | changes
         )
     )
-    publishing.publish(row)
-    return str(row.pk)
 
 
 def publish_again(request_id: str) -> None:
@@ -57,6 +74,25 @@ def publish_again(request_id: str) -> None:
     from mcp_app.lifecycle import publishing
 
     publishing.send(UUID(request_id), str(row(request_id)["queue"]))
+
+
+def celery_result(request_id: str) -> dict[str, Any]:
+    """What Celery itself keeps of a request's task, but for its times and its id."""
+    from django_celery_results.models import TaskResult
+
+    found = TaskResult.objects.filter(task_id=request_id).values().get()
+    own = ("id", "task_id", "date_created", "date_started", "date_done")
+    said = {name: value for name, value in found.items() if name not in own}
+    return {name: str(value).replace(request_id, "ID") for name, value in said.items()}
+
+
+def batch_results() -> int:
+    """How many messages of several calls Celery keeps a result of."""
+    from django_celery_results.models import TaskResult
+
+    from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
+
+    return TaskResult.objects.filter(task_name=RUN_BATCH_TASK).count()
 
 
 def celery_status(request_id: str) -> str | None:

@@ -21,7 +21,7 @@ from mcp_app.execution.termination import OfWorker
 from mcp_app.execution.thread_interrupt import ThreadInterrupter
 from mcp_app.execution.watcher import Watcher
 from mcp_app.lifecycle import processes
-from mcp_app.lifecycle.publishing import RUN_TASK
+from mcp_app.lifecycle.publishing import RUN_BATCH_TASK, RUN_TASK
 
 PATIENCE = 10.0
 
@@ -60,7 +60,11 @@ class ThreadWorker:
         assert not worker._thread.is_alive()
 
     def _work(self) -> None:
-        trace: Callable[..., Any] = build_tracer(RUN_TASK, tasks.run, app=current_app._get_current_object())
+        app = current_app._get_current_object()
+        traces: dict[str, Callable[..., Any]] = {
+            RUN_TASK: build_tracer(RUN_TASK, tasks.run, app=app),
+            RUN_BATCH_TASK: build_tracer(RUN_BATCH_TASK, tasks.run_batch, app=app),
+        }
         try:
             while not self._ending.is_set():
                 try:
@@ -70,6 +74,7 @@ class ThreadWorker:
                 self.messages.append(repr((message.payload, message.headers, message.properties)))
                 message.ack()
                 args, kwargs, _ = message.payload
+                trace = traces[message.headers["task"]]
                 trace(message.headers["id"], args, kwargs, {**message.headers, "delivery_info": message.delivery_info})
         finally:
             connections.close_all()

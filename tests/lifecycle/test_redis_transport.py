@@ -10,7 +10,8 @@ from kombu import Connection, Producer, Queue
 from kombu.transport.virtual.base import Message
 
 from mcp_app.lifecycle import task_messages
-from mcp_app.lifecycle.publishing import RUN_TASK
+from mcp_app.lifecycle.publishing import RUN_BATCH_TASK, RUN_TASK
+from mcp_app.lifecycle.task_messages import Addressed
 from tests.acceptance.services import ServicesMissingError, missing, own_services
 
 if TYPE_CHECKING:
@@ -66,10 +67,11 @@ def test_redis_urls_mean_this_transport(connection: Connection) -> None:
     assert isinstance(connection.transport, Transport)
 
 
+@pytest.mark.parametrize("task", [RUN_TASK, RUN_BATCH_TASK])
 def test_a_calls_message_is_taken_and_acknowledged_without_a_word(
-    url: str, redis: "Redis[bytes]", connection: Connection
+    url: str, redis: "Redis[bytes]", connection: Connection, task: str
 ) -> None:
-    sent(url, RUN_TASK)
+    sent(url, task)
     message = fetched(connection.channel())
     assert known(redis) == 0
     message.ack()
@@ -97,7 +99,7 @@ def test_several_messages_are_one_round_trip(
     app.conf.task_queues = [QUEUE]
     channel = connection.channel()
     producer = Producer(channel)
-    task_messages.send(app, producer, RUN_TASK, [("declares", QUEUE.name)])
+    task_messages.send(app, producer, RUN_TASK, [Addressed(["declares"], QUEUE.name)])
     written: list[object] = []
     send = AbstractConnection.send_packed_command
 
@@ -106,7 +108,7 @@ def test_several_messages_are_one_round_trip(
         send(self, command, **options)
 
     monkeypatch.setattr(AbstractConnection, "send_packed_command", counted)
-    task_messages.send(app, producer, RUN_TASK, [(str(number), QUEUE.name) for number in range(5)])
+    task_messages.send(app, producer, RUN_TASK, [Addressed([str(number)], QUEUE.name) for number in range(5)])
     assert len(written) == 1
     monkeypatch.undo()
     assert [fetched(channel).headers["id"] for _ in range(6)] == ["declares", *map(str, range(5))]

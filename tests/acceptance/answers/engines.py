@@ -1,5 +1,6 @@
 """What the parts of a stack are found to do: who is there, who is connected, what is held."""
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -34,6 +35,12 @@ def _listening_workers(expected: int) -> int:
     with broker, suppress(KombuError, OSError, *broker.connection_errors):
         return len(ask(reply=True, timeout=2.0, limit=expected))
     return 0
+
+
+def _tasks_taken() -> dict[str, int]:
+    """How many messages of each task the workers have taken so far."""
+    told = current_app.control.inspect(timeout=4.0, limit=1).stats() or {}
+    return dict(sum((Counter(of_one["total"]) for of_one in told.values()), Counter[str]()))
 
 
 def _group_members() -> dict[str, int] | None:
@@ -115,6 +122,7 @@ def _held_postgresql(connection: Any) -> list[str]:
 ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "workers": _workers,
     "listening workers": _listening_workers,
+    "tasks taken": _tasks_taken,
     "group members": _group_members,
     "connections": _connections,
     "end connections": _end_connections,

@@ -1,5 +1,6 @@
 """What the rows of a stack say of its requests."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from django_celery_results.models import TaskResult
 
 from mcp_app.lifecycle import audit, sealing
 from mcp_app.models import Cancellation, Request, RequestEvent
-from mcp_app.states import OPEN
+from mcp_app.states import OPEN, EventKind, Status
 
 
 def _request(**which: Any) -> dict[str, Any] | None:
@@ -111,6 +112,18 @@ def _celery_status(task_id: str) -> str | None:
     return status
 
 
+def _ends() -> dict[str, int]:
+    """Of all requests: their status, how often they began to run, Celery's own status; and how many are so."""
+    begun = Counter(
+        str(request_id)
+        for request_id, data in RequestEvent.objects.filter(kind=EventKind.TRANSITION).values_list("request", "data")
+        if data["status"] == Status.RUNNING
+    )
+    celerys = dict(TaskResult.objects.values_list("task_id", "status"))
+    statuses = {str(pk): status for pk, status in Request.objects.values_list("pk", "status")}
+    return dict(Counter(f"{status} {begun[pk]} {celerys.get(pk)}" for pk, status in statuses.items()))
+
+
 ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "request": _request,
     "children": _children,
@@ -122,4 +135,5 @@ ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "attempts": _attempts,
     "unsealed": _unsealed,
     "celery status": _celery_status,
+    "ends": _ends,
 }
