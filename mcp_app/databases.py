@@ -29,6 +29,10 @@ AWAY = (OperationalError, InterfaceError, InternalError)
 
 TURN_SECONDS = 5.0
 TURN_LOOK_SECONDS = 0.0001
+"""From look to look at first: a statement's turn takes little more."""
+LONG_TURN_LOOK_SECONDS = 0.0005
+LONG_TURN = 20
+"""Looks after which the turn is somebody's who has more to write than a statement."""
 
 ROUTED_APPS = frozenset({"mcp_app", "django_celery_results"})
 
@@ -101,10 +105,12 @@ def _turn(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
 
 def _await_turn(descriptor: int) -> None:
     give_up_at = time.monotonic() + TURN_SECONDS
+    looks = 0
     while time.monotonic() < give_up_at:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(TURN_LOOK_SECONDS)
+            looks += 1
+            time.sleep(TURN_LOOK_SECONDS if looks <= LONG_TURN else LONG_TURN_LOOK_SECONDS)
         else:
             return
