@@ -42,11 +42,11 @@ def _cheap_flush() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed or was quick in one test says nothing of the next."""
-    from mcp_app.lifecycle import processes, quick_tools, wakeups
+    from mcp_app.lifecycle import processes, run_times, wakeups
 
     monkeypatch.setattr(processes, "_voice", processes._Voice())
     monkeypatch.setattr(wakeups, "_layer_away_until", 0.0)
-    quick_tools.forget()
+    run_times.forget()
 
 
 @pytest.fixture(scope="session")

@@ -151,7 +151,12 @@ class TaskPool(ThreadTaskPool):
     def _await_calls(self) -> None:
         """Until none runs: the ladder sees to that, or ends the process."""
         with self._changed:
-            self._waiting.clear()  # not accepted, so the broker gives them to others
+            # Not accepted, so the broker gives them to others; or one of a batch, which has to know.
+            dropped = list(self._waiting)
+            self._waiting.clear()
+        for job in dropped:
+            job.done.cancel()
+        with self._changed:
             self._changed.wait_for(lambda: not self._held)
 
 

@@ -6,6 +6,7 @@ claim lets only one message run a row. Refuses to know what a call does.
 # mypy: allow-untyped-calls
 # kombu types a part of itself
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -15,7 +16,7 @@ from celery import Task
 from celery.app.trace import trace_task
 from kombu.utils.json import loads
 
-from mcp_app.execution import runner
+from mcp_app.lifecycle import publishing
 from mcp_app.lifecycle.publishing import RUN_TASK
 
 Traced: TypeAlias = tuple[str, str, dict[str, Any], Any, str | None, str | None]
@@ -24,14 +25,16 @@ Traced: TypeAlias = tuple[str, str, dict[str, Any], Any, str | None, str | None]
 
 def run_all(batch: Task, request_ids: Sequence[str]) -> None:
     """Run each in this process, in their order. Where it is to end in the middle, others are given what is left."""
-    task = batch.app.tasks[RUN_TASK]
-    said = dict(vars(batch.request))
-    for place, request_id in enumerate(request_ids, start=1):
-        try:
-            trace_task(task, request_id, [request_id], {}, _request(said, request_id), app=batch.app)
-        except BaseException:
-            _hand_back(request_ids[place:])
-            raise
+    task, said = batch.app.tasks[RUN_TASK], dict(vars(batch.request))
+    left = deque(request_ids)
+    try:
+        while left:
+            trace_task(task, left[0], [left[0]], {}, _request(said, left[0]), app=batch.app)
+            left.popleft()
+    except BaseException:
+        with suppress(Exception):  # supervision finds what nobody claims
+            publishing.send_unclaimed([UUID(each) for each in left])
+        raise
 
 
 def each_of(batch: Traced) -> Iterator[Traced]:
@@ -47,9 +50,3 @@ def _request(said: Mapping[str, Any], request_id: str) -> dict[str, Any]:
     own = {"id": request_id, "root_id": request_id, "task": RUN_TASK, "args": [request_id]}
     # `_protected`: Celery's mark of a task that is being called, whose own call it takes for one from within.
     return {**said, **own, "argsrepr": repr((request_id,)), "ignore_result": False, "_protected": 0}
-
-
-def _hand_back(request_ids: Sequence[str]) -> None:
-    for request_id in request_ids:
-        with suppress(Exception):  # supervision finds what nobody claims
-            runner.hand_back(UUID(request_id))

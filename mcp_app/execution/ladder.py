@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -20,11 +20,12 @@ from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.execution import processes
+from mcp_app.execution.left_behind import LeftBehind
 from mcp_app.execution.main_database import visit
 from mcp_app.execution.orphans import kill_orphans
 from mcp_app.execution.timers import Timers
 from mcp_app.execution.watcher import child_address
-from mcp_app.lifecycle import cancellation, publishing, supervision, transitions, wakeups
+from mcp_app.lifecycle import cancellation, celery_results, supervision, transitions, wakeups
 from mcp_app.lifecycle import processes as liveness
 from mcp_app.lifecycle.audit import SYSTEM
 from mcp_app.lifecycle.cancellation import Ask
@@ -63,6 +64,7 @@ class Ladder(ABC):
         self._identity = identity
         self._pool = pool
         self._timers = Timers("mcp-ladder", _heard_visit)
+        self.left_behind = LeftBehind(self._timers.after)
         self._rounds = Rounds(partial(supervision.take_turn, identity, self._beat_meanwhile), pool.holds_work)
         self._beaten_at = float("-inf")
         self._last_steps: set[UUID] = set()
@@ -130,10 +132,6 @@ class Ladder(ABC):
     def child_lost(self, request_id: UUID) -> None:
         """Celery found that the child running this request is gone. From any thread."""
         self._timers.after(0, lambda: self._close_lost(request_id))
-
-    def give_to_others(self, request_ids: Collection[UUID]) -> None:
-        """Of calls that came in one message, publish again those that nobody has claimed. From any thread."""
-        self._timers.after(0, lambda: publishing.send_unclaimed(request_ids))
 
     @property
     def rests(self) -> bool:
@@ -232,7 +230,8 @@ class Ladder(ABC):
             supervision.lose(request_id, self.loss)
             return
         error = {"cause": "lost", "message": f"{self.loss} after the cancellation"}
-        transitions.finish(request_id, Status.CANCELLED, fenced=row.killing, error=error)
+        if transitions.finish(request_id, Status.CANCELLED, fenced=row.killing, error=error) is not None:
+            celery_results.tell_stopped(request_id, self.loss)
 
 
 @contextmanager

@@ -4,23 +4,22 @@ Refuses the database to the worker's event loop: Celery stores there that a task
 database that is away at that moment would end the worker, one that is silent stop it. The ladder has it stored instead.
 """
 
-import threading
-from typing import Any, Final
+from typing import Any
 
+from celery import signals
 from celery.concurrency.thread import TaskPool as ThreadTaskPool
 from celery.utils.dispatch import Signal
 from celery.worker import state as worker_state
 from celery.worker.request import Request
-from kombu.asynchronous import get_event_loop
 
 from mcp_app.states import Status
 
 _CANCELLED = repr(Status.CANCELLED.value)
-HELD_UP: Final = 0.05
-"""Seconds after which calls of one message are not to wait any longer for those before them."""
 
-left_behind = Signal(name="mcp_left_behind", providing_args={"request_ids"})
-"""Of these calls those that nobody has claimed yet are for others to run."""
+batch_begun = Signal(name="mcp_batch_begun")
+"""The sender, a `BatchRequest`, has begun to run its calls. From any thread."""
+batch_broken = Signal(name="mcp_batch_broken", providing_args={"request_ids"})
+"""Of these calls those that nobody has claimed are for others to run. From any thread."""
 
 
 class ToolRequest(Request):
@@ -53,33 +52,35 @@ class ToolRequest(Request):
 
 
 class BatchRequest(ToolRequest):
-    """The same of several calls: those that it leaves, or keeps waiting, are given to others."""
+    """The same of several calls. `batch_begun` and `batch_broken` tell who gives to others what waits in it."""
 
     @property
     def request_ids(self) -> list[str]:
         return list(self.args)
 
+    @property
+    def is_active(self) -> bool:
+        """Whether some of its calls may still be run by what took it."""
+        return self in worker_state.active_requests
+
     def on_accepted(self, pid: int, time_accepted: float) -> None:
         super().on_accepted(pid, time_accepted)
-        # Celery's own timers are its event loop's thread's.
-        if threading.current_thread() is threading.main_thread() and (hub := get_event_loop()) is not None:
-            hub.call_later(HELD_UP, self._look)  # type: ignore[no-untyped-call] # kombu types a part of itself
+        batch_begun.send(sender=self)
 
     def on_failure(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().on_failure(*args, **kwargs)
         finally:
-            self._give_to_others()
+            batch_broken.send(sender=self, request_ids=self.request_ids)
 
     def terminate(self, *args: Any, **kwargs: Any) -> None:
         try:
             super().terminate(*args, **kwargs)
         finally:
-            self._give_to_others()
+            batch_broken.send(sender=self, request_ids=self.request_ids)
 
-    def _look(self) -> None:
-        if self in worker_state.active_requests:
-            self._give_to_others()
-
-    def _give_to_others(self) -> None:
-        left_behind.send(sender=self, request_ids=self.request_ids)
+    def _announce_cancelled(self, emit_retry: bool = True) -> None:
+        """As Celery does it, which stores a result of what has none as well."""
+        super()._announce_cancelled(emit_retry=False)
+        if emit_retry:
+            signals.task_retry.send(self.task, request=self._context, einfo=None)

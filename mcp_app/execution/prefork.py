@@ -48,7 +48,7 @@ class PreforkPool:
                 child._controlled_termination = child._job_terminated = True
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)  # by ourselves: Celery may not have heard yet that it runs this request
-        request = _active(request_id)
+        request = _active(request_id, pid)
         if request is not None:
             try:
                 request.terminate(self._worker.pool, signal="KILL")
@@ -56,12 +56,12 @@ class PreforkPool:
                 logger.exception("Celery could not be told that request %s was killed", request_id)
 
 
-def _active(request_id: UUID) -> Any:
-    """What Celery has of a request that it runs, if it does."""
+def _active(request_id: UUID, pid: int) -> Any:
+    """What Celery has of a request that this process runs, if it does. Another may have another message of it."""
     for _ in range(LOOKS):
         with suppress(RuntimeError):  # its own thread has changed the set meanwhile
-            active = list(worker_state.active_requests)
-            return next((each for each in active if str(request_id) in getattr(each, "request_ids", ())), None)
+            of_process = [each for each in list(worker_state.active_requests) if each.worker_pid == pid]
+            return next((each for each in of_process if str(request_id) in getattr(each, "request_ids", ())), None)
     return None
 
 

@@ -3,7 +3,6 @@
 Refuses to end a thread. Who ends the pool waits until nothing runs in it: the ladder sees to that, or ends the process.
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from celery.concurrency.thread import ApplyResult
 from celery.concurrency.thread import TaskPool as ThreadTaskPool
 
 from mcp_app.execution import batches
+from mcp_app.execution.messages import batch_broken
 from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
 from mcp_app.relay import LONG, Relay
 
@@ -110,9 +110,11 @@ class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
     ) -> ApplyResult:
         if not args or args[0] != RUN_BATCH_TASK:
             return super().on_apply(target, args, kwargs, callback, accept_callback, **options)
-        accept_callback(os.getpid(), time.monotonic())
-        parts = [self.on_apply(target, part, kwargs, _unheard, None, **options) for part in batches.each_of(args)]
-        return ApplyResult(_all_of([part.f for part in parts], callback))
+        whole = _Whole(callback, accept_callback)
+        for part in batches.each_of(args):
+            whole.add(part[1], self.on_apply(target, part, kwargs, _unheard, whole.accept, **options).f)
+        whole.is_complete()
+        return ApplyResult(whole.done)
 
     def on_terminate(self) -> None:
         """These threads do not keep their process, as those of `concurrent.futures` do."""
@@ -124,24 +126,47 @@ class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
         return {**told, "max-concurrency": self.limit, "threads": self.executor.started}
 
 
-def _all_of(parts: "list[Future[Any]]", callback: Callable[[Any], object]) -> "Future[None]":
-    """What is done once all of a batch are; Celery is told that it has succeeded, whatever became of each."""
-    done: Future[None] = Future()
-    lock, left = threading.Lock(), len(parts) + 1
+class _Whole:
+    """A batch that was taken apart: begun with the first of its calls, and over with the last.
 
-    def count(_: object) -> None:
-        nonlocal left
-        with lock:
-            left -= 1
-            is_last = not left
-        if is_last:
-            callback((0, repr(None), 0.0))
-            done.set_result(None)
+    Celery is told that it has succeeded, whatever became of each; those that were dropped are others' to run.
+    """
 
-    for part in parts:
-        part.add_done_callback(count)
-    count(None)
-    return done
+    def __init__(self, callback: Callable[[Any], object], accept: Callable[[int, float], object]) -> None:
+        self.done: Future[None] = Future()
+        self._callback = callback
+        self._accept = accept
+        self._lock = threading.Lock()
+        self._left = 1
+        self._is_accepted = False
+        self._dropped: list[str] = []
+
+    def add(self, request_id: str, part: "Future[Any]") -> None:
+        with self._lock:
+            self._left += 1
+        part.add_done_callback(lambda part: self._count(request_id if part.cancelled() else None))
+
+    def is_complete(self) -> None:
+        """No other part is added."""
+        self._count(None)
+
+    def accept(self, pid: int, at: float) -> None:
+        with self._lock:
+            is_accepted, self._is_accepted = self._is_accepted, True
+        if not is_accepted:
+            self._accept(pid, at)
+
+    def _count(self, dropped: str | None) -> None:
+        with self._lock:
+            self._left -= 1
+            is_last = not self._left
+            self._dropped += [] if dropped is None else [dropped]
+        if not is_last:
+            return
+        if self._is_accepted:  # else the broker still has it
+            batch_broken.send(sender=self, request_ids=self._dropped)
+            self._callback((0, repr(None), 0.0))
+        self.done.set_result(None)
 
 
 def _unheard(result: Any) -> None:

@@ -256,10 +256,16 @@ def _failed(sender: Any, task_id: str, exception: BaseException, args: Any, **kw
             ladder.child_lost(UUID(request_id))
 
 
-@messages.left_behind.connect
-def _left_behind(request_ids: list[str], **kwargs: Any) -> None:
+@messages.batch_begun.connect
+def _batch_begun(sender: Any, **kwargs: Any) -> None:
     if (ladder := _ladder()) is not None:
-        ladder.give_to_others([UUID(each) for each in request_ids])
+        ladder.left_behind.begun(sender)
+
+
+@messages.batch_broken.connect
+def _batch_broken(request_ids: list[str], **kwargs: Any) -> None:
+    if (ladder := _ladder()) is not None:
+        ladder.left_behind.broken(request_ids)
 
 
 @signals.task_revoked.connect

@@ -91,7 +91,8 @@ def register() -> None:
 def send_tasks(name: str, tasks: Sequence[Addressed], *, batch: str = "") -> None:
     """Put messages of a task, whose one argument is its id, into the broker: in one word, where it takes several.
 
-    `batch`: the task whose arguments are the ids of several. Raises SilentBrokerError: it may have taken some.
+    `batch`: the task whose arguments are the ids of several; where Celery limits tasks' rates each is sent by itself.
+    Raises SilentBrokerError: it may have taken some.
     """
     if _instead is not None:
         for task_ids, queue in tasks:
@@ -99,6 +100,8 @@ def send_tasks(name: str, tasks: Sequence[Addressed], *, batch: str = "") -> Non
                 _instead.send_task(name, task_id, queue)
         return
     app = current_app._get_current_object()
+    if not batch or _limits_rates(app):
+        tasks = [Addressed([task_id], queue) for task_ids, queue in tasks for task_id in task_ids]
     _say(lambda producer: task_messages.send(app, producer, name, tasks, batch))
 
 
@@ -193,6 +196,11 @@ def _pool() -> ProducerPool:
     app = current_app._get_current_object()
     pool: ProducerPool = _producers[_connection(app, settings.PUBLISH_TIMEOUT / 2)]
     return pool
+
+
+@cache
+def _limits_rates(app: Celery) -> bool:
+    return bool(app.conf.task_annotations or app.conf.task_default_rate_limit)
 
 
 @cache

@@ -14,7 +14,7 @@ from django.db import connections
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.lifecycle import columns, moved, originals, prepared, quick_tools
+from mcp_app.lifecycle import columns, moved, originals, prepared, run_times
 from mcp_app.lifecycle.endings import final_result, protocol_error
 from mcp_app.lifecycle.moved import Moved, Watch
 from mcp_app.models import ChangeVersion, Request
@@ -137,7 +137,7 @@ def _noting_delivery(alias: str) -> str:
 
 def _observed(found: Moved) -> Observed:
     row, told, ran_for = found
-    quick_tools.note(row.tool, ran_for)
+    run_times.note(row.tool, ran_for)
     return Observed(
         request_id=row.pk,
         event_seq=row.event_seq,

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db.models import Case, When
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import broker, quick_tools, transitions
+from mcp_app.lifecycle import broker, run_times, transitions
 from mcp_app.lifecycle.task_messages import Addressed
 from mcp_app.models import Request
 from mcp_app.states import Status
@@ -24,7 +24,9 @@ logger = logging.getLogger(__name__)
 RUN_TASK = "mcp_app.run"
 RUN_BATCH_TASK = "mcp_app.run_batch"
 MOST_IN_BATCH = 8
-"""Calls that share a message, and run one after another: no more than other processes would have time for."""
+"""Calls that share a message, and may run one after another."""
+BATCH_SECONDS = 0.1
+"""What they take together at the most, by what is known of their tools."""
 CANCEL_COMMAND = "mcp_cancel"
 REVOKE_COMMAND = "mcp_revoke"
 OVERDUE_COMMAND = "mcp_overdue"
@@ -64,16 +66,27 @@ def publish_all(requests: Sequence[Request]) -> list[Exception | None]:
 
 
 def _messages(requests: Sequence[Request]) -> Iterator[Addressed]:
-    """One for each; one for several where they are quick and wait for the same workers."""
-    quick: defaultdict[str, list[str]] = defaultdict(list)
+    """One for each; one for several that wait for the same workers, and may wait for one another."""
+    by_queue: defaultdict[str, list[Request]] = defaultdict(list)
     for request in requests:
-        if len(requests) > 1 and quick_tools.is_quick(request.tool):
-            quick[request.queue].append(str(request.pk))
-        else:
-            yield Addressed([str(request.pk)], request.queue)
-    for queue, request_ids in quick.items():
-        for at in range(0, len(request_ids), MOST_IN_BATCH):
-            yield Addressed(request_ids[at : at + MOST_IN_BATCH], queue)
+        by_queue[request.queue].append(request)
+    for queue, waiting in by_queue.items():
+        for part in _parts(waiting):
+            yield Addressed([str(request.pk) for request in part], queue)
+
+
+def _parts(requests: Iterable[Request]) -> Iterator[list[Request]]:
+    part: list[Request] = []
+    seconds = 0.0
+    for request in requests:
+        takes = run_times.average(request.tool)
+        if part and (len(part) == MOST_IN_BATCH or seconds + takes > BATCH_SECONDS):
+            yield part
+            part, seconds = [], 0.0
+        part.append(request)
+        seconds += takes
+    if part:
+        yield part
 
 
 def _closed(request: Request, refused: Exception) -> Exception | None:

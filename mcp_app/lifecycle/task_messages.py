@@ -135,8 +135,17 @@ def _made(app: Celery, producer: Producer, name: str, queue: Queue) -> _Form | N
     _send_one(app, recording, name, _ID, queue)
     text = json.dumps(recording.message, default=str)
     # Not where anything of it is no JSON, or the id is not to be read in its body, as where that is signed or encoded.
-    is_plain = recording.message["content-type"] == "application/json" and _ID in str(recording.message["body"])
+    is_plain = recording.message["content-type"] == "application/json" and _is_call(recording.message["body"])
     return _Form(text, *recording.target) if is_plain and json.loads(text) == recording.message else None
+
+
+def _is_call(body: Any) -> bool:
+    """Whether a body has the arguments where Celery's protocol 2 has them."""
+    try:
+        args, *_ = json.loads(body)
+    except (TypeError, ValueError):
+        return False
+    return bool(args == [_ID])
 
 
 class _Recording(Producer):

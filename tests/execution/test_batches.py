@@ -111,6 +111,19 @@ def test_a_kill_hits_the_one_that_is_to_stop(site: Site, tmp_path: Path) -> None
     eventually(lambda: site.ask(driver.celery_status, killed) == "REVOKED")
 
 
+@pytest.mark.fault("A7")
+def test_a_kill_spares_the_process_whose_batch_the_call_was_in_once(site: Site, tmp_path: Path) -> None:
+    site.start_worker(concurrency=4)
+    go, steps = tmp_path / "go", [tmp_path / f"steps{number}" for number in range(3)]
+    stubborn = [("stubborn", {"seconds": 60, "path": str(each)}) for each in steps]
+    first, *killed = site.ask(driver.submit_batch, [waits_for(go), *stubborn], cancel_policy="kill", hard_grace=0.3)
+    eventually(lambda: begun(go) and all(each.exists() for each in steps), "that others run them")
+    site.ask(driver.cancel_many, killed)
+    assert ends(site, killed) == ["cancelled"] * 3
+    go.touch()
+    assert ends(site, [first]) == ["completed"]
+
+
 @pytest.mark.fault("C5")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT], ids=lambda number: number.name)
 def test_a_process_that_is_told_to_end_gives_the_others_back(
@@ -136,7 +149,7 @@ def test_what_a_process_that_is_to_end_was_given_is_published_again(monkeypatch:
         worker._thread.join()
         with ThreadPoolExecutor(1) as thread, pytest.raises(SystemExit):
             thread.submit(batches.run_all, tasks.run_batch, [str(row.pk) for row in submitted]).result()
-        published = {worker._queue.get(timeout=5).headers["id"] for _ in submitted}
+        published = {worker._queue.get(timeout=5).headers["id"] for _ in (*submitted, "the first says so itself")}
     assert published == {str(row.pk) for row in submitted}
     assert [rows.fresh(row).status for row in submitted] == [Status.QUEUED] * 3
 

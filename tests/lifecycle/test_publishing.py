@@ -12,7 +12,7 @@ from celery import Celery, current_app
 from celery.signals import before_task_publish
 from kombu.serialization import registry
 
-from mcp_app.lifecycle import broker, publishing, quick_tools, task_messages, transitions
+from mcp_app.lifecycle import broker, publishing, run_times, task_messages, transitions
 from mcp_app.lifecycle.publishing import BrokerUnavailableError
 from mcp_app.states import Outcome, Status
 from tests.lifecycle import brokers, rows
@@ -146,7 +146,7 @@ def test_several_are_published_together_each_with_its_own_message():
 def _known_as_quick(*tools):
     for tool in tools:
         for _ in range(30):
-            quick_tools.note(tool, 0.001)
+            run_times.note(tool, 0.001)
 
 
 def _together(queue, **changes):
@@ -175,6 +175,36 @@ def test_quick_calls_of_one_moment_share_a_message():
     assert (rest[0]["task"], rest[0]["id"], rest[1]) == (publishing.RUN_TASK, together[-1], together[-1:])
     assert shared[0]["ignore_result"] is True
     assert shared[0]["id"] not in together, "who revokes the message of one drops no other"
+
+
+def test_no_more_share_a_message_than_may_wait_for_one_another():
+    for _ in range(200):
+        run_times.note("dig", 0.03)
+    _together("patient")
+    sizes = [len(arguments) for _, arguments in _waiting("patient")]
+    assert sizes == [1, 3, 3, 3]
+
+
+@pytest.mark.parametrize("option", [{"task_protocol": 1}, {"task_default_rate_limit": "100/s"}], ids=str)
+def test_a_site_that_speaks_otherwise_or_limits_rates_has_each_sent_by_itself(option):
+    _known_as_quick("dig")
+    with brokers.celery_on("memory://") as app:
+        app.conf.update(option)
+        published = [rows.queued(queue="own") for _ in range(4)]
+        publishing.publish(published[0])
+        publishing.publish_all(published[1:])
+        assert [_id_of(message) for message in _raw("own")] == [str(row.pk) for row in published]
+
+
+def _raw(queue):
+    with current_app.connection_for_read() as connection, connection.channel() as channel:
+        while (message := channel.basic_get(queue, no_ack=True)) is not None:
+            yield message
+
+
+def _id_of(message):
+    """By Celery's protocol 1 or 2."""
+    return message.payload["args"][0] if isinstance(message.payload, dict) else message.payload[0][0]
 
 
 def test_calls_that_take_long_or_wait_for_other_workers_have_messages_of_their_own():
