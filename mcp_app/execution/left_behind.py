@@ -6,22 +6,23 @@ the broker may take; what is not said is supervision's.
 """
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle import publishing
 from mcp_app.lifecycle.broker import SilentBrokerError
-from mcp_app.lifecycle.publishing import BATCH_SECONDS
 
 logger = logging.getLogger(__name__)
 
+HELD_UP: Final = 2 * publishing.BATCH_SECONDS
+"""Seconds after which the calls of a batch do not wait any longer for those before them."""
+
 After = Callable[[float, Callable[[], None]], None]
-"""Does something after so many seconds, in a thread that may use the database. From any thread."""
+"""Does something after so many seconds, in one thread, that may use the database. From any thread."""
 
 
 class Batch(Protocol):
@@ -35,53 +36,48 @@ class Batch(Protocol):
 
 
 class LeftBehind:
-    """Looks after the batches of one worker, whose `after` it uses."""
+    """Looks after the batches of one worker, whose `after` it uses.
+
+    Has no lock: Celery calls from signal handlers, too, which may have interrupted the thread that holds it. Who comes
+    at the same moment costs one look more.
+    """
 
     def __init__(self, after: After) -> None:
         self._after = after
-        self._lock = threading.Lock()
         self._begun: deque[tuple[float, Batch]] = deque()
-        self._left: set[str] = set()
+        self._left: deque[str] = deque()
         self._is_to_look = False
         self._speechless_until = 0.0
 
     def begun(self, batch: Batch) -> None:
         """Look after one that has begun to run. From any thread."""
-        with self._lock:
-            self._begun.append((time.monotonic() + BATCH_SECONDS, batch))
-        self._look_in(BATCH_SECONDS)
+        self._begun.append((time.monotonic() + HELD_UP, batch))
+        self._look_later()
 
     def broken(self, request_ids: Iterable[str]) -> None:
         """Nothing runs these any more. From any thread."""
-        with self._lock:
-            self._left.update(request_ids)
+        self._left.extend(request_ids)
         self._after(0, self._publish)
 
-    def _look_in(self, seconds: float) -> None:
-        """One look serves all that have begun meanwhile."""
-        with self._lock:
-            if self._is_to_look or not self._begun:
-                return
+    def _look_later(self) -> None:
+        """One look serves all that begin until then."""
+        if not self._is_to_look:
             self._is_to_look = True
-        self._after(seconds, self._look)
+            self._after(HELD_UP, self._look)
 
     def _look(self) -> None:
+        self._is_to_look = False  # before it looks: what begins after that is looked for again
         now = time.monotonic()
-        with self._lock:
-            self._is_to_look = False
-            due = []
-            while self._begun and self._begun[0][0] <= now:
-                due.append(self._begun.popleft()[1])
-            wait = self._begun[0][0] - now if self._begun else BATCH_SECONDS
-            for batch in due:
-                if batch.is_active:
-                    self._left.update(batch.request_ids)
-        self._look_in(wait)
+        while self._begun and self._begun[0][0] <= now:
+            _, batch = self._begun.popleft()
+            if batch.is_active:
+                self._left.extend(batch.request_ids)
+        if self._begun:
+            self._look_later()
         self._publish()
 
     def _publish(self) -> None:
-        with self._lock:
-            left, self._left = self._left, set()
+        left = {self._left.popleft() for _ in range(len(self._left))}
         if not left or time.monotonic() < self._speechless_until:
             return
         try:

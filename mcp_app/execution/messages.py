@@ -4,7 +4,8 @@ Refuses the database to the worker's event loop: Celery stores there that a task
 database that is away at that moment would end the worker, one that is silent stop it. The ladder has it stored instead.
 """
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from celery import signals
 from celery.concurrency.thread import TaskPool as ThreadTaskPool
@@ -14,6 +15,8 @@ from celery.worker.request import Request
 
 from mcp_app.states import Status
 
+LOOKS: Final = 10
+"""At what Celery's own thread may change meanwhile."""
 _CANCELLED = repr(Status.CANCELLED.value)
 
 batch_begun = Signal(name="mcp_batch_begun")
@@ -84,3 +87,11 @@ class BatchRequest(ToolRequest):
         super()._announce_cancelled(emit_retry=False)
         if emit_retry:
             signals.task_retry.send(self.task, request=self._context, einfo=None)
+
+
+def active() -> list[Request]:
+    """What Celery has of the tasks that run, ours or others'. From any thread."""
+    for _ in range(LOOKS):
+        with suppress(RuntimeError):  # its own thread has changed the set meanwhile
+            return list(worker_state.active_requests)
+    return []

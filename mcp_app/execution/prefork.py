@@ -14,17 +14,15 @@ from uuid import UUID
 from celery.worker import state as worker_state
 from psutil import Process
 
-from mcp_app.execution import processes
+from mcp_app.execution import messages, processes
 from mcp_app.execution.ladder import DEATH_TIMEOUT, Ladder
+from mcp_app.execution.messages import ToolRequest
 from mcp_app.lifecycle import celery_results, transitions
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.models import Request
 from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)
-
-LOOKS = 10
-"""At what Celery's own thread may change meanwhile."""
 
 
 class PreforkPool:
@@ -56,13 +54,10 @@ class PreforkPool:
                 logger.exception("Celery could not be told that request %s was killed", request_id)
 
 
-def _active(request_id: UUID, pid: int) -> Any:
+def _active(request_id: UUID, pid: int) -> ToolRequest | None:
     """What Celery has of a request that this process runs, if it does. Another may have another message of it."""
-    for _ in range(LOOKS):
-        with suppress(RuntimeError):  # its own thread has changed the set meanwhile
-            of_process = [each for each in list(worker_state.active_requests) if each.worker_pid == pid]
-            return next((each for each in of_process if str(request_id) in getattr(each, "request_ids", ())), None)
-    return None
+    ours = [each for each in messages.active() if isinstance(each, ToolRequest) and each.worker_pid == pid]
+    return next((each for each in ours if str(request_id) in each.request_ids), None)
 
 
 class PreforkLadder(Ladder):

@@ -5,7 +5,7 @@ Refuses to end a thread. Who ends the pool waits until nothing runs in it: the l
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -110,9 +110,10 @@ class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
     ) -> ApplyResult:
         if not args or args[0] != RUN_BATCH_TASK:
             return super().on_apply(target, args, kwargs, callback, accept_callback, **options)
-        whole = _Whole(callback, accept_callback)
-        for part in batches.each_of(args):
-            whole.add(part[1], self.on_apply(target, part, kwargs, _unheard, whole.accept, **options).f)
+        parts = list(batches.each_of(args))
+        whole = Whole([request_id for _, request_id, *_ in parts], callback, accept_callback)
+        for part in parts:
+            whole.add(self.on_apply(target, part, kwargs, _unheard, whole.accept, **options).f)
         whole.is_complete()
         return ApplyResult(whole.done)
 
@@ -126,45 +127,55 @@ class TaskPool(ThreadTaskPool):  # type: ignore[misc] # Celery ships no types
         return {**told, "max-concurrency": self.limit, "threads": self.executor.started}
 
 
-class _Whole:
+class Whole:
     """A batch that was taken apart: begun with the first of its calls, and over with the last.
 
-    Celery is told that it has succeeded, whatever became of each; those that were dropped are others' to run.
+    Celery is told that it has succeeded, whatever became of each; what was dropped is for others to run.
     """
 
-    def __init__(self, callback: Callable[[Any], object], accept: Callable[[int, float], object]) -> None:
+    def __init__(
+        self,
+        request_ids: Sequence[str],
+        callback: Callable[[Any], object],
+        accept: Callable[[int, float], object],
+    ) -> None:
+        """`callback`, `accept`: Celery's, of the task that came."""
         self.done: Future[None] = Future()
+        self._request_ids = request_ids
         self._callback = callback
         self._accept = accept
         self._lock = threading.Lock()
         self._left = 1
         self._is_accepted = False
-        self._dropped: list[str] = []
+        self._is_broken = False
 
-    def add(self, request_id: str, part: "Future[Any]") -> None:
+    def add(self, part: "Future[Any]") -> None:
+        """One of its calls."""
         with self._lock:
             self._left += 1
-        part.add_done_callback(lambda part: self._count(request_id if part.cancelled() else None))
+        part.add_done_callback(lambda part: self._count(is_dropped=part.cancelled()))
 
     def is_complete(self) -> None:
-        """No other part is added."""
-        self._count(None)
+        """No other is added."""
+        self._count()
 
     def accept(self, pid: int, at: float) -> None:
+        """One of them begins."""
         with self._lock:
-            is_accepted, self._is_accepted = self._is_accepted, True
-        if not is_accepted:
+            was_accepted, self._is_accepted = self._is_accepted, True
+        if not was_accepted:
             self._accept(pid, at)
 
-    def _count(self, dropped: str | None) -> None:
+    def _count(self, *, is_dropped: bool = False) -> None:
         with self._lock:
             self._left -= 1
             is_last = not self._left
-            self._dropped += [] if dropped is None else [dropped]
+            self._is_broken = self._is_broken or is_dropped
         if not is_last:
             return
         if self._is_accepted:  # else the broker still has it
-            batch_broken.send(sender=self, request_ids=self._dropped)
+            if self._is_broken:
+                batch_broken.send(sender=self, request_ids=self._request_ids)
             self._callback((0, repr(None), 0.0))
         self.done.set_result(None)
 

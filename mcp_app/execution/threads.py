@@ -18,9 +18,10 @@ from django.db.models import QuerySet
 
 from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.registry import registered_tools
-from mcp_app.execution import closing, processes
+from mcp_app.execution import closing, messages, processes
 from mcp_app.execution.child import Child
 from mcp_app.execution.ladder import Ladder
+from mcp_app.execution.messages import BatchRequest
 from mcp_app.execution.watcher import Running
 from mcp_app.lifecycle import transitions
 from mcp_app.lifecycle.processes import Identity
@@ -163,7 +164,9 @@ class ThreadsLadder(Ladder):
         lock that the code beneath it holds.
         """
         now = time.monotonic()
-        if runs_calls or worker_state.active_requests or not self._threads.is_ending_cold:
+        # A batch that was being taken apart stays active; those of its calls that run are claimed.
+        others_run = any(not isinstance(each, BatchRequest) for each in messages.active())
+        if runs_calls or others_run or not self._threads.is_ending_cold:
             self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = now

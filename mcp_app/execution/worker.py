@@ -246,12 +246,9 @@ def _let_go(sender: Any, **kwargs: Any) -> None:
 
 
 @signals.task_failure.connect
-def _failed(sender: Any, task_id: str, exception: BaseException, args: Any, **kwargs: Any) -> None:
+def _failed(sender: Any, exception: BaseException, args: Any, **kwargs: Any) -> None:
     ladder = _ladder()
-    if ladder is not None and sender.name == RUN_TASK and isinstance(exception, WorkerLostError):
-        ladder.child_lost(UUID(task_id))
-        ladder.soon(partial(sender.backend.mark_as_failure, task_id, exception))
-    elif ladder is not None and sender.name == RUN_BATCH_TASK and isinstance(exception, WorkerLostError):
+    if ladder is not None and sender.name in (RUN_TASK, RUN_BATCH_TASK) and isinstance(exception, WorkerLostError):
         for request_id in args:
             ladder.child_lost(UUID(request_id))
 

@@ -91,7 +91,7 @@ def register() -> None:
 def send_tasks(name: str, tasks: Sequence[Addressed], *, batch: str = "") -> None:
     """Put messages of a task, whose one argument is its id, into the broker: in one word, where it takes several.
 
-    `batch`: the task whose arguments are the ids of several; where Celery limits tasks' rates each is sent by itself.
+    `batch`: the task whose arguments are the ids of several; where Celery counts tasks each is sent by itself.
     Raises SilentBrokerError: it may have taken some.
     """
     if _instead is not None:
@@ -100,7 +100,7 @@ def send_tasks(name: str, tasks: Sequence[Addressed], *, batch: str = "") -> Non
                 _instead.send_task(name, task_id, queue)
         return
     app = current_app._get_current_object()
-    if not batch or _limits_rates(app):
+    if not batch or _counts_tasks(app):
         tasks = [Addressed([task_id], queue) for task_ids, queue in tasks for task_id in task_ids]
     _say(lambda producer: task_messages.send(app, producer, name, tasks, batch))
 
@@ -199,8 +199,10 @@ def _pool() -> ProducerPool:
 
 
 @cache
-def _limits_rates(app: Celery) -> bool:
-    return bool(app.conf.task_annotations or app.conf.task_default_rate_limit)
+def _counts_tasks(app: Celery) -> bool:
+    """Whether a site has Celery count tasks, so that each is to be one: their rate, or those of a process."""
+    conf = app.conf
+    return bool(conf.task_annotations or conf.task_default_rate_limit or conf.worker_max_tasks_per_child)
 
 
 @cache

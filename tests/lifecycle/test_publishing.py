@@ -185,8 +185,16 @@ def test_no_more_share_a_message_than_may_wait_for_one_another():
     assert sizes == [1, 3, 3, 3]
 
 
-@pytest.mark.parametrize("option", [{"task_protocol": 1}, {"task_default_rate_limit": "100/s"}], ids=str)
-def test_a_site_that_speaks_otherwise_or_limits_rates_has_each_sent_by_itself(option):
+OPTIONS = [
+    {"task_protocol": 1},
+    {"task_default_rate_limit": "100/s"},
+    {"task_annotations": {publishing.RUN_TASK: {"rate_limit": "100/s"}}},
+    {"worker_max_tasks_per_child": 1},
+]
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=str)
+def test_a_site_that_speaks_otherwise_or_counts_tasks_has_each_sent_by_itself(option):
     _known_as_quick("dig")
     with brokers.celery_on("memory://") as app:
         app.conf.update(option)

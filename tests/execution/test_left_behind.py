@@ -1,0 +1,152 @@
+"""What waits in a batch for too long is published by one look and one word; a batch in threads ends with its last."""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from celery import current_app
+
+from mcp_app.execution import left_behind
+from mcp_app.execution.left_behind import LeftBehind
+from mcp_app.execution.messages import batch_broken
+from mcp_app.execution.thread_pool import Whole
+from tests.lifecycle import brokers, rows
+
+QUEUE = "left-behind"
+
+
+@dataclass
+class Later:
+    """What is to be done after some seconds, done when the test says so."""
+
+    planned: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        self.planned.append((seconds, action))
+
+    def do(self) -> None:
+        [(_, action)] = self.planned
+        self.planned.clear()
+        action()
+
+
+@dataclass(frozen=True)
+class Batch:
+    request_ids: list[str]
+    is_active: bool = True
+
+
+def messages() -> list[str]:
+    found = []
+    with current_app.connection_for_read() as connection, connection.channel() as channel:
+        while (message := channel.basic_get(QUEUE, no_ack=True)) is not None:
+            found.append(message.headers["id"])
+    return found
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Later:
+    monkeypatch.setattr(left_behind, "HELD_UP", 0.0)
+    return Later()
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_one_look_serves_all_batches_and_publishes_what_waits_in_those_that_run(later: Later) -> None:
+    waiting, cancelled, over = (rows.queued(queue=QUEUE) for _ in range(3))
+    rows.cancel(cancelled)
+    looking = LeftBehind(later.after)
+    looking.begun(Batch([str(waiting.pk), str(cancelled.pk)]))
+    looking.begun(Batch([str(over.pk)], is_active=False))
+    later.do()
+    assert messages() == [str(waiting.pk)]
+    assert not later.planned, "nothing is looked for where no batch runs"
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_a_batch_that_began_later_has_a_look_of_its_own(later: Later, monkeypatch: pytest.MonkeyPatch) -> None:
+    early, late = (rows.queued(queue=QUEUE) for _ in range(2))
+    looking = LeftBehind(later.after)
+    looking.begun(Batch([str(early.pk)]))
+    monkeypatch.setattr(left_behind, "HELD_UP", 0.05)
+    looking.begun(Batch([str(late.pk)]))
+    later.do()
+    assert messages() == [str(early.pk)]
+    [(seconds, _)] = later.planned
+    time.sleep(seconds)  # until it is due
+    later.do()
+    assert messages() == [str(late.pk)]
+
+
+@pytest.mark.timeout(15)
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_a_silent_broker_is_waited_for_once(configure: Callable[..., None], later: Later) -> None:
+    configure(PUBLISH_TIMEOUT=1.0)
+    left = [rows.queued(queue=QUEUE) for _ in range(20)]
+    looking = LeftBehind(later.after)
+    with brokers.silent_port() as port, brokers.celery_on(brokers.URLS["amqp"].format(port=port)):
+        began_at = time.monotonic()
+        for row in left:
+            looking.broken([str(row.pk)])
+            later.do()
+    assert time.monotonic() - began_at < 10.0, "twenty times that would be twenty seconds"
+
+
+@dataclass
+class Heard:
+    """What Celery, and whoever looks after batches, hear of one."""
+
+    accepted: list[int] = field(default_factory=list)
+    over: list[Any] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+
+    def hear(self, request_ids: list[str], **_: Any) -> None:
+        self.broken += request_ids
+
+
+@pytest.fixture
+def heard() -> Any:
+    heard = Heard()
+    batch_broken.connect(heard.hear)
+    yield heard
+    batch_broken.disconnect(heard.hear)
+
+
+def whole_of(heard: Heard, *parts: "Future[Any]") -> Whole:
+    whole = Whole(
+        [str(number) for number in range(len(parts))], heard.over.append, lambda pid, at: heard.accepted.append(pid)
+    )
+    for part in parts:
+        whole.add(part)
+    whole.is_complete()
+    return whole
+
+
+def test_a_batch_in_threads_begins_with_its_first_call_and_is_over_with_its_last(heard: Heard) -> None:
+    first, last = Future[Any](), Future[Any]()
+    whole = whole_of(heard, first, last)
+    for _ in range(2):
+        whole.accept(os.getpid(), 0.0)
+    last.set_exception(ValueError("of one call"))
+    assert (heard.accepted, heard.over, whole.done.done()) == ([os.getpid()], [], False)
+    first.set_result(None)
+    assert (len(heard.over), heard.broken, whole.done.done()) == (1, [], True)
+
+
+def test_calls_that_a_pool_drops_as_it_ends_are_for_others(heard: Heard) -> None:
+    first, dropped = Future[Any](), Future[Any]()
+    whole = whole_of(heard, first, dropped)
+    whole.accept(os.getpid(), 0.0)
+    dropped.cancel()
+    first.set_result(None)
+    assert heard.broken == ["0", "1"]
+
+
+def test_of_a_batch_that_never_began_the_broker_knows(heard: Heard) -> None:
+    dropped = Future[Any]()
+    whole = whole_of(heard, dropped)
+    dropped.cancel()
+    assert (heard.accepted, heard.over, heard.broken, whole.done.done()) == ([], [], [], True)
