@@ -111,6 +111,7 @@ def _await_turn(descriptor: int) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             looks += 1
+            # No event to wait for: a lock that is waited for in the kernel has no time limit.
             time.sleep(TURN_LOOK_SECONDS if looks <= LONG_TURN else LONG_TURN_LOOK_SECONDS)
         else:
             return
