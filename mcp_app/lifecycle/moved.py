@@ -24,11 +24,13 @@ _NEEDED = ", ".join(f"'{status}'" for status in sorted((*TERMINAL, Status.INPUT_
 _ORIGINALS = f"CASE WHEN moved.status IN ({_NEEDED}) THEN moved.originals END"
 """Of a call that runs they are its arguments: not to be read with each progress."""
 _TOLD_KINDS = ", ".join(f"'{kind}'" for kind in (EventKind.PROGRESS, EventKind.LOG))
-_EVENTS = f"""FROM {RequestEvent._meta.db_table} AS told WHERE told.request_id = moved.id
-AND told.seq > known.event_seq AND told.kind IN ({_TOLD_KINDS})"""
+MOST_TOLD = 100
+"""Events of one request at a time: how much a tool has said meanwhile is not to be what a server process takes."""
+_EVENTS = f"""FROM (SELECT told.seq, told.kind, told.data FROM {RequestEvent._meta.db_table} AS told
+WHERE told.request_id = moved.id AND told.seq > known.event_seq AND told.kind IN ({_TOLD_KINDS})
+ORDER BY told.seq LIMIT {MOST_TOLD}) AS told"""  # noqa: S608 - of ours
 _AS_JSON = {
-    "sqlite": f"""(SELECT json_group_array(json_array(seq, kind, json(data)))
-FROM (SELECT told.seq, told.kind, told.data {_EVENTS} ORDER BY told.seq))""",  # noqa: S608 - of ours
+    "sqlite": f"(SELECT json_group_array(json_array(told.seq, told.kind, json(told.data))) {_EVENTS})",
     "postgresql": f"""(SELECT jsonb_agg(jsonb_build_array(told.seq, told.kind, told.data) ORDER BY told.seq)
 {_EVENTS})""",
 }
@@ -77,9 +79,15 @@ class Moved(NamedTuple):
     ran_for: float | None
     """The seconds of its run, once that has ended."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether more may be told of it, which another look reads."""
+        return len(self.told) == MOST_TOLD
+
 
 def since(known: Mapping[UUID, Watch]) -> list[Moved]:
-    """The requests whose newest event is newer than the one known of, with what is told of them: all of one moment."""
+    """The requests whose newest event is newer than the one known of, with what is told of them, `MOST_TOLD` of each at
+    most: all of one moment."""
     connection = databases.connection()
     found = prepared.rows(connection, _STATEMENTS[connection.vendor], [_parameter(known, connection.vendor)])
     return [Moved(_ROWS.made_of(row, connection), _told(events), ran_for) for events, ran_for, *row in found]

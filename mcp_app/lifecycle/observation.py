@@ -5,7 +5,7 @@ Reading only.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -66,14 +66,17 @@ class Observed:
     """Why its cancellation was asked for; empty while nobody has."""
     follower: UUID | None = None
     """The connection that resumed its stream; None: the first still has it."""
+    has_more: bool = False
+    """Whether it has moved past `event_seq` already: what became of it comes with the last of its events."""
 
     @property
     def ended(self) -> bool:
-        return self.status in TERMINAL
+        """Whether nothing comes after this."""
+        return self.status in TERMINAL and not self.has_more
 
 
 def observe(watched: Mapping[UUID, Watch]) -> list[Observed]:
-    """The watched requests whose newest event is newer than what their watchers know."""
+    """The watched requests whose newest event is newer than what their watchers know: of each a bounded part."""
     return [_observed(each) for each in moved.since(watched)]
 
 
@@ -137,17 +140,22 @@ def _noting_delivery(alias: str) -> str:
 
 def _observed(found: Moved) -> Observed:
     row, told, ran_for = found
-    run_times.note(row.tool, ran_for)
-    return Observed(
+    said = partial(
+        Observed,
         request_id=row.pk,
-        event_seq=row.event_seq,
         status=Status(row.status),
         events=[(EventKind(kind), data) for _, kind, data in told],
         seqs=[seq for seq, _, _ in told],
+        cancel_cause=row.cancel_cause,
+        follower=row.follower,
+    )
+    if found.has_more:
+        return said(event_seq=told[-1][0], has_more=True)
+    run_times.note(row.tool, ran_for)
+    return said(
+        event_seq=row.event_seq,
         result=final_result(row) if is_answered(row) else None,
         error=protocol_error(row),
         questions=row.original("questions") if row.status == Status.INPUT_REQUIRED else None,
         input_round=row.input_round,
-        cancel_cause=row.cancel_cause,
-        follower=row.follower,
     )

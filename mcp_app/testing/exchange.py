@@ -5,6 +5,7 @@ subscriptions, and tasks.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar, cast
@@ -123,9 +124,12 @@ class InProcessCall(CallStream):
         told = CallNotifications(self._exchange.route)
         publishing.publish(request)
         self._work(request.pk)
-        [observed] = observation.observe({request.pk: Watch(request.event_seq, wants_events=told.wanted)})
-        if not await self._tell(observed, told):
-            raise AssertionError(f"request {request.pk} is {observed.status} after its run")
+        watch = Watch(request.event_seq, wants_events=told.wanted)
+        while seen := observation.observe({request.pk: watch}):
+            if await self._tell(seen[0], told):
+                return
+            watch = replace(watch, event_seq=seen[0].event_seq)
+        raise AssertionError(f"request {request.pk} has not ended after its run")
 
 
 def serve(exchange: Exchange, work: Work) -> None:

@@ -67,6 +67,7 @@ class Watcher:
 
     def give(self, observed: Observed) -> None:
         self.watch = replace(self.watch, event_seq=observed.event_seq)
+        self.overtaken = self.overtaken or observed.has_more
         self._observed = observed
         self._moved.set()
 

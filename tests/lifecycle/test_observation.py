@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from mcp_app.lifecycle import observation, transitions
 from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.moved import Watch
+from mcp_app.lifecycle.moved import MOST_TOLD, Watch
 from mcp_app.models import ChangeVersion
 from mcp_app.states import EventKind, Stage, Status
 from tests.lifecycle import rows
@@ -42,6 +42,24 @@ def test_events_are_told_in_order_and_only_the_new_ones(worker):
     progress(row, 3)
     [second] = look(row, first.event_seq)
     assert second.events == [(EventKind.PROGRESS, {"progress": 3})]
+
+
+def test_much_is_told_in_parts_and_what_became_of_the_call_with_the_last(worker):
+    """However much a tool has said while its client took nothing, a server process holds a bounded part of it."""
+    row = rows.running(worker)
+    progress(row, *range(2 * MOST_TOLD + 1))
+    transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
+    parts, known = [], row.event_seq
+    while seen := look(row, known):
+        parts += seen
+        known = seen[0].event_seq
+    assert [len(part.events) for part in parts] == [MOST_TOLD, MOST_TOLD, 1]
+    assert [data["progress"] for part in parts for _, data in part.events] == list(range(2 * MOST_TOLD + 1))
+    assert [(part.has_more, part.ended, part.result) for part in parts] == [
+        (True, False, None),
+        (True, False, None),
+        (False, True, rows.RESULT),
+    ]
 
 
 def test_steps_of_the_ladder_are_not_told_to_clients(worker):

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import TestCase
 
+from mcp_app.lifecycle.moved import MOST_TOLD
 from mcp_app.models import Cancellation, Request, RequestEvent
 from mcp_app.states import Cause, Stage, Status
 from mcp_app.testing.answers import UnansweredError
@@ -54,6 +55,14 @@ def test_a_tool_sees_the_test_s_rows_and_tells_as_it_goes(mcp_client):
     assert made.structured == ["a", "b", "before"]
     assert made.progress == [Progress(1, 2, "a"), Progress(2, 2, "b")]
     assert made.log == [LogLine("info", "2 groups were made", "tests.testing.mcp_tools")]
+
+
+def test_all_that_a_tool_told_is_heard_however_much(mcp_client, configure):
+    configure(EVENT_RATE=1e6, EVENT_BURST=1_000_000)
+    count = 2 * MOST_TOLD + 1
+    made = mcp_client.call("make_groups", names=[f"{number}" for number in range(count)])
+    assert [each.progress for each in made.progress] == list(range(1, count + 1))
+    assert len(made.structured) == count
 
 
 def test_a_tool_s_own_rollback_takes_its_rows_and_not_what_it_told(mcp_client):

@@ -8,9 +8,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mcp_app.lifecycle import observation
+from mcp_app.lifecycle import observation, transitions
+from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.moved import MOST_TOLD
 from mcp_app.models import Request
 from mcp_app.protocol.errors import INTERNAL_ERROR
+from mcp_app.states import EventKind
 from mcp_app.transport import server, tail
 from tests.lifecycle import rows
 from tests.transport.client import PATIENCE, call, post, run
@@ -37,6 +40,31 @@ def test_slow_reader_misses_no_event(worker: Worker, configure) -> None:
         assert seen == [1, 2, 3]
         watcher.close()
         await worker.finish(request_id)
+
+    run(scenario())
+
+
+def test_a_flood_is_told_whole_though_each_look_reads_a_part(worker: Worker, configure) -> None:
+    configure(POLL_INTERVAL=30.0)
+    count = 2 * MOST_TOLD + 1
+
+    async def scenario() -> None:
+        own = server.current()
+        running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
+        watcher = own.tail.watch(running.pk, event_seq=running.event_seq, wants_events=True, is_stored=True)
+        said = [Event(EventKind.PROGRESS, {"progress": step}) for step in range(count)]
+        await in_thread(transitions.record, running.pk, said)
+        await worker.finish(running.pk)
+        seen: list[float] = []
+        ended = False
+        async with asyncio.timeout(PATIENCE):
+            while not ended:
+                observed = await watcher.next()
+                assert len(observed.events) <= MOST_TOLD
+                seen += [data["progress"] for _, data in observed.events]
+                ended = observed.ended
+        assert seen == list(range(count))
+        watcher.close()
 
     run(scenario())
 
