@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import InterfaceError, InternalError, OperationalError, connections, transaction
@@ -54,7 +54,7 @@ class MCPRouter:
 @contextmanager
 def atomic() -> Iterator[None]:
     """A transaction on this app's database."""
-    with _turn(connection()), transaction.atomic(using=settings.DATABASE):
+    with turn(connection()), transaction.atomic(using=settings.DATABASE):
         yield
 
 
@@ -78,14 +78,9 @@ def connection() -> BaseDatabaseWrapper:
     return connections[settings.DATABASE]
 
 
-def turn() -> AbstractContextManager[None]:
-    """For a statement alone, what `atomic` has as well: on SQLite a turn to write."""
-    return _turn(connection())
-
-
 @contextmanager
-def _turn(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
-    """On SQLite, a turn to write: its own waiting sleeps ever longer between looks, up to 100 ms.
+def turn(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
+    """On SQLite, a turn to write, as `atomic` has it: its own waiting sleeps ever longer between looks, up to 100 ms.
 
     An advisory lock beside the database file. Whoever has waited too long for it goes on to SQLite's own lock, so that
     a process that was stopped while it wrote costs the others what it costs without turns: an error, tried again.

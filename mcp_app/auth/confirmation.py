@@ -39,11 +39,12 @@ def confirm(principal: Principal) -> Principal | Rejection:
     if principal.issuer != local.ISSUER and not access_to(endpoint).admits(user):
         return not_let_in()
     try:
-        return replace(principal, scopes=_common(principal.scopes, _given_now(principal)))
+        common = _common(principal.scopes, _given_now(principal))
     except InvalidCredentialsError:
         return invalid_credentials(endpoint)
     except InsufficientScopeError as error:
         return insufficient_scope(error.missing, (), endpoint)
+    return principal if common == principal.scopes else replace(principal, scopes=common)
 
 
 def _user(user_id: str) -> AbstractBaseUser | None:

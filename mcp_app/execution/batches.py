@@ -16,6 +16,7 @@ from celery import Task
 from celery.app.trace import trace_task
 from kombu.utils.json import loads
 
+from mcp_app.execution import child, reporting
 from mcp_app.lifecycle import publishing
 from mcp_app.lifecycle.publishing import RUN_TASK
 
@@ -28,9 +29,10 @@ def run_all(batch: Task, request_ids: Sequence[str]) -> None:
     task, said = batch.app.tasks[RUN_TASK], dict(vars(batch.request))
     left = deque(request_ids)
     try:
-        while left:
-            trace_task(task, left[0], [left[0]], {}, _request(said, left[0]), app=batch.app)
-            left.popleft()
+        with reporting.kept_together(child.current().recorder):
+            while left:
+                trace_task(task, left[0], [left[0]], {}, _request(said, left[0]), app=batch.app)
+                left.popleft()
     except BaseException:
         with suppress(Exception):  # supervision finds what nobody claims
             publishing.send_unclaimed([UUID(each) for each in left])
@@ -49,4 +51,6 @@ def _request(said: Mapping[str, Any], request_id: str) -> dict[str, Any]:
     """What Celery says of the task of one, by what it says of that of all."""
     own = {"id": request_id, "root_id": request_id, "task": RUN_TASK, "args": [request_id]}
     # `_protected`: Celery's mark of a task that is being called, whose own call it takes for one from within.
-    return {**said, **own, "argsrepr": repr((request_id,)), "ignore_result": False, "_protected": 0}
+    # `headers`: of none Celery looks for some in all the rest.
+    headers = said.get("headers") or {}
+    return {**said, **own, "headers": headers, "argsrepr": repr((request_id,)), "ignore_result": False, "_protected": 0}

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 from uuid import UUID
 
+from mcp_app.execution.handlers import handler_of, unblock
 from mcp_app.execution.with_statements import is_entering
 
 INTERRUPT_SIGNAL = signal.SIGUSR2
@@ -145,9 +146,9 @@ class SignalInterrupter(Interrupter):
         Celery's soft time limit would raise an `Exception` at any moment; it is never used, so its signal is ignored.
         """
         for number, handler in ((INTERRUPT_SIGNAL, self._handle), (signal.SIGUSR1, signal.SIG_IGN)):
-            if signal.getsignal(number) != handler:
+            if handler_of(number) != handler:
                 signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT_SIGNAL})
+        unblock(INTERRUPT_SIGNAL)
 
     def run(self, request_id: UUID, body: Callable[[], Any]) -> Returned | Raised:
         self.install()  # a tool before may have taken or blocked the signals

@@ -1,8 +1,8 @@
 """Calls that wait in a batch for too long, or for nothing: published again, for whoever has time.
 
 In the worker's main process: when a batch has run for longer than its calls were thought to take, and when what ran it
-is gone. Those that were claimed are left alone: a row says so. Refuses to keep its thread for longer than one word to
-the broker may take; what is not said is supervision's.
+is gone. Those that were claimed are left alone: a row says so. Of those that have ended Celery is told. Refuses to keep
+its thread for longer than one word to the broker may take; what is not said is supervision's.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import publishing
+from mcp_app.lifecycle import celery_results, publishing
 from mcp_app.lifecycle.broker import SilentBrokerError
 
 logger = logging.getLogger(__name__)
@@ -77,11 +77,14 @@ class LeftBehind:
         self._publish()
 
     def _publish(self) -> None:
-        left = {self._left.popleft() for _ in range(len(self._left))}
-        if not left or time.monotonic() < self._speechless_until:
+        left = [UUID(each) for each in {self._left.popleft() for _ in range(len(self._left))}]
+        if not left:
+            return
+        celery_results.store_missing(left)
+        if time.monotonic() < self._speechless_until:
             return
         try:
-            publishing.send_unclaimed([UUID(each) for each in left])
+            publishing.send_unclaimed(left)
         except SilentBrokerError as error:
             self._speechless_until = time.monotonic() + settings.PUBLISH_TIMEOUT
             logger.error("%d calls wait for supervision to publish them again: %s", len(left), error)

@@ -1,10 +1,15 @@
 """What Celery is told of a run: its own result of the task, for people. It is never the truth.
 
 A stop is REVOKED with our words, an unexpected exception FAILURE with its traceback, everything else SUCCESS. As most
-runs end so, that result is written with the end of the request, and Celery is asked to write none.
+runs end so, that result is written with the end of the request, or, of calls that came in one message, of all of them
+when the last has ended; and Celery is asked to write none.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from celery import Task
@@ -22,16 +27,39 @@ class OutOfMemoryError(Exception):
     """A tool's MemoryError as Celery is told of it: under its own name it would end the worker, with all its calls."""
 
 
+_kept: ContextVar[list[Model] | None] = ContextVar("mcp_app_kept_results", default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Success:
-    """Celery's result of a run that is about to be closed, where it can be written with the end."""
+    """Celery's result of a run that is about to be closed, where Celery need not write it."""
 
     row: Model
     task_request: Any
 
-    def is_stored(self) -> None:
-        """Celery looks at this as it is about to store the result."""
-        self.task_request.ignore_result = True
+    @property
+    def beside(self) -> Model | None:
+        """What is to be written with the end."""
+        return self.row if _kept.get() is None else None
+
+    def is_seen_to(self) -> None:
+        """The end is written."""
+        if (kept := _kept.get()) is not None:
+            kept.append(self.row)
+        self.task_request.ignore_result = True  # Celery looks at this as it is about to store the result
+
+
+@contextmanager
+def kept_together(recorder: Recorder) -> Iterator[None]:
+    """Have the results of the runs within written by one statement, after the last."""
+    kept: list[Model] = []
+    token = _kept.set(kept)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        if kept:
+            recorder.call_here(partial(celery_results.store_all, kept))
 
 
 def success(task: Task | None, ending: Ending) -> Success | None:

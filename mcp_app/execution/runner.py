@@ -289,7 +289,7 @@ def _end(row: Request, running: Running, ending: Ending, success: Success | None
     """Write the end in one statement, with Celery's own result, where it is as most ends are."""
     if _is_ordinary(running, ending) and _is_ended(row, ending, success):
         if success is not None:
-            success.is_stored()
+            success.is_seen_to()
         return ending.status
     written = _write(row, running, ending)
     return ending.status if written is None and _was_written(row, ending) else written
@@ -302,7 +302,7 @@ def _was_written(row: Request, ending: Ending) -> bool:
 
 
 def _is_ended(row: Request, ending: Ending, success: Success | None) -> bool:
-    stored = None if success is None else success.row
+    stored = None if success is None else success.beside
     try:
         return transitions.end_run(row, ending.status, result=ending.result, error=ending.error, celery_result=stored)
     except databases.AWAY:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from mcp_app.execution.handlers import handler_of
+
 SETTLING = 0.5
 """Seconds from the end of a task in which the worker's main process has heard of it."""
 _SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
@@ -35,7 +37,7 @@ class Termination:
     def install(self) -> None:
         """Stand before Celery's handlers; again before each run, as a tool before may have taken the signals."""
         for number in _SIGNALS:
-            handler = signal.getsignal(number)
+            handler = handler_of(number)
             if handler == self._handle:
                 continue
             if number not in self._ends and callable(handler):

@@ -6,6 +6,7 @@ For people alone: the row is the truth, and nobody waits for what is written her
 import logging
 import threading
 import uuid
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 from uuid import UUID
@@ -18,6 +19,10 @@ from django.db.models import Model
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle import columns
+from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.statements import Beside
+from mcp_app.models import Request
+from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +60,12 @@ class _Caught(threading.local):
         self.columns = columns
 
 
+@cache
+def beside(model: type[Model]) -> Beside:
+    """How a result is written, over the one that is there."""
+    return Beside(model, KEY, LEFT)
+
+
 def of_success(task: Task, returned: str) -> Model | None:
     """The result that is stored of a task which returns `returned`, as a row that is not stored yet.
 
@@ -67,10 +78,7 @@ def store_stopped(task: Task, why: str) -> None:
     """Store that a task was stopped; Celery is not to store what it returns."""
     try:
         if (row := _made(task, TaskRevokedError(why), states.REVOKED)) is not None:
-            written = {field.name for field in row._meta.concrete_fields if not field.primary_key}
-            changed = sorted(written - {KEY} - LEFT)
-            manager: Any = type(row)._default_manager
-            manager.bulk_create([row], update_conflicts=True, unique_fields=[KEY], update_fields=changed)
+            _store([row])
         else:
             task.backend.mark_as_revoked(task.request.id, why, request=task.request, store_result=True)
     except Exception:
@@ -78,19 +86,61 @@ def store_stopped(task: Task, why: str) -> None:
     task.request.ignore_result = True  # Celery looks at this as it is about to store the result
 
 
+def store_all(rows: Sequence[Model]) -> None:
+    """Store results that `of_success` made, by one statement."""
+    try:
+        _store(rows)
+    except Exception:
+        logger.warning("Celery's results of %d requests are as they were", len(rows), exc_info=True)
+
+
+def store_missing(request_ids: Sequence[UUID]) -> None:
+    """Store a result for those of these whose runs have come to their ends and which have none.
+
+    What was to store them together has not come to it, or will not.
+    """
+    try:
+        if (model := _model(current_app.backend)) is None:
+            return
+        stored = model._default_manager.filter(task_id__in=map(str, request_ids)).values_list(KEY, flat=True)
+        missing = set(request_ids) - {UUID(each) for each in stored}
+        ended = Request.objects.filter(pk__in=missing, status__in=(Status.COMPLETED, Status.FAILED))
+        for request_id, status in ended.values_list("pk", "status"):
+            current_app.backend.store_result(str(request_id), status, states.SUCCESS)
+    except Exception:
+        logger.warning("Celery's results of %d requests are as they were", len(request_ids), exc_info=True)
+
+
+@transactional
+def _store(rows: Sequence[Model]) -> None:
+    beside(type(rows[0])).store(rows)
+
+
 def _made(task: Task, result: Any, state: str) -> Model | None:
     try:
-        if "django_celery_results" not in apps.app_configs:
-            return None
-        from django_celery_results.backends.database import DatabaseBackend
-
-        model: type[Model] = apps.get_model("django_celery_results", "TaskResult")
-        if type(task.backend) is not DatabaseBackend or router.db_for_write(model) != settings.DATABASE:
+        if (model := _model(task.backend)) is None:
             return None
         return columns.as_stored(model, {**_defaults(model), **_columns(task, result, state)}, settings.DATABASE)
     except Exception:
         logger.warning("Celery's result of request %s is stored by itself", task.request.id, exc_info=True)
         return None
+
+
+def _model(backend: Any) -> type[Model] | None:
+    """That of the results, where they are django-celery-results', in the database of the requests."""
+    stored_by = _stored_by(settings.DATABASE)
+    return stored_by[1] if stored_by is not None and type(backend) is stored_by[0] else None
+
+
+@cache
+def _stored_by(database: str) -> tuple[type, type[Model]] | None:
+    """The backend that stores results in this database, and their model."""
+    if "django_celery_results" not in apps.app_configs:
+        return None
+    from django_celery_results.backends.database import DatabaseBackend
+
+    model: type[Model] = apps.get_model("django_celery_results", "TaskResult")
+    return (DatabaseBackend, model) if router.db_for_write(model) == database else None
 
 
 @cache

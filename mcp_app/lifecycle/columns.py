@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import CharField, Field, JSONField, Model, TextField
+from django.db.models import CharField, Field, JSONField, Model, TextField, UUIDField
 from django.db.models.base import ModelState
 from django.db.models.sql import InsertQuery
 
@@ -41,8 +41,13 @@ def keys(ids: Iterable[UUID], connection: BaseDatabaseWrapper) -> Any:
 
 def prepared(field: "Field[Any, Any]", value: Any, connection: BaseDatabaseWrapper) -> Any:
     """A value as a parameter that is stored in the field's column: what the field itself makes of it, at less cost."""
-    if value is None or (type(value) is str and type(field) in _TEXTS):
-        return value
+    if value is None:
+        return None
+    kind = type(field)
+    if kind in _TEXTS and isinstance(value, str):
+        return str(value)
+    if kind is UUIDField and type(value) is UUID:
+        return value if connection.features.has_native_uuid_field else value.hex
     if isinstance(field, JSONField) and field.encoder is None and type(value) in _JSON:
         return json.dumps(value)
     return field.get_db_prep_save(value, connection)

@@ -70,7 +70,8 @@ class _Form(NamedTuple):
 
 def unit() -> AbstractContextManager[None]:
     """What is to be around `insert`: within a transaction a part of it, which may fail; else SQLite's turn to write."""
-    return databases.atomic() if databases.connection().in_atomic_block else databases.turn()
+    connection = databases.connection()
+    return databases.atomic() if connection.in_atomic_block else databases.turn(connection)
 
 
 def insert(rows: Sequence[Mapping[str, Any]], within: Sequence[float]) -> list[Request]:

@@ -13,7 +13,7 @@ from django.apps import apps
 from django.db.models import Model
 
 from mcp_app.lifecycle import celery_results, columns, events, statements
-from mcp_app.lifecycle.statements import Beside, Dialect, Step
+from mcp_app.lifecycle.statements import Dialect, Step
 from mcp_app.models import Request
 from mcp_app.states import Status, sources
 
@@ -86,7 +86,8 @@ def _end(*, beside: bool) -> Step:
     name, results = "mcp_end", None
     if beside:
         name = "mcp_end_with_result"
-        results = Beside(apps.get_model("django_celery_results", "TaskResult"), celery_results.KEY, celery_results.LEFT)
+        model: type[Model] = apps.get_model("django_celery_results", "TaskResult")
+        results = celery_results.beside(model)
     parameters = ("worker", "server", "task_handle", "status", "result", "error")
     return Step(name, _is_ordinary, _ended, parameters, results, tells_one=True)
 

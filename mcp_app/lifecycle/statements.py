@@ -126,6 +126,19 @@ class Beside:
             for name, attname, field in _parameters_beside(self.model)
         }
 
+    def store(self, rows: Iterable[Model]) -> None:
+        """Write such rows by themselves, in a transaction."""
+        connection = databases.connection()
+        values = [tuple(self.parameters(row, connection).values()) for row in rows]
+        with connection.cursor() as cursor:
+            cursor.executemany(self._statement, values)
+
+    @property
+    def _statement(self) -> str:
+        columns = self.columns
+        places = ", ".join("%s" for _ in columns)
+        return f"INSERT INTO {self.model._meta.db_table} ({', '.join(columns)}) VALUES ({places}) {self.on_conflict}"  # noqa: S608 - names of the model's
+
     @property
     def on_conflict(self) -> str:
         changed = [column for column in self.columns if column not in self.left | {self.key}]
@@ -188,7 +201,7 @@ def _take_on_sqlite(step: Step, connection: BaseDatabaseWrapper, parameters: dic
     view, trigger, insert = _on_sqlite(step)
     make_on_sqlite(step.name, (view, trigger), connection)
     changed = connection.connection.total_changes
-    with databases.turn() if step.in_turn else nullcontext():
+    with databases.turn(connection) if step.in_turn else nullcontext():
         prepared.rows(connection, insert, parameters)
     return bool(connection.connection.total_changes > changed)
 

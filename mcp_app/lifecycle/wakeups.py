@@ -62,15 +62,19 @@ def hint(name: str, payload: bytes = _ANYTHING) -> bool:
 
     A full buffer counts as heard: who empties it looks at all, as it cannot know what was not let in.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        sender.setblocking(False)
-        try:
-            sender.sendto(payload, address(name))
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+    try:
+        _sender(os.getpid()).sendto(payload, socket.MSG_DONTWAIT, address(name))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
     return True
+
+
+@cache
+def _sender(pid: int) -> socket.socket:
+    """The socket from which all threads of a process send; `pid` keys it across a fork."""
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
 
 def group(server: UUID) -> str:

@@ -378,7 +378,7 @@ class Migration(migrations.Migration):
                 ('kind', models.CharField(choices=[('transition', 'transition'), ('cancel', 'cancel requested'), ('stage', 'cancellation stage'), ('progress', 'progress'), ('log', 'log line'), ('input', 'input'), ('note', 'note')], max_length=16)),
                 ('data', models.JSONField(default=dict)),
                 ('recorded_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('request', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='mcp_app.request')),
+                ('request', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='mcp_app.request')),
             ],
             options={
                 'ordering': ('seq',),

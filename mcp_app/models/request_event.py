@@ -12,7 +12,8 @@ from mcp_app.states import EventKind
 class RequestEvent(models.Model):
     """One thing that happened to a request: a transition, progress, a log line. Numbered from 1 without reuse."""
 
-    request = models.ForeignKey(Request, on_delete=models.CASCADE, related_name="events")
+    request = models.ForeignKey(Request, on_delete=models.CASCADE, related_name="events", db_index=False)
+    """Its own index would be the constraint's once more, and written with each event."""
     seq = models.PositiveBigIntegerField()
     kind = models.CharField(max_length=16, choices=EventKind.choices)
     data = models.JSONField(default=dict)
