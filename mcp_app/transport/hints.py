@@ -52,6 +52,17 @@ class Hints:
         if wakeups.layer_crosses_processes():
             self._layer_task = loop.create_task(self._follow_layer(), name="mcp-layer-hints")
 
+    def rest(self) -> None:
+        """Take in nothing from now on: who is about to look anyway is not to be woken by each word of it."""
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+
+    def attend(self) -> None:
+        """Take in what has come meanwhile, and what comes."""
+        if self._socket is not None:
+            self._drain(self._socket)
+            asyncio.get_running_loop().add_reader(self._socket, self._drain, self._socket)
+
     async def close(self) -> None:
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
@@ -86,7 +97,8 @@ class Hints:
                 heard += 1
                 anything = anything or ids is None
                 named.update(ids or ())
-        self._on_hint(None if anything or heard >= OVERFLOWS else named)
+        if heard:
+            self._on_hint(None if anything or heard >= OVERFLOWS else named)
 
     async def _follow_layer(self) -> None:
         while True:

@@ -236,7 +236,11 @@ class Tail:
         if due_in <= 0:
             self.look()
         elif len(self._watchers) >= CROWD and (early := self._looked_at + LOOKS_APART - time.monotonic()) > 0:
-            await asyncio.sleep(early)
+            self._hints.rest()
+            try:
+                await asyncio.sleep(early)
+            finally:
+                self._hints.attend()
         self._looked_at = time.monotonic()
 
     def _interval(self) -> float:

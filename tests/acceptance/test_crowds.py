@@ -177,8 +177,7 @@ def test_quick_calls_of_a_crowd_share_messages_and_each_is_answered_once(unlimit
     taken = unlimited.ask("tasks taken")
     assert taken.get("mcp_app.run_batch", 0) > 10, taken
     assert sum(taken.values()) < 600, taken
-    ends = unlimited.ask("ends")
-    assert ends == {"completed 1 SUCCESS": 641}, ends
+    eventually(lambda: unlimited.ask("ends") == {"completed 1 SUCCESS": 641}, "each ran once, and Celery has it")
 
 
 @pytest.mark.fault("B10")

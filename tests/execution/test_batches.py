@@ -44,6 +44,10 @@ def texts(site: Site, request_ids: list[str]) -> list[str]:
     return [site.ended(each)["result"]["content"][0]["text"] for each in request_ids]
 
 
+def celery_statuses(site: Site, request_ids: list[str]) -> list[str | None]:
+    return [site.ask(driver.celery_status, each) for each in request_ids]
+
+
 def times_run(site: Site, request_id: str) -> int:
     told = [data["status"] for kind, data in site.ask(driver.events, request_id) if kind == "transition"]
     return told.count("running")
@@ -56,6 +60,7 @@ def test_each_call_of_a_message_ends_as_if_it_had_come_alone(one_slot: Site) -> 
     assert ends(one_slot, together) == ["completed", "failed", "failed", "completed"]
     first, *_, last = together
     assert texts(one_slot, [first]) == texts(one_slot, [last]), "the same process ran them"
+    eventually(lambda: celery_statuses(one_slot, together) == ["SUCCESS", "FAILURE", "SUCCESS", "SUCCESS"])
     of_both = [[one_slot.ask(driver.celery_result, each) for each in calls] for calls in (alone, together[:2])]
     assert of_both[0] == of_both[1]
     assert one_slot.ask(driver.batch_results) == 0
@@ -87,13 +92,25 @@ def test_none_waits_for_long_behind_another(site: Site, tmp_path: Path) -> None:
     assert [times_run(site, each) for each in (first, *others)] == [1] * 4
 
 
+def test_celery_hears_of_those_that_ended_though_another_of_their_message_runs_on(site: Site, tmp_path: Path) -> None:
+    site.start_worker(concurrency=1)
+    go = tmp_path / "go"
+    ended, runs_on = site.ask(driver.submit_batch, [PID, waits_for(go)])
+    eventually(lambda: begun(go))
+    eventually(lambda: celery_statuses(site, [ended, runs_on]) == ["SUCCESS", None])
+    go.touch()
+    eventually(lambda: celery_statuses(site, [ended, runs_on]) == ["SUCCESS"] * 2)
+
+
 @pytest.mark.fault("C1")
 def test_the_death_of_their_process_loses_the_one_that_ran(site: Site) -> None:
     site.start_worker(concurrency=1)
     before, dies, *after = site.ask(driver.submit_batch, [PID, python(DIES), PID, PID])
     assert ends(site, [before, dies, *after]) == ["completed", "lost", "completed", "completed"]
-    eventually(lambda: site.ask(driver.celery_status, dies) == "FAILURE")
-    assert [site.ask(driver.celery_status, each) for each in (before, *after)] == ["SUCCESS"] * 3
+    eventually(
+        lambda: celery_statuses(site, [before, dies, *after]) == ["SUCCESS", "FAILURE", "SUCCESS", "SUCCESS"],
+        "that Celery is told of those, too, that ended in the process before it died",
+    )
 
 
 @pytest.mark.fault("A7")

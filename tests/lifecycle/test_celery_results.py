@@ -1,5 +1,6 @@
 """Celery's own result of a run is what its backend would store, though that is asked once for all that are alike."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -9,7 +10,9 @@ from celery import current_app, states
 from django_celery_results.backends.database import DatabaseBackend
 from django_celery_results.models import TaskResult
 
-from mcp_app.lifecycle import celery_results
+from mcp_app.lifecycle import celery_results, transitions
+from mcp_app.states import ProcessRole, Status
+from tests.lifecycle import rows
 
 
 def _task(**request: Any) -> Any:
@@ -121,3 +124,38 @@ def test_where_another_backend_stores_results_it_is_asked_that_a_run_was_stopped
 def test_reasons_to_stop_take_no_place_of_results():
     celery_results.store_stopped(_task(), WHY)
     assert celery_results._kept == {}
+
+
+def test_results_that_are_stored_together_are_each_what_the_backend_would_store():
+    tasks = [_task() for _ in range(3)]
+    tasks[1].backend.store_result(tasks[1].request.id, None, states.STARTED, request=tasks[1].request)
+    celery_results.store_all([celery_results.of_success(task, "completed") for task in tasks])
+    for task in tasks:
+        assert _stored(task) == _by_the_backend(task, "completed")
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_what_is_missing_is_stored_for_ended_runs_alone_and_over_nothing():
+    worker = rows.alive(ProcessRole.WORKER)
+    completed, failed, raised, runs = (rows.running(worker) for _ in range(4))
+    waits, cancelled = rows.queued(), rows.queued()
+    rows.cancel(cancelled)
+    for row, status in ((completed, Status.COMPLETED), (failed, Status.FAILED), (raised, Status.FAILED)):
+        assert transitions.end_run(row, status, result=rows.RESULT)
+    current_app.backend.mark_as_failure(str(raised.pk), ValueError("as it was"))
+    celery_results.store_missing([row.pk for row in (completed, failed, raised, runs, waits, cancelled)])
+    stored = {each.task_id: (each.status, json.loads(each.result)) for each in TaskResult.objects.all()}
+    assert stored.pop(str(raised.pk))[0] == states.FAILURE
+    assert stored == {
+        str(completed.pk): (states.SUCCESS, "completed"),
+        str(failed.pk): (states.SUCCESS, "failed"),
+    }
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_nothing_is_missing_where_results_are_stored_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    row = rows.running(rows.alive(ProcessRole.WORKER))
+    assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
+    monkeypatch.setattr(celery_results, "_stored_by", lambda database: None)
+    celery_results.store_missing([row.pk])
+    assert not TaskResult.objects.exists()

@@ -26,6 +26,34 @@ def test_as_many_hints_as_a_socket_holds_may_have_had_others_behind_them() -> No
     asyncio.run(scenario())
 
 
+def test_what_comes_while_nobody_is_to_be_woken_is_heard_at_once_after_that() -> None:
+    heard: list[set[UUID] | None] = []
+    own = hints.Hints(uuid4(), heard.append)
+
+    async def scenario() -> None:
+        own.open()
+        own.rest()
+        first, second, later = (uuid4() for _ in range(3))
+        for each in (first, second):
+            wakeups.wake_server(own.boot_id, [each])
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert heard == []
+        own.attend()
+        assert heard == [{first, second}]
+        wakeups.wake_server(own.boot_id, [later])
+        await eventually(lambda: len(heard) == 2)
+        assert heard[1] == {later}
+        own.rest()
+        own.attend()
+        assert len(heard) == 2, "where nothing came nobody is told"
+        own.rest()
+        await own.close()
+        own.attend()
+
+    asyncio.run(scenario())
+
+
 class _Layer:
     """A channel layer with one channel."""
 
