@@ -6,6 +6,7 @@ broker; from another host the Channels layer carries the hint, where one is conf
 """
 
 import asyncio
+import atexit
 import logging
 import os
 import socket
@@ -74,7 +75,9 @@ def hint(name: str, payload: bytes = _ANYTHING) -> bool:
 @cache
 def _sender(pid: int) -> socket.socket:
     """The socket from which all threads of a process send; `pid` keys it across a fork."""
-    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    atexit.register(made.close)
+    return made
 
 
 def group(server: UUID) -> str:
