@@ -28,15 +28,16 @@ def run_all(batch: Task, request_ids: Sequence[str]) -> None:
     """Run each in this process, in their order. Where it is to end in the middle, others are given what is left."""
     task, said = batch.app.tasks[RUN_TASK], dict(vars(batch.request))
     left = deque(request_ids)
-    try:
-        with reporting.kept_together(child.current().recorder):
+    with reporting.kept_together(child.current().recorder) as results:
+        try:
             while left:
                 trace_task(task, left[0], [left[0]], {}, _request(said, left[0]), app=batch.app)
                 left.popleft()
-    except BaseException:
-        with suppress(Exception):  # supervision finds what nobody claims
-            publishing.send_unclaimed([UUID(each) for each in left])
-        raise
+                results.store_if_due()
+        except BaseException:
+            with suppress(Exception):  # supervision finds what nobody claims
+                publishing.send_unclaimed([UUID(each) for each in left])
+            raise
 
 
 def each_of(batch: Traced) -> Iterator[Traced]:

@@ -80,9 +80,11 @@ class LeftBehind:
         left = [UUID(each) for each in {self._left.popleft() for _ in range(len(self._left))}]
         if not left:
             return
+        if time.monotonic() >= self._speechless_until:
+            self._send(left)
         celery_results.store_missing(left)
-        if time.monotonic() < self._speechless_until:
-            return
+
+    def _send(self, left: list[UUID]) -> None:
         try:
             publishing.send_unclaimed(left)
         except SilentBrokerError as error:

@@ -1,10 +1,12 @@
 """What Celery is told of a run: its own result of the task, for people. It is never the truth.
 
 A stop is REVOKED with our words, an unexpected exception FAILURE with its traceback, everything else SUCCESS. As most
-runs end so, that result is written with the end of the request, or, of calls that came in one message, of all of them
-when the last has ended; and Celery is asked to write none.
+runs end so, that result is written with the end of the request, or, of calls that came in one message, with those of
+the others; and Celery is asked to write none.
 """
 
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,15 +21,51 @@ from django.db.models import Model
 from mcp_app.execution.ending import Ending
 from mcp_app.execution.recorder import Recorder
 from mcp_app.lifecycle import celery_results
+from mcp_app.lifecycle.celery_results import StoredResult
 from mcp_app.models import Request
 from mcp_app.states import Status
+
+logger = logging.getLogger(__name__)
 
 
 class OutOfMemoryError(Exception):
     """A tool's MemoryError as Celery is told of it: under its own name it would end the worker, with all its calls."""
 
 
-_kept: ContextVar[list[Model] | None] = ContextVar("mcp_app_kept_results", default=None)
+LONGEST_KEPT = 0.1
+"""Seconds for which a result waits for those of others, while no call runs."""
+
+
+class Together:
+    """The results of runs that follow one another, written by one statement."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._kept: list[StoredResult] = []
+        self._since = 0.0
+
+    def keep(self, row: Model) -> None:
+        if not self._kept:
+            self._since = time.monotonic()
+        self._kept.append(celery_results.to_be_stored(row))
+
+    def store_if_due(self) -> None:
+        """Before a call that may run for long."""
+        if self._kept and time.monotonic() - self._since > LONGEST_KEPT:
+            self.store()
+
+    def store(self) -> None:
+        """Never raises: nobody waits for it."""
+        kept, self._kept = self._kept, []
+        if not kept:
+            return
+        try:
+            self._recorder.call_here(partial(celery_results.store_all, kept))
+        except Exception:
+            logger.warning("Celery's results of %d requests are as they were", len(kept), exc_info=True)
+
+
+_together: ContextVar[Together | None] = ContextVar("mcp_app_results_together", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +78,25 @@ class Success:
     @property
     def beside(self) -> Model | None:
         """What is to be written with the end."""
-        return self.row if _kept.get() is None else None
+        return self.row if _together.get() is None else None
 
     def is_seen_to(self) -> None:
         """The end is written."""
-        if (kept := _kept.get()) is not None:
-            kept.append(self.row)
+        if (together := _together.get()) is not None:
+            together.keep(self.row)
         self.task_request.ignore_result = True  # Celery looks at this as it is about to store the result
 
 
 @contextmanager
-def kept_together(recorder: Recorder) -> Iterator[None]:
-    """Have the results of the runs within written by one statement, after the last."""
-    kept: list[Model] = []
-    token = _kept.set(kept)
+def kept_together(recorder: Recorder) -> Iterator[Together]:
+    """Have the results of the runs within written together, after the last or when they are due."""
+    together = Together(recorder)
+    token = _together.set(together)
     try:
-        yield
+        yield together
     finally:
-        _kept.reset(token)
-        if kept:
-            recorder.call_here(partial(celery_results.store_all, kept))
+        _together.reset(token)
+        together.store()
 
 
 def success(task: Task | None, ending: Ending) -> Success | None:

@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from celery import Task, current_app, states
@@ -46,6 +46,9 @@ _SAID: Final = (
 """What the backend takes of a task's request, its id aside."""
 _kept: dict[tuple[Any, ...], dict[str, Any]] = {}
 
+StoredResult: TypeAlias = tuple[type[Model], tuple[Any, ...]]
+"""A result as it is stored: its model and its columns."""
+
 
 class _Caught(threading.local):
     """Where django-celery-results would store a result: keeps the columns it would store."""
@@ -78,7 +81,7 @@ def store_stopped(task: Task, why: str) -> None:
     """Store that a task was stopped; Celery is not to store what it returns."""
     try:
         if (row := _made(task, TaskRevokedError(why), states.REVOKED)) is not None:
-            _store([row])
+            store_all([to_be_stored(row)])
         else:
             task.backend.mark_as_revoked(task.request.id, why, request=task.request, store_result=True)
     except Exception:
@@ -86,18 +89,22 @@ def store_stopped(task: Task, why: str) -> None:
     task.request.ignore_result = True  # Celery looks at this as it is about to store the result
 
 
-def store_all(rows: Sequence[Model]) -> None:
-    """Store results that `of_success` made, by one statement."""
-    try:
-        _store(rows)
-    except Exception:
-        logger.warning("Celery's results of %d requests are as they were", len(rows), exc_info=True)
+def to_be_stored(row: Model) -> StoredResult:
+    """A result that `of_success` made, for `store_all`, its times those of this moment."""
+    return type(row), beside(type(row)).values(row)
+
+
+@transactional
+def store_all(results: Sequence[StoredResult]) -> None:
+    """Store results over those that are there, by one statement. Raises django.db.Error."""
+    [model] = {model for model, _ in results}
+    beside(model).store([values for _, values in results])
 
 
 def store_missing(request_ids: Sequence[UUID]) -> None:
     """Store a result for those of these whose runs have come to their ends and which have none.
 
-    What was to store them together has not come to it, or will not.
+    What was to store them together has not come to it, or will not. Where it does after all, it knows more.
     """
     try:
         if (model := _model(current_app.backend)) is None:
@@ -105,15 +112,20 @@ def store_missing(request_ids: Sequence[UUID]) -> None:
         stored = model._default_manager.filter(task_id__in=map(str, request_ids)).values_list(KEY, flat=True)
         missing = set(request_ids) - {UUID(each) for each in stored}
         ended = Request.objects.filter(pk__in=missing, status__in=(Status.COMPLETED, Status.FAILED))
+        backend, caught = _catching(current_app._get_current_object())
+        rows = []
         for request_id, status in ended.values_list("pk", "status"):
-            current_app.backend.store_result(str(request_id), status, states.SUCCESS)
+            backend.store_result(str(request_id), status, states.SUCCESS)
+            rows.append(columns.as_stored(model, {**_defaults(model), **caught.columns}, settings.DATABASE))
+        _add(model, rows)
     except Exception:
         logger.warning("Celery's results of %d requests are as they were", len(request_ids), exc_info=True)
 
 
 @transactional
-def _store(rows: Sequence[Model]) -> None:
-    beside(type(rows[0])).store(rows)
+def _add(model: type[Model], rows: Sequence[Model]) -> None:
+    """Over none that is there: it was stored meanwhile."""
+    model._default_manager.bulk_create(rows, ignore_conflicts=True)
 
 
 def _made(task: Task, result: Any, state: str) -> Model | None:

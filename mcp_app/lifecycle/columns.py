@@ -45,7 +45,7 @@ def prepared(field: "Field[Any, Any]", value: Any, connection: BaseDatabaseWrapp
         return None
     kind = type(field)
     if kind in _TEXTS and isinstance(value, str):
-        return str(value)
+        return str.__str__(value)
     if kind is UUIDField and type(value) is UUID:
         return value if connection.features.has_native_uuid_field else value.hex
     if isinstance(field, JSONField) and field.encoder is None and type(value) in _JSON:

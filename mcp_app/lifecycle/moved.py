@@ -81,8 +81,8 @@ class Moved(NamedTuple):
 
     @property
     def has_more(self) -> bool:
-        """Whether more may be told of it, which another look reads."""
-        return len(self.told) == MOST_TOLD
+        """Whether it has moved past what is told, which another look reads."""
+        return len(self.told) == MOST_TOLD and self.told[-1][0] < self.row.event_seq
 
 
 def since(known: Mapping[UUID, Watch]) -> list[Moved]:

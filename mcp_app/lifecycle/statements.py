@@ -126,12 +126,14 @@ class Beside:
             for name, attname, field in _parameters_beside(self.model)
         }
 
-    def store(self, rows: Iterable[Model]) -> None:
+    def values(self, row: Model) -> tuple[Any, ...]:
+        """Such a row as `store` takes it, its times those of this moment."""
+        return tuple(self.parameters(row, databases.connection()).values())
+
+    def store(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write such rows by themselves, in a transaction."""
-        connection = databases.connection()
-        values = [tuple(self.parameters(row, connection).values()) for row in rows]
-        with connection.cursor() as cursor:
-            cursor.executemany(self._statement, values)
+        with databases.connection().cursor() as cursor:
+            cursor.executemany(self._statement, rows)
 
     @property
     def _statement(self) -> str:

@@ -7,6 +7,7 @@ broker; from another host the Channels layer carries the hint, where one is conf
 
 import asyncio
 import atexit
+import errno
 import logging
 import os
 import socket
@@ -64,10 +65,12 @@ def hint(name: str, payload: bytes = _ANYTHING) -> bool:
     A full buffer counts as heard: who empties it looks at all, as it cannot know what was not let in.
     """
     try:
-        _sender(os.getpid()).sendto(payload, socket.MSG_DONTWAIT, address(name))
+        _sender(os.getpid()).sendto(payload, address(name))
     except BlockingIOError:
         return True
-    except OSError:
+    except OSError as error:
+        if error.errno == errno.EBADF:  # somebody closed what is not theirs: the next hint has another
+            _sender.cache_clear()
         return False
     return True
 
@@ -76,8 +79,14 @@ def hint(name: str, payload: bytes = _ANYTHING) -> bool:
 def _sender(pid: int) -> socket.socket:
     """The socket from which all threads of a process send; `pid` keys it across a fork."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    atexit.register(made.close)
+    made.setblocking(False)
     return made
+
+
+@atexit.register  # here, so that it is done after what was registered later, which may have something to say
+def _close() -> None:
+    if _sender.cache_info().currsize:
+        _sender(os.getpid()).close()
 
 
 def group(server: UUID) -> str:

@@ -129,7 +129,8 @@ def test_reasons_to_stop_take_no_place_of_results():
 def test_results_that_are_stored_together_are_each_what_the_backend_would_store():
     tasks = [_task() for _ in range(3)]
     tasks[1].backend.store_result(tasks[1].request.id, None, states.STARTED, request=tasks[1].request)
-    celery_results.store_all([celery_results.of_success(task, "completed") for task in tasks])
+    results = [celery_results.of_success(task, "completed") for task in tasks]
+    celery_results.store_all([celery_results.to_be_stored(result) for result in results if result is not None])
     for task in tasks:
         assert _stored(task) == _by_the_backend(task, "completed")
 
@@ -150,6 +151,21 @@ def test_what_is_missing_is_stored_for_ended_runs_alone_and_over_nothing():
         str(completed.pk): (states.SUCCESS, "completed"),
         str(failed.pk): (states.SUCCESS, "failed"),
     }
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_a_result_that_was_stored_meanwhile_stays(monkeypatch: pytest.MonkeyPatch):
+    row = rows.running(rows.alive(ProcessRole.WORKER))
+    assert transitions.end_run(row, Status.FAILED, result=rows.RESULT)
+    add = celery_results._add
+
+    def late(*args: Any) -> None:
+        current_app.backend.mark_as_failure(str(row.pk), ValueError("as it was"))
+        add(*args)
+
+    monkeypatch.setattr(celery_results, "_add", late)
+    celery_results.store_missing([row.pk])
+    assert TaskResult.objects.get(task_id=str(row.pk)).status == states.FAILURE
 
 
 @pytest.mark.django_db(transaction=True, databases="__all__")

@@ -62,6 +62,13 @@ def test_much_is_told_in_parts_and_what_became_of_the_call_with_the_last(worker)
     ]
 
 
+def test_where_nothing_follows_what_is_told_nothing_is_waited_for(worker):
+    row = rows.running(worker)
+    progress(row, *range(MOST_TOLD))
+    [seen] = look(row, row.event_seq)
+    assert (len(seen.events), seen.has_more, seen.event_seq) == (MOST_TOLD, False, rows.fresh(row).event_seq)
+
+
 def test_steps_of_the_ladder_are_not_told_to_clients(worker):
     row = rows.stopping(worker)
     transitions.reach_stage(row.pk, Stage.COOPERATIVE)

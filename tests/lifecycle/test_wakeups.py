@@ -1,6 +1,9 @@
 """Wake-ups reach the server that waits, by datagram on this host and by the layer to another."""
 
+import functools
+import os
 import queue
+import socket
 from uuid import uuid4
 
 import pytest
@@ -53,6 +56,31 @@ def test_a_listener_that_hears_too_much_does_not_hold_up_who_speaks(listener, se
     for _ in range(5000):
         assert wakeups.hint(server.hex)
     assert heard(listener) > 0
+
+
+@pytest.fixture
+def sender(monkeypatch):
+    """Where hints are sent from, made in the test."""
+    monkeypatch.setattr(wakeups, "_sender", functools.cache(wakeups._sender.__wrapped__))
+    yield lambda: wakeups._sender(os.getpid())
+    wakeups._sender(os.getpid()).close()
+
+
+def test_nor_where_a_site_has_its_sockets_wait(listener, server, sender):
+    socket.setdefaulttimeout(60)
+    try:
+        for _ in range(5000):
+            assert wakeups.hint(server.hex)
+    finally:
+        socket.setdefaulttimeout(None)
+
+
+def test_a_socket_that_somebody_closed_is_made_anew(listener, server, sender):
+    assert wakeups.hint(server.hex)
+    sender().close()
+    assert wakeups.hint(server.hex) is False
+    assert wakeups.hint(server.hex)
+    assert heard(listener) == 2
 
 
 def test_two_listeners_have_no_name_in_common(listener, server):

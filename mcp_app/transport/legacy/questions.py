@@ -68,7 +68,7 @@ class AskingCall(CallStream):
             return []
         told = await self._exchange.server.rows.insist(_to_tell, self._exchange.revision, observed, self._heard)
         self._heard = observed.event_seq
-        self._is_asked = observed.questions is not None
+        self._is_asked = observed.questions is not None or observed.has_more
         return told
 
     async def _send(self, message: dict[str, Any], event_id: EventId) -> None:

@@ -1,0 +1,80 @@
+"""Celery's results of calls that came in one message are stored together; none is kept for long, or anybody's trouble."""
+
+from collections.abc import Callable
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from django_celery_results.models import TaskResult
+
+from mcp_app.execution import reporting
+from mcp_app.execution.reporting import Success, kept_together
+from tests.lifecycle import rows
+
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+
+
+class Recorder:
+    """Writes here."""
+
+    def call_here(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+
+def ended() -> SimpleNamespace:
+    """A run whose end was written; what Celery then looks at."""
+    task_request = SimpleNamespace(ignore_result=False)
+    success = Success(rows.celery_result(rows.queued()), task_request)
+    assert success.beside is None, "it is not written with the end"
+    success.is_seen_to()
+    return task_request
+
+
+def stored() -> int:
+    return TaskResult.objects.count()
+
+
+def test_they_are_stored_when_the_last_has_ended() -> None:
+    with kept_together(Recorder()) as results:  # type: ignore[arg-type]
+        for _ in range(3):
+            assert ended().ignore_result
+            results.store_if_due()
+        assert stored() == 0
+    assert stored() == 3
+
+
+def test_one_that_has_waited_is_stored_before_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    with kept_together(Recorder()) as results:  # type: ignore[arg-type]
+        ended()
+        monkeypatch.setattr(reporting, "LONGEST_KEPT", 0.0)
+        results.store_if_due()
+        assert stored() == 1
+        results.store_if_due()
+    assert stored() == 1
+
+
+def test_their_times_are_those_of_the_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([datetime(2026, 1, day, tzinfo=timezone.get_current_timezone()) for day in range(1, 20)])
+    monkeypatch.setattr(timezone, "now", lambda: next(times))
+    with kept_together(Recorder()):  # type: ignore[arg-type]
+        ended()
+        ended_at = next(times)
+        for _ in range(5):
+            next(times)
+    assert TaskResult.objects.get().date_done < ended_at
+
+
+def test_alone_a_result_is_written_with_the_end() -> None:
+    row = rows.celery_result(rows.queued())
+    assert Success(row, SimpleNamespace()).beside is row
+
+
+def test_a_store_that_fails_is_nobodys_trouble(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(function: Callable[[], Any]) -> Any:
+        raise OSError("no room")
+
+    with kept_together(SimpleNamespace(call_here=fail)):  # type: ignore[arg-type]
+        ended()
+    assert "Celery's results of 1 requests are as they were" in caplog.text
