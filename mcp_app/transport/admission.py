@@ -21,7 +21,7 @@ from mcp_app.protocol.errors import (
     RequestId,
     refuse_for_load,
 )
-from mcp_app.transport.gathered import APART, CROWD
+from mcp_app.transport.gathered import Company, company_of
 from mcp_app.transport.rate import Rate
 
 T = TypeVar("T")
@@ -121,9 +121,9 @@ class Admission:
         self._completions = Rate()
 
     @property
-    def apart(self) -> float:
-        """Seconds since others were let in that a call may wait for company."""
-        return APART if len(self.calls.open) >= CROWD else 0.0
+    def company(self) -> Company:
+        """What a call may wait for before it is let in."""
+        return company_of(len(self.calls.open))
 
     def refuse_request(self, principal: Principal, address: str) -> Rejection | None:
         """Whatever it is: of one caller's too many in a second, of all callers' too many at once."""

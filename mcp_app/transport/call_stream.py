@@ -87,7 +87,7 @@ class CallStream:
         )
         try:
             self._admitting = server.calls.start_together(
-                call_admission.admit_and_publish, asked, apart=server.admission.apart
+                call_admission.admit_and_publish, asked, server.admission.company
             )
             admitted = await self._admitted(asked, self._admitting)
             if isinstance(admitted, Rejection):

@@ -1,8 +1,9 @@
 """What many requests want done at one moment, done by one job in a thread: a group commit for an event loop.
 
 While a job runs, what comes is gathered for the next; whoever comes alone waits for nobody. In a crowd jobs begin
-`APART`, so that more share each. A job that takes long holds nobody up for longer than `LONG`: the next is begun beside
-it. Refuses to share a failure: each has its own outcome.
+`APART`, so that more share each, or as soon as half of the crowd is there: the others are being served, and come when
+they are answered. A job that takes long holds nobody up for longer than `LONG`: the next is begun beside it. Refuses to
+share a failure: each has its own outcome.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,6 +31,23 @@ LONG: Final = 0.05
 """Seconds after which a job is not waited for."""
 
 
+class Company(NamedTuple):
+    """What one that comes is kept waiting for."""
+
+    apart: float = 0.0
+    """Seconds since the last job began."""
+    enough: float = 0.0
+    """So many that wait are not kept waiting."""
+
+
+NOBODY: Final = Company()
+
+
+def company_of(crowd: int) -> Company:
+    """Of so many calls that a process has open."""
+    return Company(APART, crowd / 2) if crowd >= CROWD else NOBODY
+
+
 class Gathered(Generic[T, R]):
     """Belongs to one event loop. Of its jobs at most `beside` run at once."""
 
@@ -41,17 +59,20 @@ class Gathered(Generic[T, R]):
         self._jobs = 0
         self._next: asyncio.Handle | None = None
         self._began_at = -math.inf
-        self._apart = 0.0
+        self._is_soon = False
+        """Whether the next job begins as soon as this turn of the loop is over."""
+        self._company = NOBODY
 
-    def put(self, item: T, *, apart: float = 0.0) -> "asyncio.Future[R]":
-        """What becomes of it. Cancelled before its job began, it is left out.
-
-        `apart`: seconds since the last job began that it may be kept waiting, for others to come.
-        """
+    def put(self, item: T, company: Company = NOBODY) -> "asyncio.Future[R]":
+        """What becomes of it. Cancelled before its job began, it is left out."""
         done: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
-        self._apart = apart
-        self._plan()
+        self._company = company
+        if self._next is not None and not self._jobs and not self._is_soon and self._is_due():
+            self._next.cancel()
+            self._next = self._in_its_time()
+        else:
+            self._plan()
         return done
 
     def _plan(self) -> None:
@@ -66,11 +87,19 @@ class Gathered(Generic[T, R]):
     def _in_its_time(self) -> asyncio.Handle:
         """Have a job begin that nothing keeps waiting but company."""
         loop = asyncio.get_running_loop()
-        due_at = self._began_at + self._apart
-        return loop.call_soon(self._begin) if due_at <= loop.time() else loop.call_at(due_at, self._begin)
+        self._is_soon = self._is_due()
+        return loop.call_soon(self._begin) if self._is_soon else loop.call_at(self._due_at, self._begin)
+
+    def _is_due(self) -> bool:
+        is_enough = len(self._waiting) >= self._company.enough
+        return is_enough or self._due_at <= asyncio.get_running_loop().time()
+
+    @property
+    def _due_at(self) -> float:
+        return self._began_at + self._company.apart
 
     def _begin(self) -> None:
-        self._next = None
+        self._next, self._is_soon = None, False
         batch: list[tuple[T, asyncio.Future[R]]] = []
         while self._waiting and len(batch) < MOST:
             item, done = self._waiting.popleft()

@@ -17,7 +17,7 @@ from django.db import OperationalError, connections
 
 from mcp_app import databases
 from mcp_app.transport.daemon_threads import DaemonThreads
-from mcp_app.transport.gathered import Do, Gathered
+from mcp_app.transport.gathered import NOBODY, Company, Do, Gathered
 
 logger = logging.getLogger(__name__)
 
@@ -81,14 +81,14 @@ class Threads:
         """Run `function` in a thread; the future of its result, on the running loop."""
         return self._threads.start(partial(on_usable_connections, function, args))
 
-    def start_together(self, do: Do[T, R], item: T, *, apart: float = 0.0) -> "asyncio.Future[R]":
+    def start_together(self, do: Do[T, R], item: T, company: Company = NOBODY) -> "asyncio.Future[R]":
         """Run `do` in a thread with `item` and what else comes for it at this moment; the future of what becomes of it.
 
         Cancelled before it began, it never begins.
         """
         if (gathered := self._gathered.get(do)) is None:
             gathered = self._gathered[do] = Gathered(self.start, do, self._size)
-        return gathered.put(item, apart=apart)
+        return gathered.put(item, company)
 
     async def run(self, function: Callable[..., R], *args: Any) -> R:
         """As `start`, and wait. Cancelled meanwhile, the job still runs to its end. Raises SilentDatabaseError.

@@ -1,4 +1,4 @@
-"""Celery's results of calls that came in one message are stored together; none is kept for long, or anybody's trouble."""
+"""Celery's results of calls that came in one message: stored together, none kept for long, and nobody's trouble."""
 
 from collections.abc import Callable
 from datetime import datetime

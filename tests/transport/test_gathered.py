@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mcp_app.transport.daemon_threads import DaemonThreads
-from mcp_app.transport.gathered import MOST, Gathered
+from mcp_app.transport.gathered import APART, CROWD, MOST, NOBODY, Company, Gathered, company_of
 
 
 class _Jobs:
@@ -96,16 +96,16 @@ def test_a_job_that_takes_long_holds_up_nobody():
 def test_in_a_crowd_a_job_keeps_waiting_for_company_until_it_is_time():
     async def scenario():
         jobs = _Jobs()
-        first = jobs.gathered.put("first", apart=0.05)
+        first = jobs.gathered.put("first", Company(0.05, enough=9))
         await _settled()
         assert jobs.values == [["first"]]  # none began before
         began_at = asyncio.get_running_loop().time()
         jobs.end(0)
         assert await first == "FIRST"
         jobs.one_more.clear()
-        others = [jobs.gathered.put("a", apart=0.05)]
+        others = [jobs.gathered.put("a", Company(0.05, enough=9))]
         await _settled()
-        others.append(jobs.gathered.put("b", apart=0.05))
+        others.append(jobs.gathered.put("b", Company(0.05, enough=9)))
         assert jobs.values == [["first"]]
         await jobs.one_more.wait()
         assert jobs.values == [["first"], ["a", "b"]]
@@ -114,6 +114,33 @@ def test_in_a_crowd_a_job_keeps_waiting_for_company_until_it_is_time():
         assert await asyncio.gather(*others) == ["A", "B"]
 
     _run(scenario)
+
+
+def test_nobody_is_kept_waiting_for_company_when_enough_are_there():
+    async def scenario():
+        jobs = _Jobs()
+        crowd = Company(60.0, enough=3)
+        jobs.gathered.put("first", crowd)
+        jobs.gathered.put("second", crowd)
+        jobs.gathered.put("third", crowd)
+        await _settled()
+        jobs.end(0)
+        await _settled()
+        for value in ("a", "b"):
+            jobs.gathered.put(value, crowd)
+        await _settled()
+        assert jobs.values == [["first", "second", "third"]]
+        for value in ("c", "d"):
+            jobs.gathered.put(value, crowd)
+        await _settled()
+        assert jobs.values == [["first", "second", "third"], ["a", "b", "c", "d"]]
+
+    _run(scenario)
+
+
+def test_company_is_half_of_a_crowd_and_who_comes_alone_waits_for_none():
+    assert company_of(CROWD - 1) == NOBODY == Company(0.0, 0)
+    assert company_of(3 * CROWD) == Company(APART, 1.5 * CROWD)
 
 
 def test_each_has_its_own_outcome():
