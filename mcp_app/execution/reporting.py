@@ -33,25 +33,24 @@ class OutOfMemoryError(Exception):
 
 
 LONGEST_KEPT = 0.1
-"""Seconds for which a result waits for those of others, while no call runs."""
+"""Seconds from the first call on in which results wait for those of others: later each is stored before the next call,
+which may run for long."""
 
 
 class Together:
-    """The results of runs that follow one another, written by one statement."""
+    """The results of runs that follow one another, written in one transaction."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._kept: list[StoredResult] = []
-        self._since = 0.0
+        self._began_at = time.monotonic()
 
     def keep(self, row: Model) -> None:
-        if not self._kept:
-            self._since = time.monotonic()
         self._kept.append(celery_results.to_be_stored(row))
 
     def store_if_due(self) -> None:
-        """Before a call that may run for long."""
-        if self._kept and time.monotonic() - self._since > LONGEST_KEPT:
+        """After each call."""
+        if time.monotonic() - self._began_at > LONGEST_KEPT:
             self.store()
 
     def store(self) -> None:
@@ -60,7 +59,7 @@ class Together:
         if not kept:
             return
         try:
-            self._recorder.call_here(partial(celery_results.store_all, kept))
+            self._recorder.call_here(partial(celery_results.store_all, kept), patience=0)
         except Exception:
             logger.warning("Celery's results of %d requests are as they were", len(kept), exc_info=True)
 

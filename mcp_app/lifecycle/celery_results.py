@@ -1,6 +1,6 @@
-"""Celery's own result of a run: what is stored with the run's end, or where it ended without its task.
+"""Celery's own result of a run: what is stored with its end, with those of others, or where it ended without a task.
 
-For people alone: the row is the truth, and nobody waits for what is written here. Refuses to raise.
+For people alone: the row is the truth, and nobody waits for what is written here.
 """
 
 import logging
@@ -96,7 +96,7 @@ def to_be_stored(row: Model) -> StoredResult:
 
 @transactional
 def store_all(results: Sequence[StoredResult]) -> None:
-    """Store results over those that are there, by one statement. Raises django.db.Error."""
+    """Store results over those that are there, in one transaction. Raises django.db.Error."""
     [model] = {model for model, _ in results}
     beside(model).store([values for _, values in results])
 
@@ -117,7 +117,8 @@ def store_missing(request_ids: Sequence[UUID]) -> None:
         for request_id, status in ended.values_list("pk", "status"):
             backend.store_result(str(request_id), status, states.SUCCESS)
             rows.append(columns.as_stored(model, {**_defaults(model), **caught.columns}, settings.DATABASE))
-        _add(model, rows)
+        if rows:
+            _add(model, rows)
     except Exception:
         logger.warning("Celery's results of %d requests are as they were", len(request_ids), exc_info=True)
 

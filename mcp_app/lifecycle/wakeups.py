@@ -69,7 +69,11 @@ def hint(name: str, payload: bytes = _ANYTHING) -> bool:
     except BlockingIOError:
         return True
     except OSError as error:
-        if error.errno == errno.EBADF:  # somebody closed what is not theirs: the next hint has another
+        if error.errno in (
+            errno.EBADF,
+            errno.ENOTSOCK,
+        ):  # somebody closed what is not theirs: the next hint has another
+            _sender(os.getpid()).detach()
             _sender.cache_clear()
         return False
     return True

@@ -45,7 +45,7 @@ NOBODY: Final = Company()
 
 def company_of(crowd: int) -> Company:
     """Of so many calls that a process has open."""
-    return Company(APART, crowd / 2) if crowd >= CROWD else NOBODY
+    return Company(APART, min(crowd / 2, MOST)) if crowd >= CROWD else NOBODY
 
 
 class Gathered(Generic[T, R]):

@@ -1,5 +1,6 @@
 """Celery's results of calls that came in one message: stored together, none kept for long, and nobody's trouble."""
 
+import math
 from collections.abc import Callable
 from datetime import datetime
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 class Recorder:
     """Writes here."""
 
-    def call_here(self, function: Callable[[], Any]) -> Any:
+    def call_here(self, function: Callable[[], Any], *, patience: float) -> Any:
         return function()
 
 
@@ -36,7 +37,8 @@ def stored() -> int:
     return TaskResult.objects.count()
 
 
-def test_they_are_stored_when_the_last_has_ended() -> None:
+def test_they_are_stored_when_the_last_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "LONGEST_KEPT", math.inf)
     with kept_together(Recorder()) as results:  # type: ignore[arg-type]
         for _ in range(3):
             assert ended().ignore_result
@@ -45,14 +47,15 @@ def test_they_are_stored_when_the_last_has_ended() -> None:
     assert stored() == 3
 
 
-def test_one_that_has_waited_is_stored_before_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_they_take_long_each_is_stored_before_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "LONGEST_KEPT", -1.0)
     with kept_together(Recorder()) as results:  # type: ignore[arg-type]
-        ended()
-        monkeypatch.setattr(reporting, "LONGEST_KEPT", 0.0)
+        for count in (1, 2):
+            ended()
+            results.store_if_due()
+            assert stored() == count
         results.store_if_due()
-        assert stored() == 1
-        results.store_if_due()
-    assert stored() == 1
+    assert stored() == 2
 
 
 def test_their_times_are_those_of_the_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +75,7 @@ def test_alone_a_result_is_written_with_the_end() -> None:
 
 
 def test_a_store_that_fails_is_nobodys_trouble(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(function: Callable[[], Any]) -> Any:
+    def fail(function: Callable[[], Any], *, patience: float) -> Any:
         raise OSError("no room")
 
     with kept_together(SimpleNamespace(call_here=fail)):  # type: ignore[arg-type]

@@ -141,6 +141,7 @@ def test_nobody_is_kept_waiting_for_company_when_enough_are_there():
 def test_company_is_half_of_a_crowd_and_who_comes_alone_waits_for_none():
     assert company_of(CROWD - 1) == NOBODY == Company(0.0, 0)
     assert company_of(3 * CROWD) == Company(APART, 1.5 * CROWD)
+    assert company_of(3 * MOST).enough == MOST, "more than one job takes are not waited for"
 
 
 def test_each_has_its_own_outcome():
