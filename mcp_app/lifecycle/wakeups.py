@@ -33,6 +33,8 @@ NAMED_AT_MOST = 32
 """Requests that one hint names; of more it says that something has changed."""
 DATAGRAM_BYTES = 16 * NAMED_AT_MOST
 _ANYTHING = b"!"
+_CLOSED_BY_OTHERS = frozenset({errno.EBADF, errno.ENOTSOCK})
+"""Of a descriptor that is not ours any more: the next hint is sent from another."""
 
 _layer_away_until = 0.0
 
@@ -69,10 +71,7 @@ def hint(name: str, payload: bytes = _ANYTHING) -> bool:
     except BlockingIOError:
         return True
     except OSError as error:
-        if error.errno in (
-            errno.EBADF,
-            errno.ENOTSOCK,
-        ):  # somebody closed what is not theirs: the next hint has another
+        if error.errno in _CLOSED_BY_OTHERS:
             _sender(os.getpid()).detach()
             _sender.cache_clear()
         return False
