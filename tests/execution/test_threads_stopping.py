@@ -148,7 +148,7 @@ def test_A9_what_a_call_started_is_killed_and_what_others_started_is_not(threads
     assert ended["status"] == "cancelled"
     assert ended["partial_result"]["content"][0]["text"] == "half\n"
     eventually(lambda: not processes.find(ended["id"]), "the end of what was started")
-    waits = f'open(READY, "w").close()\n{CHILD}.wait()'
+    waits = f'child = {CHILD}\nopen(READY, "w").close()\nchild.wait()'
     ended = stop(threads, waits, cancel_policy="kill", hard_grace=1.0)
     assert (ended["status"], ended["stage"]) == ("cancelled", "kill")
     assert stages(threads, str(ended["id"])) == ["cooperative", "kill"]
