@@ -1,10 +1,11 @@
-"""The signal handlers of this process, as C's `signal` module has them.
+"""The signal handlers of this process, as C has them.
 
 The standard library's own functions make an enum of each handler, by an exception where it is a function: for a look
-before each run that is a twentieth of what the run costs.
+before each run that is a twentieth of what the run costs. `signal` is these functions with that around them, and keeps
+no way past it.
 """
 
-import _signal  # type: ignore[import-not-found] # what `signal` is made of
+import _signal  # type: ignore[import-not-found] # typeshed describes `signal` alone
 import signal
 from typing import Any
 

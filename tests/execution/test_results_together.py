@@ -39,7 +39,7 @@ def stored() -> int:
 
 def test_they_are_stored_when_the_last_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporting, "LONGEST_KEPT", math.inf)
-    with kept_together(Recorder()) as results:  # type: ignore[arg-type]
+    with kept_together(Recorder()) as results:
         for _ in range(3):
             assert ended().ignore_result
             results.store_if_due()
@@ -49,7 +49,7 @@ def test_they_are_stored_when_the_last_has_ended(monkeypatch: pytest.MonkeyPatch
 
 def test_where_they_take_long_each_is_stored_before_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporting, "LONGEST_KEPT", -1.0)
-    with kept_together(Recorder()) as results:  # type: ignore[arg-type]
+    with kept_together(Recorder()) as results:
         for count in (1, 2):
             ended()
             results.store_if_due()
@@ -61,7 +61,7 @@ def test_where_they_take_long_each_is_stored_before_the_next_call(monkeypatch: p
 def test_their_times_are_those_of_the_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([datetime(2026, 1, day, tzinfo=timezone.get_current_timezone()) for day in range(1, 20)])
     monkeypatch.setattr(timezone, "now", lambda: next(times))
-    with kept_together(Recorder()):  # type: ignore[arg-type]
+    with kept_together(Recorder()):
         ended()
         ended_at = next(times)
         for _ in range(5):
@@ -78,6 +78,6 @@ def test_a_store_that_fails_is_nobodys_trouble(caplog: pytest.LogCaptureFixture)
     def fail(function: Callable[[], Any], *, patience: float) -> Any:
         raise OSError("no room")
 
-    with kept_together(SimpleNamespace(call_here=fail)):  # type: ignore[arg-type]
+    with kept_together(SimpleNamespace(call_here=fail)):
         ended()
     assert "Celery's results of 1 requests are as they were" in caplog.text
