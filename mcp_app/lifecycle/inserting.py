@@ -68,12 +68,6 @@ class _Form(NamedTuple):
     readers: Readers
 
 
-def unit() -> AbstractContextManager[None]:
-    """What is to be around `insert`: within a transaction a part of it, which may fail; else SQLite's turn to write."""
-    connection = databases.connection()
-    return databases.atomic() if connection.in_atomic_block else databases.turn(connection)
-
-
 def insert(rows: Sequence[Mapping[str, Any]], within: Sequence[float]) -> list[Request]:
     """Store QUEUED requests of these columns, all of the same ones; each is to be claimed within so many seconds."""
     connection = databases.connection()
@@ -117,7 +111,14 @@ def _execute(
     """Of each row that was stored its key and its times."""
     if connection.vendor == "sqlite":
         statements.make_on_sqlite(form.view, form.made_first, connection)
-    return [columns.read(row, form.readers) for row in prepared.rows(connection, statement, parameters)]
+    with _unit(connection):
+        stored = prepared.rows(connection, statement, parameters)
+    return [columns.read(row, form.readers) for row in stored]
+
+
+def _unit(connection: BaseDatabaseWrapper) -> AbstractContextManager[None]:
+    """Within a transaction a part of it, which may fail; else SQLite's turn to write, which lasts for a statement."""
+    return databases.atomic() if connection.in_atomic_block else databases.turn(connection)
 
 
 def _stored(values: Mapping[str, Any], times: Sequence[Any], form: _Form, connection: BaseDatabaseWrapper) -> Request:

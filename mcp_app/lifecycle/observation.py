@@ -125,7 +125,9 @@ def mark_delivered(request_ids: Iterable[UUID]) -> None:
     """Note that the final response of these requests was handed to the connection."""
     ids = list(request_ids)
     connection = databases.connection()
-    prepared.rows(connection, _noting_delivery(connection.alias), [columns.keys(ids, connection)])
+    noted = [columns.keys(ids, connection)]
+    with databases.turn(connection):
+        prepared.rows(connection, _noting_delivery(connection.alias), noted)
     originals.forget_delivered(ids)
 
 

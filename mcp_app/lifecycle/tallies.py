@@ -7,11 +7,12 @@ Refuses to count in the step that ends a call: everybody's calls would wait for 
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from django.db.models import F, QuerySet
+from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now, TruncDay
 
 from mcp_app import databases
@@ -45,10 +46,6 @@ class Key:
     stage: int
     bucket: int
 
-    @property
-    def columns(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(slots=True)
 class Sum:
@@ -56,6 +53,21 @@ class Sum:
 
     count: int = 0
     seconds: float = 0.0
+
+
+_KEY_NAMES: Final = tuple(each.name for each in fields(Key))
+_SUM_NAMES: Final = tuple(each.name for each in fields(Sum))
+_NAMED: Final = {each.name: each for each in Tally._meta.concrete_fields}
+_FIELDS: Final = [_NAMED[name] for name in (*_KEY_NAMES, *_SUM_NAMES)]
+_ADD: Final = """
+INSERT INTO {table} ({names}) VALUES ({places}) ON CONFLICT ({key}) DO UPDATE SET {sums}
+""".format(
+    table=Tally._meta.db_table,
+    names=", ".join((*_KEY_NAMES, *_SUM_NAMES)),
+    places=", ".join("%s" for _ in _FIELDS),
+    key=", ".join(_KEY_NAMES),
+    sums=", ".join(f"{name} = {Tally._meta.db_table}.{name} + excluded.{name}" for name in _SUM_NAMES),
+)
 
 
 def count_ended() -> None:
@@ -97,9 +109,12 @@ def _count_batch() -> int:
 def _store(batch: Sequence[Request], sums: Mapping[Key, Sum]) -> bool:
     """Whether they are counted now; not if another process has counted, or is counting, any of them."""
     rows = uncounted().filter(pk__in=[row.pk for row in batch])
-    if len(rows.select_for_update(skip_locked=True).values_list("pk")) < len(batch):
+    locks_rows = databases.connection().features.has_select_for_update_skip_locked  # else nobody else writes now
+    if locks_rows and len(rows.select_for_update(skip_locked=True).values_list("pk")) < len(batch):
         return False
-    rows.update(tallied_at=Now())
+    if rows.update(tallied_at=Now()) < len(batch):
+        transaction.set_rollback(True, using=settings.DATABASE)
+        return False
     _add(sums)
     databases.on_commit(lambda: call_log.tell(batch))
     return True
@@ -130,11 +145,12 @@ def _sums(batch: Sequence[Request]) -> Mapping[Key, Sum]:
 
 
 def _add(sums: Mapping[Key, Sum]) -> None:
-    for key in sorted(sums):  # in one order, so that two processes never wait for each other
-        added = sums[key]
-        same = Tally.objects.filter(**key.columns)
-        while not same.update(count=F("count") + added.count, seconds=F("seconds") + added.seconds):
-            Tally.objects.bulk_create([Tally(**key.columns)], ignore_conflicts=True)
+    connection = databases.connection()
+    # In one order, so that two processes never wait for each other.
+    added = [(*astuple(key), sums[key].count, sums[key].seconds) for key in sorted(sums)]
+    stored = [[columns.prepared(*each, connection) for each in zip(_FIELDS, row, strict=True)] for row in added]
+    with connection.cursor() as cursor:
+        cursor.executemany(_ADD, stored)
 
 
 def _measured(row: Request) -> Iterator[tuple[Measure, float | None]]:

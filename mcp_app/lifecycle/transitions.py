@@ -54,8 +54,7 @@ def submit_where(submission: Submission, condition: Condition) -> Request | None
     """
     within = _seconds_in_the_queue(submission.caller_limit)
     try:
-        with inserting.unit():
-            return inserting.insert_where(_columns(submission), within, condition)
+        return inserting.insert_where(_columns(submission), within, condition)
     except OperationalError as error:
         logger.info("whether request %s is stored has to be asked: %s", submission.id, error)
         databases.connection().close_if_unusable_or_obsolete()
@@ -86,9 +85,8 @@ def _outcome(submission: Submission) -> Request | Exception:
 
 
 def _store(submissions: Sequence[Submission]) -> list[Request]:
-    with inserting.unit():
-        within = [_seconds_in_the_queue(submission.caller_limit) for submission in submissions]
-        return inserting.insert([_columns(submission) for submission in submissions], within)
+    within = [_seconds_in_the_queue(submission.caller_limit) for submission in submissions]
+    return inserting.insert([_columns(submission) for submission in submissions], within)
 
 
 _store_insistently = insistent(_store)
