@@ -131,7 +131,7 @@ def _end(row: Any, text: str) -> None:
     task = _task_of(row)
     try:
         stored = celery_results.of_success(task, Status.COMPLETED)
-        if not transitions.end_run(row, Status.COMPLETED, result=result, celery_result=stored):
+        if not transitions.end_run(row, Status.COMPLETED, result=result, celery_result=stored and stored.stored()):
             raise RuntimeError(f"request {row.pk} did not end as it should")
         if stored is None:  # it is in the site's own database
             task.backend.store_result(str(row.pk), Status.COMPLETED.value, states.SUCCESS, request=task.request)

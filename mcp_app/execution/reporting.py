@@ -16,12 +16,11 @@ from typing import Any
 
 from celery import Task
 from celery.exceptions import Ignore
-from django.db.models import Model
 
 from mcp_app.execution.ending import Ending
 from mcp_app.execution.recorder import Recorder
 from mcp_app.lifecycle import celery_results
-from mcp_app.lifecycle.celery_results import StoredResult
+from mcp_app.lifecycle.celery_results import Result, StoredResult
 from mcp_app.models import Request
 from mcp_app.states import Status
 
@@ -45,8 +44,8 @@ class Together:
         self._kept: list[StoredResult] = []
         self._began_at = time.monotonic()
 
-    def keep(self, row: Model) -> None:
-        self._kept.append(celery_results.to_be_stored(row))
+    def keep(self, result: Result) -> None:
+        self._kept.append(result.stored())
 
     def store_if_due(self) -> None:
         """After each call."""
@@ -71,18 +70,18 @@ _together: ContextVar[Together | None] = ContextVar("mcp_app_results_together", 
 class Success:
     """Celery's result of a run that is about to be closed, where Celery need not write it."""
 
-    row: Model
+    result: Result
     task_request: Any
 
     @property
-    def beside(self) -> Model | None:
+    def beside(self) -> StoredResult | None:
         """What is to be written with the end."""
-        return self.row if _together.get() is None else None
+        return self.result.stored() if _together.get() is None else None
 
     def is_seen_to(self) -> None:
         """The end is written."""
         if (together := _together.get()) is not None:
-            together.keep(self.row)
+            together.keep(self.result)
         self.task_request.ignore_result = True  # Celery looks at this as it is about to store the result
 
 
@@ -102,8 +101,8 @@ def success(task: Task | None, ending: Ending) -> Success | None:
     """In the thread that runs the task; None where Celery is to store the result by itself, or there is no task."""
     if task is None or ending.raised is not None:
         return None
-    row = celery_results.of_success(task, ending.status.value)
-    return None if row is None else Success(row, task.request)
+    result = celery_results.of_success(task, ending.status.value)
+    return None if result is None else Success(result, task.request)
 
 
 def report(recorder: Recorder, task: Task, row: Request, status: Status | None, ending: Ending) -> str:

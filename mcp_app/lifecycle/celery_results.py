@@ -6,17 +6,19 @@ For people alone: the row is the truth, and nobody waits for what is written her
 import logging
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from celery import Task, current_app, states
 from celery.exceptions import TaskRevokedError, WorkerLostError
 from django.apps import apps
 from django.db import router
-from django.db.models import Model
+from django.db.models import DateTimeField, Field, Model
+from django.utils import timezone
 
+from mcp_app import databases
 from mcp_app.conf import settings
 from mcp_app.lifecycle import columns
 from mcp_app.lifecycle.locks import transactional
@@ -44,10 +46,44 @@ _SAID: Final = (
     "children",
 )
 """What the backend takes of a task's request, its id aside."""
-_kept: dict[tuple[Any, ...], dict[str, Any]] = {}
 
-StoredResult: TypeAlias = tuple[type[Model], tuple[Any, ...]]
-"""A result as it is stored: its model and its columns."""
+
+class StoredResult(NamedTuple):
+    """A result as it is stored: its model and the values of its columns."""
+
+    model: type[Model]
+    values: tuple[Any, ...]
+
+
+class _Form(NamedTuple):
+    """What results that are alike have in common."""
+
+    model: type[Model]
+    values: tuple[Any, ...]
+    ids: Sequence[int]
+    """The places of values that have `_ID` in them."""
+    times: Sequence[int]
+    """Those of the time at which a result is stored."""
+
+
+_kept: dict[tuple[Any, ...], _Form] = {}
+
+
+class Result(NamedTuple):
+    """Celery's own result of a task, not stored yet."""
+
+    form: _Form
+    task_id: str
+
+    def stored(self) -> StoredResult:
+        """The same as it is stored at this moment."""
+        values = list(self.form.values)
+        for place in self.form.ids:
+            values[place] = values[place].replace(_ID, self.task_id)
+        now = databases.connection().ops.adapt_datetimefield_value(timezone.now())
+        for place in self.form.times:
+            values[place] = now
+        return StoredResult(self.form.model, tuple(values))
 
 
 class _Caught(threading.local):
@@ -69,8 +105,8 @@ def beside(model: type[Model]) -> Beside:
     return Beside(model, KEY, LEFT)
 
 
-def of_success(task: Task, returned: str) -> Model | None:
-    """The result that is stored of a task which returns `returned`, as a row that is not stored yet.
+def of_success(task: Task, returned: str) -> Result | None:
+    """The result that is stored of a task which returns `returned`.
 
     None where it is not django-celery-results that stores it, or not in the database of the requests.
     """
@@ -80,18 +116,13 @@ def of_success(task: Task, returned: str) -> Model | None:
 def store_stopped(task: Task, why: str) -> None:
     """Store that a task was stopped; Celery is not to store what it returns."""
     try:
-        if (row := _made(task, TaskRevokedError(why), states.REVOKED)) is not None:
-            store_all([to_be_stored(row)])
+        if (result := _made(task, TaskRevokedError(why), states.REVOKED)) is not None:
+            store_all([result.stored()])
         else:
             task.backend.mark_as_revoked(task.request.id, why, request=task.request, store_result=True)
     except Exception:
         logger.warning("Celery's result of request %s is as it was", task.request.id, exc_info=True)
     task.request.ignore_result = True  # Celery looks at this as it is about to store the result
-
-
-def to_be_stored(row: Model) -> StoredResult:
-    """A result that `of_success` made, for `store_all`, its times those of this moment."""
-    return type(row), beside(type(row)).values(row)
 
 
 @transactional
@@ -116,7 +147,7 @@ def store_missing(request_ids: Sequence[UUID]) -> None:
         rows = []
         for request_id, status in ended.values_list("pk", "status"):
             backend.store_result(str(request_id), status, states.SUCCESS)
-            rows.append(columns.as_stored(model, {**_defaults(model), **caught.columns}, settings.DATABASE))
+            rows.append(columns.as_stored(model, _full(model, caught.columns), settings.DATABASE))
         if rows:
             _add(model, rows)
     except Exception:
@@ -129,11 +160,11 @@ def _add(model: type[Model], rows: Sequence[Model]) -> None:
     model._default_manager.bulk_create(rows, ignore_conflicts=True)
 
 
-def _made(task: Task, result: Any, state: str) -> Model | None:
+def _made(task: Task, result: Any, state: str) -> Result | None:
     try:
         if (model := _model(task.backend)) is None:
             return None
-        return columns.as_stored(model, {**_defaults(model), **_columns(task, result, state)}, settings.DATABASE)
+        return Result(_form(model, task, result, state), task.request.id)
     except Exception:
         logger.warning("Celery's result of request %s is stored by itself", task.request.id, exc_info=True)
         return None
@@ -161,24 +192,37 @@ def _defaults(model: type[Model]) -> dict[str, Any]:
     return {field.attname: field.get_default() for field in model._meta.concrete_fields}
 
 
-def _columns(task: Task, result: Any, state: str) -> dict[str, Any]:
+def _form(model: type[Model], task: Task, result: Any, state: str) -> _Form:
     """What the backend would store; of results that differ by the task's id alone it is asked once."""
     request, own_id = task.request, task.request.id
-    said = [getattr(request, name, None) for name in _SAID]
-    key = (task.app, state, _without(own_id, repr(result)), *(_without(own_id, repr(each)) for each in said))
-    if (kept := _kept.get(key)) is None:
+    said = repr([result, *(getattr(request, name, None) for name in _SAID)])
+    key = (task.app, state, said.replace(own_id, _ID))
+    if (form := _kept.get(key)) is None:
         backend, caught = _catching(task.app)
         backend.store_result(own_id, result, state, request=request)
-        kept = {name: _without(own_id, value) for name, value in caught.columns.items()}
+        form = _form_of(model, caught.columns, own_id)
         # In what is no text an id cannot be told; of stops hardly two are alike.
-        is_kept = state == states.SUCCESS and kept["content_encoding"] == "utf-8"
+        is_kept = state == states.SUCCESS and caught.columns["content_encoding"] == "utf-8"
         if is_kept and len(_kept) < MOST_KEPT:
-            _kept[key] = kept
-    return {name: value.replace(_ID, own_id) if type(value) is str else value for name, value in kept.items()}
+            _kept[key] = form
+    return form
 
 
-def _without(own_id: str, value: Any) -> Any:
-    return value.replace(own_id, _ID) if isinstance(value, str) else value
+def _form_of(model: type[Model], said: Mapping[str, Any], own_id: str) -> _Form:
+    row = beside(model)
+    values = [each.replace(own_id, _ID) if isinstance(each, str) else each for each in row.values(_full(model, said))]
+    ids = [place for place, each in enumerate(values) if isinstance(each, str) and _ID in each]
+    times = [place for place, field in enumerate(row.fields) if _is_of_the_moment(field)]
+    return _Form(model, tuple(values), ids, times)
+
+
+def _is_of_the_moment(field: "Field[Any, Any]") -> bool:
+    return isinstance(field, DateTimeField) and (field.auto_now or field.auto_now_add)
+
+
+def _full(model: type[Model], said: Mapping[str, Any]) -> dict[str, Any]:
+    """All attributes of a row of which so many are said."""
+    return {**_defaults(model), **said}
 
 
 @cache

@@ -13,6 +13,7 @@ from django.apps import apps
 from django.db.models import Model
 
 from mcp_app.lifecycle import celery_results, columns, events, statements
+from mcp_app.lifecycle.celery_results import StoredResult
 from mcp_app.lifecycle.statements import Dialect, Step
 from mcp_app.models import Request
 from mcp_app.states import Status, sources
@@ -45,7 +46,7 @@ def end(
     *,
     result: dict[str, Any] | None,
     error: dict[str, Any] | None,
-    celery_result: Model | None,
+    celery_result: StoredResult | None,
 ) -> bool:
     """Write how the run of a claimed row came out, and beside it Celery's own result; whether it was ordinary."""
     values = {
@@ -58,7 +59,8 @@ def end(
         "error": error,
     }
     told = [events.transition(status, **({"error": error} if error else {}))]
-    return statements.take(_end(beside=celery_result is not None), told, values, celery_result)
+    step = _end(beside=celery_result is not None)
+    return statements.take(step, told, values, None if celery_result is None else celery_result.values)
 
 
 def _may_be_claimed(dialect: Dialect) -> str:

@@ -97,13 +97,13 @@ def _columns(model: type[Model]) -> "list[tuple[str, Field[Any, Any]]]":
 
 
 @cache
-def _parameters_beside(model: type[Model]) -> "list[tuple[str, str, Field[Any, Any]]]":
-    """Of each column its parameter and the attribute that has its value: "" where the field makes one to be stored."""
-    return [
-        (_BESIDE.format(column), field.attname if type(field).pre_save is Field.pre_save else "", field)
-        for column, field in _columns(model)
-        if not field.primary_key
-    ]
+def _fields_beside(model: type[Model]) -> "list[Field[Any, Any]]":
+    return [field for _, field in _columns(model) if not field.primary_key]
+
+
+@cache
+def _parameters_beside(model: type[Model]) -> list[str]:
+    return [_BESIDE.format(field.column) for field in _fields_beside(model)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +116,23 @@ class Beside:
     """The columns that are left as they are in a row that was there."""
 
     @property
+    def fields(self) -> "list[Field[Any, Any]]":
+        """Of its columns, in the order of its values."""
+        return _fields_beside(self.model)
+
+    @property
     def columns(self) -> list[str]:
-        return [column for column, field in _columns(self.model) if not field.primary_key]
+        return [str(field.column) for field in self.fields]
 
-    def parameters(self, row: Model, connection: BaseDatabaseWrapper) -> dict[str, Any]:
-        held = row.__dict__
-        return {
-            name: columns.prepared(field, held[attname] if attname else field.pre_save(row, add=True), connection)
-            for name, attname, field in _parameters_beside(self.model)
-        }
+    def values(self, held: Mapping[str, Any]) -> tuple[Any, ...]:
+        """A row with these attributes as it is stored."""
+        connection = databases.connection()
+        return tuple(columns.prepared(field, held[field.attname], connection) for field in self.fields)
 
-    def values(self, row: Model) -> tuple[Any, ...]:
-        """Such a row as `store` takes it, its times those of this moment."""
-        return tuple(self.parameters(row, databases.connection()).values())
+    def parameters(self, values: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(_parameters_beside(self.model), values, strict=True))
 
-    def store(self, rows: Sequence[tuple[Any, ...]]) -> None:
+    def store(self, rows: Sequence[Sequence[Any]]) -> None:
         """Write such rows by themselves, in a transaction."""
         with databases.connection().cursor() as cursor:
             cursor.executemany(self._statement, rows)
@@ -162,12 +164,15 @@ class Step:
     """Whether it waits for its turn to write, on SQLite: not where a tool may stop the thread that has it."""
 
 
-def take(step: Step, told: Sequence[Event], values: Mapping[str, Any], beside: Model | None = None) -> bool:
-    """Take a step whose parameters are `values`, columns among them the row's id; whether it took."""
+def take(step: Step, told: Sequence[Event], values: Mapping[str, Any], beside: Sequence[Any] | None = None) -> bool:
+    """Take a step whose parameters are `values`, columns among them the row's id; whether it took.
+
+    `beside`: what `Beside.values` made of the row beside it.
+    """
     connection = databases.connection()
     parameters = _parameters(step, told, values, connection)
     if step.beside is not None and beside is not None:
-        parameters |= step.beside.parameters(beside, connection)
+        parameters |= step.beside.parameters(beside)
     if connection.vendor != "sqlite":
         return bool(prepared.rows(connection, _on_postgresql(step, "id, event_seq"), parameters))
     return _take_on_sqlite(step, connection, parameters)

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, OperationalError
-from django.db.models import F, Model, QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
@@ -20,6 +20,7 @@ from mcp_app import databases
 from mcp_app.conf import settings
 from mcp_app.lifecycle import audit, events, inserting, originals, runs, wakeups
 from mcp_app.lifecycle.appending import append, appended
+from mcp_app.lifecycle.celery_results import StoredResult
 from mcp_app.lifecycle.clock import from_now
 from mcp_app.lifecycle.columns import Condition
 from mcp_app.lifecycle.events import Event
@@ -157,7 +158,7 @@ def end_run(
     *,
     result: dict[str, Any] | None = None,
     error: dict[str, Any] | None = None,
-    celery_result: Model | None = None,
+    celery_result: StoredResult | None = None,
 ) -> bool:
     """Close a claimed row as its run mostly ends, COMPLETED or FAILED; False where anything is out of the ordinary.
 

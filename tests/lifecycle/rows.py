@@ -4,11 +4,11 @@ import time
 from uuid import UUID, uuid4
 
 from django.apps import apps
-from django.db.models import Model
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import cancellation, input_rounds, processes, transitions
+from mcp_app.lifecycle import cancellation, celery_results, input_rounds, processes, transitions
 from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.celery_results import Result
 from mcp_app.lifecycle.input_rounds import Retry
 from mcp_app.lifecycle.processes import Identity
 from mcp_app.lifecycle.submission import Submission
@@ -90,11 +90,12 @@ def answer(row: Request, number: int = 1, answers=ADA_SAYS, again=None, **change
     return input_rounds.answer(row.pk, number, answers, again or {}, retry)
 
 
-def celery_result(row: Request, **columns) -> Model:
+def celery_result(row: Request, **columns) -> Result:
     """What Celery would store of a run that went well, not stored yet."""
     told = {"status": "SUCCESS", "result": '"completed"', "content_type": "application/json"}
     model = apps.get_model("django_celery_results", "TaskResult")
-    return model(task_id=str(row.pk), content_encoding="utf-8", **told | columns)
+    said = {"task_id": str(row.pk), "content_encoding": "utf-8", **told, **columns}
+    return Result(celery_results._form_of(model, said, str(row.pk)), str(row.pk))
 
 
 def fresh(row: Request) -> Request:

@@ -60,7 +60,7 @@ def test_reading_the_vital_signs_of_many_costs_one(worker):
 def test_ending_a_run_costs_one_with_celerys_result(worker):
     ended, row = rows.running(worker), rows.running(worker)
     for each in (ended, row):
-        result = celery_result(each)
+        result = celery_result(each).stored()
         with statements(ONE_STATEMENT[databases.connection().vendor]) if each is row else nullcontext():
             assert transitions.end_run(each, Status.COMPLETED, result=rows.RESULT, celery_result=result)
 

@@ -91,7 +91,8 @@ def test_an_end_that_is_not_ordinary_is_left_to_be_finished(worker, unusual):
     UNUSUAL[unusual](row)
     before = rows.everything(row)
     assert (
-        transitions.end_run(row, Status.COMPLETED, result=rows.RESULT, celery_result=rows.celery_result(row)) is False
+        transitions.end_run(row, Status.COMPLETED, result=rows.RESULT, celery_result=rows.celery_result(row).stored())
+        is False
     )
     assert rows.everything(row) == before
     assert not results().objects.filter(task_id=str(row.pk)).exists()
@@ -105,7 +106,9 @@ def test_a_run_comes_out_completed_or_failed(worker, status):
 
 def test_celerys_result_is_stored_with_the_end(worker):
     row = rows.running(worker)
-    assert transitions.end_run(row, Status.COMPLETED, celery_result=rows.celery_result(row, worker="w1", meta="{}"))
+    assert transitions.end_run(
+        row, Status.COMPLETED, celery_result=rows.celery_result(row, worker="w1", meta="{}").stored()
+    )
     stored = results().objects.get(task_id=str(row.pk))
     assert (stored.status, stored.result, stored.worker, stored.meta) == ("SUCCESS", '"completed"', "w1", "{}")
     assert stored.date_created is not None
@@ -116,7 +119,7 @@ def test_celerys_result_replaces_one_that_was_there_and_keeps_when_that_was_made
     row = rows.running(worker)
     there = results().objects.create(task_id=str(row.pk), status="STARTED", traceback="old", date_started=Now())
     there.refresh_from_db()
-    assert transitions.end_run(row, Status.COMPLETED, celery_result=rows.celery_result(row))
+    assert transitions.end_run(row, Status.COMPLETED, celery_result=rows.celery_result(row).stored())
     stored = results().objects.get(task_id=str(row.pk))
     assert (stored.pk, stored.status, stored.traceback) == (there.pk, "SUCCESS", None)
     assert (stored.date_created, stored.date_started) == (there.date_created, there.date_started)
