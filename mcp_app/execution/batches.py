@@ -17,7 +17,7 @@ from celery.app.trace import trace_task
 from kombu.utils.json import loads
 
 from mcp_app.execution import child, reporting
-from mcp_app.lifecycle import publishing
+from mcp_app.lifecycle import publishing, wakeups
 from mcp_app.lifecycle.publishing import RUN_TASK
 
 Traced: TypeAlias = tuple[str, str, dict[str, Any], Any, str | None, str | None]
@@ -28,11 +28,12 @@ def run_all(batch: Task, request_ids: Sequence[str]) -> None:
     """Run each in this process, in their order. Where it is to end in the middle, others are given what is left."""
     task, said = batch.app.tasks[RUN_TASK], dict(vars(batch.request))
     left = deque(request_ids)
-    with reporting.kept_together(child.current().recorder) as results:
+    with reporting.kept_together(child.current().recorder) as results, wakeups.kept_together() as hints:
         try:
             while left:
                 trace_task(task, left[0], [left[0]], {}, _request(said, left[0]), app=batch.app)
                 left.popleft()
+                hints.tell_if_due()
                 results.store_if_due()
         except BaseException:
             with suppress(Exception):  # supervision finds what nobody claims

@@ -15,7 +15,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -32,6 +34,8 @@ LAYER_SECONDS = 2.0
 NAMED_AT_MOST = 32
 """Requests that one hint names; of more it says that something has changed."""
 DATAGRAM_BYTES = 16 * NAMED_AT_MOST
+LONGEST_KEPT = 0.02
+"""Seconds for which a hint waits for those of requests that end after it."""
 _ANYTHING = b"!"
 _CLOSED_BY_OTHERS = frozenset({errno.EBADF, errno.ENOTSOCK})
 """Of a descriptor that is not ours any more: the next hint is sent from another."""
@@ -122,10 +126,51 @@ def wake_those(changed: Iterable[tuple[UUID | None, UUID]]) -> None:
         wake_server(server, request_ids)
 
 
+class Together:
+    """Hints to those who wait for requests that end one after another in one thread, in one word to each server.
+
+    A server answers all of them in one turn, and has their clients' next calls in one.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[UUID | None, UUID]] = []
+        self._since = 0.0
+
+    def keep(self, row: Request) -> None:
+        if not self._kept:
+            self._since = time.monotonic()
+        self._kept.append((row.server, row.pk))
+
+    def tell_if_due(self) -> None:
+        if self._kept and time.monotonic() - self._since >= LONGEST_KEPT:
+            self.tell()
+
+    def tell(self) -> None:
+        kept, self._kept = self._kept, []
+        wake_those(kept)
+
+
+_together: ContextVar[Together | None] = ContextVar("mcp_app_hints_together", default=None)
+
+
+@contextmanager
+def kept_together() -> Iterator[Together]:
+    """Have hints to those who wait for the requests that end within told together, at the end or when they are due."""
+    together = Together()
+    token = _together.set(together)
+    try:
+        yield together
+    finally:
+        _together.reset(token)
+        together.tell()
+
+
 def wake_waiting(row: Request) -> None:
     """Hint to whoever may wait for a request: the server of its client; of a task, which has none, any."""
     if row.task_handle is not None:
         wake_servers(request_ids=[row.pk])
+    elif (together := _together.get()) is not None:
+        together.keep(row)
     else:
         wake_server(row.server, [row.pk])
 
