@@ -1,10 +1,9 @@
 """A job reaches its process in the turn of the worker's loop in which it came, or in which that process became free.
 
 Celery's prefork pool first has each idle process' pipe watched for room, in the turn that follows, and strikes that out
-again in every turn that has nothing to write: two system calls for each process. Quick calls wait a moment for the
-process that runs others, as far as it keeps up: two that take turns at a processor, and at SQLite, need more for each.
-Refuses to touch a pool that is made otherwise, and to write by itself: the pool does, by the function that it gives its
-event loop.
+again in every turn that has nothing to write: two system calls for each process. On SQLite quick calls wait a moment
+for the process that runs others, as far as it keeps up: of two that write in turns each needs more. Refuses to touch a
+pool that is made otherwise, and to write by itself: the pool does, by the function that it gives its event loop.
 """
 
 import logging
@@ -15,20 +14,25 @@ from weakref import WeakKeyDictionary
 
 from celery.concurrency.asynpool import SCHED_STRATEGY_FAIR
 
+from mcp_app import databases
 from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
 
 logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 0.01
-"""Seconds for which calls that came in one message wait for the process that runs others of such a message."""
+"""Seconds for which, on SQLite, calls that came in one message wait for the process that runs others of such a one."""
 
 
 class JobWrites:
-    """Has a pool of processes write what it was given; in the thread of its event loop."""
+    """Has a pool of processes write what it was given; in the thread of its event loop.
 
-    def __init__(self, pool: Any, hub: Any) -> None:
+    `patience`: how long quick calls may wait, in seconds.
+    """
+
+    def __init__(self, pool: Any, hub: Any, patience: float) -> None:
         self._pool = pool
         self._hub = hub
+        self._patience = patience
         self._came_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
         """Of the jobs that are several quick calls, in seconds of the monotonic clock."""
         self._is_to_look = False
@@ -48,10 +52,10 @@ class JobWrites:
     def _may_wait(self) -> bool:
         """Whether all that is to be written are quick calls, and others run since a moment ago."""
         waiting, now = self._pool.outbound_buffer, time.monotonic()
-        if any(self._came_at.get(job, -math.inf) <= now - PATIENCE for job in waiting):
+        if any(self._came_at.get(job, -math.inf) <= now - self._patience for job in waiting):
             return False
         running = (came_at for job, came_at in self._came_at.items() if not job.ready() and job not in waiting)
-        return any(came_at > now - 2 * PATIENCE for came_at in running)
+        return any(came_at > now - 2 * self._patience for came_at in running)
 
     def write(self) -> None:
         """Give idle processes a job each, as far as there are any that do not wait."""
@@ -75,7 +79,7 @@ class JobWrites:
         """When nothing waits any longer, should nothing have been done by then."""
         if not self._is_to_look:
             self._is_to_look = True
-            self._hub.call_later(PATIENCE, self._look)
+            self._hub.call_later(self._patience, self._look)
 
     def _look(self) -> None:
         self._is_to_look = False
@@ -93,7 +97,8 @@ def install(worker: Any) -> None:
     ):
         logger.debug("jobs are written as Celery does it")
         return
-    writes, apply = JobWrites(pool._pool, hub), pool.on_apply
+    patience = PATIENCE if databases.connection().vendor == "sqlite" else 0.0
+    writes, apply = JobWrites(pool._pool, hub, patience), pool.on_apply
 
     def apply_and_write(target: Any, args: Any = None, *others: Any, **options: Any) -> Any:
         job = apply(target, args, *others, **options)

@@ -1,8 +1,8 @@
 """Calls that wait in a batch for too long, or for nothing: published again, for whoever has time.
 
 In the worker's main process: when a batch has run for longer than its calls were thought to take, and when what ran it
-is gone. Those that were claimed are left alone: a row says so. Of those that have ended Celery is told. Refuses to keep
-its thread for longer than one word to the broker may take; what is not said is supervision's.
+is gone. Those that were claimed are left alone: a row says so. Of those that have ended Celery is told, and who waits
+for them. Refuses to keep its thread for longer than one word to the broker may take; what is not said is supervision's.
 """
 
 import logging
@@ -13,8 +13,9 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import celery_results, publishing
+from mcp_app.lifecycle import celery_results, publishing, wakeups
 from mcp_app.lifecycle.broker import SilentBrokerError
+from mcp_app.models import Request
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class LeftBehind:
             return
         if time.monotonic() >= self._speechless_until:
             self._send(left)
+        _wake(left)
         celery_results.store_missing(left)
 
     def _send(self, left: list[UUID]) -> None:
@@ -90,3 +92,12 @@ class LeftBehind:
         except SilentBrokerError as error:
             self._speechless_until = time.monotonic() + settings.PUBLISH_TIMEOUT
             logger.error("%d calls wait for supervision to publish them again: %s", len(left), error)
+
+
+def _wake(request_ids: list[UUID]) -> None:
+    """Hint to those who wait for what has ended: their hints wait for those of calls that run on, or went with them."""
+    try:
+        ended = Request.objects.filter(pk__in=request_ids, finished_at__isnull=False)
+        wakeups.wake_those(list(ended.values_list("server", "pk")))
+    except Exception as error:
+        logger.warning("those who wait for %d requests look again by themselves: %s", len(request_ids), error)

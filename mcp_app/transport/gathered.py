@@ -25,7 +25,7 @@ MOST: Final = 50
 """Done together: a transaction that holds up no other writer for long."""
 CROWD: Final = 8
 """Calls that a process has open, from which on they do not come alone: one that comes waits for company."""
-APART: Final = 0.01
+APART: Final = 0.015
 """Seconds from job to job in a crowd."""
 LONG: Final = 0.05
 """Seconds after which a job is not waited for."""

@@ -1,28 +1,43 @@
-"""`python -m tests.execution.job_writing STRATEGY`: Celery's pool of two processes and its event loop, by themselves.
-
-Prints what became of its jobs as JSON.
+"""`python -m tests.execution.job_writing STRATEGY [PATIENCE]`: Celery's pool of two processes and its event loop, by
+themselves. Prints what became of its jobs as JSON: with a patience, of those that are several quick calls.
 """
 
 import json
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from types import SimpleNamespace
 from typing import Any
 
+import django
 from celery import Celery
 from celery.concurrency.prefork import TaskPool
 from kombu.asynchronous import Hub, set_event_loop
 
-from mcp_app.execution import job_writes
+django.setup()
+
+from mcp_app.execution import job_writes  # noqa: E402 - it knows the models
+from mcp_app.lifecycle.publishing import RUN_BATCH_TASK  # noqa: E402 - the same
 
 SECONDS = 30.0
 JOBS = 5
 
 
-def main(strategy: str) -> None:
+def quick(task: str) -> int:
+    return os.getpid()
+
+
+def slow(task: str, path: str) -> int:
+    """Until a file is there."""
+    while not os.path.exists(path):
+        time.sleep(0.005)
+    return os.getpid()
+
+
+def main(strategy: str, patience: float | None = None) -> None:
     hub = Hub()
     set_event_loop(hub)
     app = Celery("jobs", set_as_current=False)
@@ -32,7 +47,8 @@ def main(strategy: str) -> None:
     status = 1
     try:
         pool.register_with_event_loop(hub)
-        sys.stdout.write(json.dumps(_told(pool, hub)))
+        told = _told(pool, hub) if patience is None else _told_of_quick_calls(pool, hub, patience)
+        sys.stdout.write(json.dumps(told))
         sys.stdout.flush()
         status = 0
     except Exception:
@@ -69,6 +85,40 @@ def _told(pool: Any, hub: Hub) -> dict[str, Any]:
     }
 
 
+def _told_of_quick_calls(pool: Any, hub: Hub, patience: float) -> dict[str, Any]:
+    jobs = pool._pool
+    job_writes.PATIENCE = patience  # type: ignore[misc]
+    _turn(hub, lambda: len(jobs._all_inqueues) == 2)
+    job_writes.install(SimpleNamespace(pool=pool, hub=hub))
+    followed: list[int] = []
+    for _ in range(JOBS):
+        pool.apply_async(quick, args=(RUN_BATCH_TASK,), callback=followed.append)
+    left_of_quick = len(jobs.outbound_buffer)
+    _turn(hub, lambda: len(followed) == JOBS)
+    with tempfile.TemporaryDirectory() as folder:
+        go = os.path.join(folder, "go")
+        held: list[int] = []
+        pool.apply_async(slow, args=(RUN_BATCH_TASK, go), callback=held.append)
+        beside: list[int] = []
+        pool.apply_async(quick, args=(RUN_BATCH_TASK,), callback=beside.append)
+        left_of_beside = len(jobs.outbound_buffer)
+        if patience > 1:  # a call that came alone waits for nobody, and nobody before it
+            pool.apply_async(quick, args=("one",), callback=beside.append)
+            _turn(hub, lambda: len(beside) == 2)
+        else:
+            _turn(hub, lambda: len(beside) == 1)
+        ended_meanwhile = len(held)
+        open(go, "w").close()
+        _turn(hub, lambda: len(held) == 1)
+    return {
+        "left_of_quick": left_of_quick,
+        "processes_of_quick": len(set(followed)),
+        "left_of_beside": left_of_beside,
+        "ended_meanwhile": ended_meanwhile,
+        "beside": len(set(beside) - set(held)),
+    }
+
+
 def _turn(hub: Hub, until: Any) -> None:
     give_up_at = time.monotonic() + SECONDS
     while not until():
@@ -77,4 +127,4 @@ def _turn(hub: Hub, until: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(float, sys.argv[2:]))

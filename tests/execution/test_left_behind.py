@@ -13,6 +13,8 @@ from mcp_app.execution import left_behind
 from mcp_app.execution.left_behind import LeftBehind
 from mcp_app.execution.messages import batch_broken
 from mcp_app.execution.thread_pool import Whole
+from mcp_app.lifecycle import transitions, wakeups
+from mcp_app.states import ProcessRole, Status
 from tests.execution.site import eventually
 from tests.lifecycle import brokers, rows
 
@@ -64,6 +66,18 @@ def test_one_look_serves_all_batches_and_publishes_what_waits_in_those_that_run(
     later.do()
     assert messages() == [str(waiting.pk)]
     assert not later.planned, "nothing is looked for where no batch runs"
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_who_waits_for_what_has_ended_in_a_batch_that_goes_on_is_told(later: Later) -> None:
+    server, worker = rows.alive(ProcessRole.SERVER), rows.alive(ProcessRole.WORKER)
+    ended, runs_on = (rows.running(worker, server=server) for _ in range(2))
+    with wakeups.listening_socket(server.hex) as listener, wakeups.kept_together():
+        assert transitions.end_run(ended, Status.COMPLETED, result=rows.RESULT)
+        looking = LeftBehind(later.after)
+        looking.begun(Batch([str(ended.pk), str(runs_on.pk)]))
+        later.do()
+        assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {ended.pk}
 
 
 @pytest.mark.django_db(transaction=True, databases="__all__")

@@ -4,6 +4,7 @@ import functools
 import os
 import queue
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -122,6 +123,35 @@ def test_those_that_one_server_waits_for_are_one_hint(listener, server):
     wakeups.wake_those([*((server, each) for each in changed), (None, uuid4())])
     assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == changed
     assert heard(listener) == 0
+
+
+def test_of_requests_that_end_together_a_server_is_told_in_one_hint(listener, server, worker):
+    ended = [rows.running(worker, server=server) for _ in range(3)]
+    with wakeups.kept_together() as together:
+        for row in ended:
+            assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
+            together.tell_if_due()
+        assert heard(listener) == 0
+    assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {row.pk for row in ended}
+    assert heard(listener) == 0
+
+
+def test_a_hint_does_not_wait_for_long_for_others(listener, server, worker, monkeypatch):
+    monkeypatch.setattr(wakeups, "LONGEST_KEPT", 0.0)
+    with wakeups.kept_together() as together:
+        for _ in range(2):
+            row = rows.running(worker, server=server)
+            assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
+            together.tell_if_due()
+            assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {row.pk}
+    assert heard(listener) == 0
+
+
+def test_what_another_thread_tells_meanwhile_is_told_at_once(listener, server):
+    row = rows.queued(server=server)
+    with wakeups.kept_together(), ThreadPoolExecutor(1) as others:
+        others.submit(wakeups.wake_waiting, row).result(PATIENCE)
+        assert heard(listener) == 1
 
 
 def test_a_server_on_this_host_needs_no_layer(layer, listener, server):
