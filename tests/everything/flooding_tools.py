@@ -20,12 +20,13 @@ def flood_for(seconds: float, ctx: ToolContext) -> str:
 
 
 @tool(**INTERRUPTED)
-def pour(megabytes: int, ctx: ToolContext) -> str:
-    """Log that much text, and return how much it was."""
+def pour(megabytes: int, ctx: ToolContext, rest: float = 0.0) -> str:
+    """Log that much text, rest for so many seconds, and return how much it was."""
     line = "x" * 8_000
     for _ in range(megabytes * 1_000_000 // len(line)):
         ctx.log("warning", line)
         time.sleep(0)
+    ctx.sleep(rest)
     return f"{megabytes} MB"
 
 
