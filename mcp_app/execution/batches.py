@@ -28,7 +28,8 @@ def run_all(batch: Task, request_ids: Sequence[str]) -> None:
     """Run each in this process, in their order. Where it is to end in the middle, others are given what is left."""
     task, said = batch.app.tasks[RUN_TASK], dict(vars(batch.request))
     left = deque(request_ids)
-    with reporting.kept_together(child.current().recorder) as results, wakeups.kept_together() as hints:
+    ids = {UUID(each) for each in request_ids}
+    with reporting.kept_together(child.current().recorder) as results, wakeups.kept_together(ids) as hints:
         try:
             while left:
                 trace_task(task, left[0], [left[0]], {}, _request(said, left[0]), app=batch.app)
@@ -36,6 +37,7 @@ def run_all(batch: Task, request_ids: Sequence[str]) -> None:
                 hints.tell_if_due()
                 results.store_if_due()
         except BaseException:
+            hints.tell()
             with suppress(Exception):  # supervision finds what nobody claims
                 publishing.send_unclaimed([UUID(each) for each in left])
             raise

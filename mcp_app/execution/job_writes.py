@@ -38,9 +38,10 @@ class JobWrites:
         self._is_to_look = False
 
     def took(self, job: Any, task: str) -> None:
-        """The pool has taken this job in."""
-        if task == RUN_BATCH_TASK:
+        """The pool has taken this job in; or, as it ends, none."""
+        if job is not None and task == RUN_BATCH_TASK and self._patience:
             self._came_at[job] = time.monotonic()
+            self._look_later(self._patience)
 
     @property
     def _idle(self) -> set[int]:
@@ -52,18 +53,18 @@ class JobWrites:
     def _may_wait(self) -> bool:
         """Whether all that is to be written are quick calls, and others run since a moment ago."""
         waiting, now = self._pool.outbound_buffer, time.monotonic()
-        if any(self._came_at.get(job, -math.inf) <= now - self._patience for job in waiting):
+        if any(self._waits_until(job) <= now for job in waiting):
             return False
         running = (came_at for job, came_at in self._came_at.items() if not job.ready() and job not in waiting)
         return any(came_at > now - 2 * self._patience for came_at in running)
 
+    def _waits_until(self, job: Any) -> float:
+        return self._came_at.get(job, -math.inf) + self._patience
+
     def write(self) -> None:
         """Give idle processes a job each, as far as there are any that do not wait."""
         waiting = self._pool.outbound_buffer
-        while (left := len(waiting)) and (idle := self._idle):
-            if self._may_wait:
-                self._look_later()
-                return
+        while (left := len(waiting)) and (idle := self._idle) and not self._may_wait:
             self._hub.consolidate_callback([min(idle)])
             if len(waiting) == left:
                 return
@@ -75,18 +76,26 @@ class JobWrites:
         if is_watched or (self._pool.outbound_buffer and self._idle and not self._may_wait):
             self._pool.on_poll_start()
 
-    def _look_later(self) -> None:
-        """When nothing waits any longer, should nothing have been done by then."""
+    def _look_later(self, seconds: float) -> None:
+        """When a job waits no longer. Not from `on_tick`: how long the loop may sleep is settled before it."""
         if not self._is_to_look:
             self._is_to_look = True
-            self._hub.call_later(self._patience, self._look)
+            self._hub.call_later(seconds, self._look)
 
     def _look(self) -> None:
         self._is_to_look = False
         self.write()
+        now = time.monotonic()
+        if due := [at for job in self._pool.outbound_buffer if (at := self._waits_until(job)) > now]:
+            self._look_later(min(due) - now)
 
 
-def install(worker: Any) -> None:
+def patience() -> float:
+    """Seconds for which quick calls are to wait for the process that runs others, on this site's database."""
+    return PATIENCE if databases.connection().vendor == "sqlite" else 0.0
+
+
+def install(worker: Any, patience: float) -> None:
     """For a worker whose event loop has its pool of processes, where a busy process is given nothing more; another is
     left as it is."""
     pool: Any = worker.pool
@@ -97,7 +106,6 @@ def install(worker: Any) -> None:
     ):
         logger.debug("jobs are written as Celery does it")
         return
-    patience = PATIENCE if databases.connection().vendor == "sqlite" else 0.0
     writes, apply = JobWrites(pool._pool, hub, patience), pool.on_apply
 
     def apply_and_write(target: Any, args: Any = None, *others: Any, **options: Any) -> Any:

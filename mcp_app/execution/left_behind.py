@@ -16,6 +16,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import celery_results, publishing, wakeups
 from mcp_app.lifecycle.broker import SilentBrokerError
 from mcp_app.models import Request
+from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)
 
@@ -53,18 +54,18 @@ class LeftBehind:
     def begun(self, batch: Batch) -> None:
         """Look after one that has begun to run. From any thread."""
         self._begun.append((time.monotonic() + HELD_UP, batch))
-        self._look_later()
+        self._look_later(HELD_UP)
 
     def broken(self, request_ids: Iterable[str]) -> None:
         """Nothing runs these any more. From any thread."""
         self._left.extend(request_ids)
         self._after(0, self._publish)
 
-    def _look_later(self) -> None:
-        """One look serves all that begin until then."""
+    def _look_later(self, seconds: float) -> None:
+        """One look serves all that are due then."""
         if not self._is_to_look:
             self._is_to_look = True
-            self._after(HELD_UP, self._look)
+            self._after(seconds, self._look)
 
     def _look(self) -> None:
         self._is_to_look = False  # before it looks: what begins after that is looked for again
@@ -74,16 +75,16 @@ class LeftBehind:
             if batch.is_active:
                 self._left.extend(batch.request_ids)
         if self._begun:
-            self._look_later()
+            self._look_later(self._begun[0][0] - now)
         self._publish()
 
     def _publish(self) -> None:
         left = [UUID(each) for each in {self._left.popleft() for _ in range(len(self._left))}]
         if not left:
             return
+        _wake(left)
         if time.monotonic() >= self._speechless_until:
             self._send(left)
-        _wake(left)
         celery_results.store_missing(left)
 
     def _send(self, left: list[UUID]) -> None:
@@ -95,9 +96,9 @@ class LeftBehind:
 
 
 def _wake(request_ids: list[UUID]) -> None:
-    """Hint to those who wait for what has ended: their hints wait for those of calls that run on, or went with them."""
+    """Hint to those who wait for what has ended or asks: those hints wait for a call that runs on, or went with it."""
     try:
-        ended = Request.objects.filter(pk__in=request_ids, finished_at__isnull=False)
-        wakeups.wake_those(list(ended.values_list("server", "pk")))
+        moved = Request.objects.filter(pk__in=request_ids).exclude(status__in=(Status.QUEUED, Status.RUNNING))
+        wakeups.wake_those(list(moved.values_list("server", "pk")))
     except Exception as error:
         logger.warning("those who wait for %d requests look again by themselves: %s", len(request_ids), error)

@@ -167,7 +167,7 @@ def _start(sender: Any, **kwargs: Any) -> None:
         return
     ladder = _ladders[os.getpid()] = _ladder_for(worker)
     if isinstance(ladder, PreforkLadder):
-        job_writes.install(worker)
+        job_writes.install(worker, job_writes.patience())
     if isinstance(ladder, ThreadsLadder):
         ladder.soon(ladder.warn)
     if getattr(worker, "follows_tool_queues", False):

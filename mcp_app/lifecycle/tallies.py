@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -102,11 +102,11 @@ def _count_batch() -> int:
     """Read and summed before the transaction: on SQLite nobody else writes while one lasts."""
     found = uncounted().values_list(*_READ)[:BATCH]
     batch = [columns.as_stored(Request, dict(zip(_READ, values, strict=True)), settings.DATABASE) for values in found]
-    return len(batch) if batch and _store(batch, _sums(batch)) else 0
+    return len(batch) if batch and _store(batch, _rows(_sums(batch))) else 0
 
 
 @transactional
-def _store(batch: Sequence[Request], sums: Mapping[Key, Sum]) -> bool:
+def _store(batch: Sequence[Request], added: Sequence[Sequence[Any]]) -> bool:
     """Whether they are counted now; not if another process has counted, or is counting, any of them."""
     rows = uncounted().filter(pk__in=[row.pk for row in batch])
     locks_rows = databases.connection().features.has_select_for_update_skip_locked  # else nobody else writes now
@@ -115,7 +115,7 @@ def _store(batch: Sequence[Request], sums: Mapping[Key, Sum]) -> bool:
     if rows.update(tallied_at=Now()) < len(batch):
         transaction.set_rollback(True, using=settings.DATABASE)
         return False
-    _add(sums)
+    _add(added)
     databases.on_commit(lambda: call_log.tell(batch))
     return True
 
@@ -130,7 +130,7 @@ def _fold(day: datetime, *, into: datetime) -> int:
         added = sums[Key(into, row.tool, row.measure, row.status, row.cause, row.stage, row.bucket)]
         added.count += row.count
         added.seconds += row.seconds
-    _add(sums)
+    _add(_rows(sums))
     return len(old) - len(sums)
 
 
@@ -144,13 +144,16 @@ def _sums(batch: Sequence[Request]) -> Mapping[Key, Sum]:
     return sums
 
 
-def _add(sums: Mapping[Key, Sum]) -> None:
+def _rows(sums: Mapping[Key, Sum]) -> list[list[Any]]:
+    """What is to be added, as `_add` takes it: in one order, so that two processes never wait for each other."""
     connection = databases.connection()
-    # In one order, so that two processes never wait for each other.
-    added = [(*astuple(key), sums[key].count, sums[key].seconds) for key in sorted(sums)]
-    stored = [[columns.prepared(*each, connection) for each in zip(_FIELDS, row, strict=True)] for row in added]
-    with connection.cursor() as cursor:
-        cursor.executemany(_ADD, stored)
+    rows = [(*astuple(key), sums[key].count, sums[key].seconds) for key in sorted(sums)]
+    return [[columns.prepared(*each, connection) for each in zip(_FIELDS, row, strict=True)] for row in rows]
+
+
+def _add(added: Sequence[Sequence[Any]]) -> None:
+    with databases.connection().cursor() as cursor:
+        cursor.executemany(_ADD, added)
 
 
 def _measured(row: Request) -> Iterator[tuple[Measure, float | None]]:

@@ -35,7 +35,8 @@ NAMED_AT_MOST = 32
 """Requests that one hint names; of more it says that something has changed."""
 DATAGRAM_BYTES = 16 * NAMED_AT_MOST
 LONGEST_KEPT = 0.02
-"""Seconds for which a hint waits for those of requests that end after it."""
+"""Seconds from the first of several calls on in which hints of their ends wait for one another: later each is told
+before the next call, which may run for long."""
 _ANYTHING = b"!"
 _CLOSED_BY_OTHERS = frozenset({errno.EBADF, errno.ENOTSOCK})
 """Of a descriptor that is not ours any more: the next hint is sent from another."""
@@ -132,31 +133,40 @@ class Together:
     A server answers all of them in one turn, and has their clients' next calls in one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, request_ids: Collection[UUID]) -> None:
+        self._request_ids = request_ids
         self._kept: list[tuple[UUID | None, UUID]] = []
-        self._since = 0.0
+        self._began_at = time.monotonic()
 
-    def keep(self, row: Request) -> None:
-        if not self._kept:
-            self._since = time.monotonic()
+    def keeps(self, row: Request) -> bool:
+        """Whether a hint of this row is kept: not of another, which a tool may have moved."""
+        if row.pk not in self._request_ids:
+            return False
         self._kept.append((row.server, row.pk))
+        return True
 
     def tell_if_due(self) -> None:
-        if self._kept and time.monotonic() - self._since >= LONGEST_KEPT:
+        """After each call."""
+        if time.monotonic() - self._began_at >= LONGEST_KEPT:
             self.tell()
 
     def tell(self) -> None:
+        """Never raises, as what is waited for is in the rows."""
         kept, self._kept = self._kept, []
-        wake_those(kept)
+        try:
+            wake_those(kept)
+        except Exception:
+            logger.exception("who waits for %d requests looks again by themselves", len(kept))
 
 
 _together: ContextVar[Together | None] = ContextVar("mcp_app_hints_together", default=None)
 
 
 @contextmanager
-def kept_together() -> Iterator[Together]:
-    """Have hints to those who wait for the requests that end within told together, at the end or when they are due."""
-    together = Together()
+def kept_together(request_ids: Collection[UUID]) -> Iterator[Together]:
+    """Have hints to those who wait for these requests, which end within, told together: at the end or when they are
+    due."""
+    together = Together(request_ids)
     token = _together.set(together)
     try:
         yield together
@@ -169,9 +179,7 @@ def wake_waiting(row: Request) -> None:
     """Hint to whoever may wait for a request: the server of its client; of a task, which has none, any."""
     if row.task_handle is not None:
         wake_servers(request_ids=[row.pk])
-    elif (together := _together.get()) is not None:
-        together.keep(row)
-    else:
+    elif (together := _together.get()) is None or not together.keeps(row):
         wake_server(row.server, [row.pk])
 
 

@@ -37,7 +37,7 @@ def slow(task: str, path: str) -> int:
     return os.getpid()
 
 
-def main(strategy: str, patience: float | None = None) -> None:
+def main(strategy: str, patience: float = 0.0) -> None:
     hub = Hub()
     set_event_loop(hub)
     app = Celery("jobs", set_as_current=False)
@@ -47,7 +47,7 @@ def main(strategy: str, patience: float | None = None) -> None:
     status = 1
     try:
         pool.register_with_event_loop(hub)
-        told = _told(pool, hub) if patience is None else _told_of_quick_calls(pool, hub, patience)
+        told = _told_of_quick_calls(pool, hub, patience) if patience else _told(pool, hub)
         sys.stdout.write(json.dumps(told))
         sys.stdout.flush()
         status = 0
@@ -63,7 +63,7 @@ def _told(pool: Any, hub: Hub) -> dict[str, Any]:
     jobs = pool._pool
     _turn(hub, lambda: len(jobs._all_inqueues) == 2)
     celerys = jobs.on_poll_start
-    job_writes.install(SimpleNamespace(pool=pool, hub=hub))
+    job_writes.install(SimpleNamespace(pool=pool, hub=hub), 0.0)
     alone: list[int] = []
     pool.apply_async(os.getpid, callback=alone.append)
     left_of_one = len(jobs.outbound_buffer)
@@ -87,9 +87,8 @@ def _told(pool: Any, hub: Hub) -> dict[str, Any]:
 
 def _told_of_quick_calls(pool: Any, hub: Hub, patience: float) -> dict[str, Any]:
     jobs = pool._pool
-    job_writes.PATIENCE = patience  # type: ignore[misc]
     _turn(hub, lambda: len(jobs._all_inqueues) == 2)
-    job_writes.install(SimpleNamespace(pool=pool, hub=hub))
+    job_writes.install(SimpleNamespace(pool=pool, hub=hub), patience)
     followed: list[int] = []
     for _ in range(JOBS):
         pool.apply_async(quick, args=(RUN_BATCH_TASK,), callback=followed.append)
@@ -102,11 +101,9 @@ def _told_of_quick_calls(pool: Any, hub: Hub, patience: float) -> dict[str, Any]
         beside: list[int] = []
         pool.apply_async(quick, args=(RUN_BATCH_TASK,), callback=beside.append)
         left_of_beside = len(jobs.outbound_buffer)
-        if patience > 1:  # a call that came alone waits for nobody, and nobody before it
-            pool.apply_async(quick, args=("one",), callback=beside.append)
-            _turn(hub, lambda: len(beside) == 2)
-        else:
-            _turn(hub, lambda: len(beside) == 1)
+        # A call that came alone waits for nobody, nor do those before it.
+        pool.apply_async(quick, args=("one",), callback=beside.append)
+        _turn(hub, lambda: len(beside) == 2)
         ended_meanwhile = len(held)
         open(go, "w").close()
         _turn(hub, lambda: len(held) == 1)

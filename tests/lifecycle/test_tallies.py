@@ -7,6 +7,7 @@ from datetime import UTC, timedelta
 import pytest
 from django.core.management import call_command
 from django.db.models import F, Sum
+from django.db.models.functions import Now
 from django.db.utils import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,6 +96,21 @@ def test_of_processes_that_count_at_one_moment_one_counts(worker, monkeypatch):
     tallies.count_ended()
     found = Tally.objects.filter(measure=Measure.RUN).values_list("tool").annotate(total=Sum("count"))
     assert dict(found.order_by()) == ended
+
+
+def test_where_some_have_been_counted_meanwhile_none_is(worker, monkeypatch):
+    ended = [end(rows.running(worker), worker) for _ in range(3)]
+
+    def count_one_meanwhile(row):
+        Request.objects.filter(pk=ended[0].pk).update(tallied_at=Now())
+        return measured(row)
+
+    measured = tallies._measured
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(tallies, "_measured", count_one_meanwhile)
+        tallies.count_ended()
+    assert counted() == {}
+    assert set(tallies.uncounted().values_list("pk", flat=True)) == {row.pk for row in ended[1:]}
 
 
 def test_a_count_that_fails_half_way_counts_nothing(worker, monkeypatch):

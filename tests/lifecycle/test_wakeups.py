@@ -127,7 +127,7 @@ def test_those_that_one_server_waits_for_are_one_hint(listener, server):
 
 def test_of_requests_that_end_together_a_server_is_told_in_one_hint(listener, server, worker):
     ended = [rows.running(worker, server=server) for _ in range(3)]
-    with wakeups.kept_together() as together:
+    with wakeups.kept_together({row.pk for row in ended}) as together:
         for row in ended:
             assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
             together.tell_if_due()
@@ -138,20 +138,34 @@ def test_of_requests_that_end_together_a_server_is_told_in_one_hint(listener, se
 
 def test_a_hint_does_not_wait_for_long_for_others(listener, server, worker, monkeypatch):
     monkeypatch.setattr(wakeups, "LONGEST_KEPT", 0.0)
-    with wakeups.kept_together() as together:
-        for _ in range(2):
-            row = rows.running(worker, server=server)
+    ended = [rows.running(worker, server=server) for _ in range(2)]
+    with wakeups.kept_together({row.pk for row in ended}) as together:
+        for row in ended:
             assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
             together.tell_if_due()
             assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {row.pk}
     assert heard(listener) == 0
 
 
-def test_what_another_thread_tells_meanwhile_is_told_at_once(listener, server):
-    row = rows.queued(server=server)
-    with wakeups.kept_together(), ThreadPoolExecutor(1) as others:
+def test_what_else_is_told_meanwhile_is_told_at_once(listener, server):
+    row, another = (rows.queued(server=server) for _ in range(2))
+    with wakeups.kept_together({row.pk}), ThreadPoolExecutor(1) as others:
         others.submit(wakeups.wake_waiting, row).result(PATIENCE)
         assert heard(listener) == 1
+        wakeups.wake_waiting(another)
+        assert heard(listener) == 1
+
+
+def test_hints_that_cannot_be_told_are_nobodys_trouble(server, monkeypatch, caplog):
+    row = rows.queued(server=server)
+
+    def fail(changed):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(wakeups, "wake_those", fail)
+    with wakeups.kept_together({row.pk}):
+        wakeups.wake_waiting(row)
+    assert "looks again" in caplog.text
 
 
 def test_a_server_on_this_host_needs_no_layer(layer, listener, server):
