@@ -26,12 +26,14 @@ PATIENCE: Final = 0.01
 class JobWrites:
     """Has a pool of processes write what it was given; in the thread of its event loop.
 
-    `patience`: how long quick calls may wait, in seconds.
+    `slots`: the worker's semaphore, which lets no more jobs into the pool than it has processes. `patience`: how long
+    quick calls may wait in there, in seconds.
     """
 
-    def __init__(self, pool: Any, hub: Any, patience: float) -> None:
+    def __init__(self, pool: Any, hub: Any, slots: Any, patience: float) -> None:
         self._pool = pool
         self._hub = hub
+        self._slots = slots
         self._patience = patience
         self._came_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
         """Of the jobs that are several quick calls, in seconds of the monotonic clock."""
@@ -51,15 +53,17 @@ class JobWrites:
 
     @property
     def _may_wait(self) -> bool:
-        """Whether all that is to be written are quick calls, and others run since a moment ago."""
+        """Whether all that is to be written are quick calls, nothing waits behind them, and others run since a moment
+        ago."""
         waiting, now = self._pool.outbound_buffer, time.monotonic()
-        if any(self._waits_until(job) <= now for job in waiting):
+        if not self._patience or self._slots._waiting or any(self._waits_until(job) <= now for job in waiting):
             return False
         running = (came_at for job, came_at in self._came_at.items() if not job.ready() and job not in waiting)
         return any(came_at > now - 2 * self._patience for came_at in running)
 
     def _waits_until(self, job: Any) -> float:
-        return self._came_at.get(job, -math.inf) + self._patience
+        """Not one that comes back from a process that was lost."""
+        return -math.inf if job._write_to is not None else self._came_at.get(job, -math.inf) + self._patience
 
     def write(self) -> None:
         """Give idle processes a job each, as far as there are any that do not wait."""
@@ -76,6 +80,11 @@ class JobWrites:
         if is_watched or (self._pool.outbound_buffer and self._idle and not self._may_wait):
             self._pool.on_poll_start()
 
+    def hurry(self) -> None:
+        """Nothing is to wait from now on: the pool is about to close."""
+        self._patience = 0.0
+        self.write()
+
     def _look_later(self, seconds: float) -> None:
         """When a job waits no longer. Not from `on_tick`: how long the loop may sleep is settled before it."""
         if not self._is_to_look:
@@ -84,10 +93,14 @@ class JobWrites:
 
     def _look(self) -> None:
         self._is_to_look = False
-        self.write()
-        now = time.monotonic()
-        if due := [at for job in self._pool.outbound_buffer if (at := self._waits_until(job)) > now]:
-            self._look_later(min(due) - now)
+        if not self._patience:  # once the pool closes, Celery does what is due in another thread
+            return
+        try:
+            self.write()
+        finally:
+            now = time.monotonic()
+            if due := [at for job in self._pool.outbound_buffer if (at := self._waits_until(job)) > now]:
+                self._look_later(min(due) - now)
 
 
 def patience() -> float:
@@ -106,7 +119,9 @@ def install(worker: Any, patience: float) -> None:
     ):
         logger.debug("jobs are written as Celery does it")
         return
-    writes, apply = JobWrites(pool._pool, hub, patience), pool.on_apply
+    slots = getattr(worker, "semaphore", None)
+    writes = JobWrites(pool._pool, hub, slots, 0.0 if slots is None else patience)
+    apply, close = pool.on_apply, pool.on_close
 
     def apply_and_write(target: Any, args: Any = None, *others: Any, **options: Any) -> Any:
         job = apply(target, args, *others, **options)
@@ -114,6 +129,10 @@ def install(worker: Any, patience: float) -> None:
         writes.write()
         return job
 
+    def write_and_close() -> None:
+        writes.hurry()
+        close()
+
     hub.on_tick.remove(pool._pool.on_poll_start)
     hub.on_tick.add(writes.on_tick)
-    pool.on_apply = apply_and_write
+    pool.on_apply, pool.on_close = apply_and_write, write_and_close

@@ -139,16 +139,20 @@ class Together:
         self._began_at = time.monotonic()
 
     def keeps(self, row: Request) -> bool:
-        """Whether a hint of this row is kept: not of another, which a tool may have moved."""
-        if row.pk not in self._request_ids:
+        """Whether a hint of this row is kept: not of another, which a tool may have moved, nor of one that is late."""
+        if row.pk not in self._request_ids or self._is_due:
             return False
         self._kept.append((row.server, row.pk))
         return True
 
     def tell_if_due(self) -> None:
         """After each call."""
-        if time.monotonic() - self._began_at >= LONGEST_KEPT:
+        if self._is_due:
             self.tell()
+
+    @property
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._began_at >= LONGEST_KEPT
 
     def tell(self) -> None:
         """Never raises, as what is waited for is in the rows."""

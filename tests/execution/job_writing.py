@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import traceback
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ import django
 from celery import Celery
 from celery.concurrency.prefork import TaskPool
 from kombu.asynchronous import Hub, set_event_loop
+from kombu.asynchronous.semaphore import LaxBoundedSemaphore
 
 django.setup()
 
@@ -24,6 +26,7 @@ from mcp_app.lifecycle.publishing import RUN_BATCH_TASK  # noqa: E402 - the same
 
 SECONDS = 30.0
 JOBS = 5
+FOR_EVER = 60.0
 
 
 def quick(task: str) -> int:
@@ -42,12 +45,13 @@ def main(strategy: str, patience: float = 0.0) -> None:
     set_event_loop(hub)
     app = Celery("jobs", set_as_current=False)
     options = {"initargs": (app, "jobs@localhost"), "threads": False, "putlocks": False, "sched_strategy": strategy}
-    pool = TaskPool(2, app=app, **options)
+    slots = LaxBoundedSemaphore(2)
+    pool = TaskPool(2, app=app, semaphore=slots if patience else None, **options)
     pool.start()
     status = 1
     try:
         pool.register_with_event_loop(hub)
-        told = _told_of_quick_calls(pool, hub, patience) if patience else _told(pool, hub)
+        told = _told_of_quick_calls(pool, hub, slots, patience) if patience else _told(pool, hub)
         sys.stdout.write(json.dumps(told))
         sys.stdout.flush()
         status = 0
@@ -85,34 +89,44 @@ def _told(pool: Any, hub: Hub) -> dict[str, Any]:
     }
 
 
-def _told_of_quick_calls(pool: Any, hub: Hub, patience: float) -> dict[str, Any]:
+def _told_of_quick_calls(pool: Any, hub: Hub, slots: LaxBoundedSemaphore, patience: float) -> dict[str, Any]:
     jobs = pool._pool
     _turn(hub, lambda: len(jobs._all_inqueues) == 2)
-    job_writes.install(SimpleNamespace(pool=pool, hub=hub), patience)
-    followed: list[int] = []
-    for _ in range(JOBS):
-        pool.apply_async(quick, args=(RUN_BATCH_TASK,), callback=followed.append)
-    left_of_quick = len(jobs.outbound_buffer)
-    _turn(hub, lambda: len(followed) == JOBS)
+    job_writes.install(SimpleNamespace(pool=pool, hub=hub, semaphore=slots), patience)
+
+    def submit(function: Any, *args: str, done: list[int]) -> None:
+        """As the worker does, which lets no more into the pool than it has processes."""
+        slots.acquire(partial(pool.apply_async, function, args=args, callback=done.append))
+
     with tempfile.TemporaryDirectory() as folder:
         go = os.path.join(folder, "go")
         held: list[int] = []
-        pool.apply_async(slow, args=(RUN_BATCH_TASK, go), callback=held.append)
         beside: list[int] = []
-        pool.apply_async(quick, args=(RUN_BATCH_TASK,), callback=beside.append)
-        left_of_beside = len(jobs.outbound_buffer)
-        # A call that came alone waits for nobody, nor do those before it.
-        pool.apply_async(quick, args=("one",), callback=beside.append)
-        _turn(hub, lambda: len(beside) == 2)
+        submit(slow, RUN_BATCH_TASK, go, done=held)
+        submit(quick, RUN_BATCH_TASK, done=beside)
+        left_waiting = len(jobs.outbound_buffer)
+        if patience == FOR_EVER:
+            submit(quick, "one", done=beside)
+        _turn(hub, lambda: len(beside) == (2 if patience == FOR_EVER else 1))
         ended_meanwhile = len(held)
         open(go, "w").close()
         _turn(hub, lambda: len(held) == 1)
+    followed: list[int] = []
+    for _ in range(2):
+        submit(quick, RUN_BATCH_TASK, done=followed)
+    _turn(hub, lambda: len(followed) == 2)
+    closing: list[int] = []
+    for _ in range(2):
+        submit(quick, RUN_BATCH_TASK, done=closing)
+    left_before_close = len(jobs.outbound_buffer)
+    pool.close()
     return {
-        "left_of_quick": left_of_quick,
-        "processes_of_quick": len(set(followed)),
-        "left_of_beside": left_of_beside,
+        "left_waiting": left_waiting,
         "ended_meanwhile": ended_meanwhile,
         "beside": len(set(beside) - set(held)),
+        "processes_that_followed": len(set(followed)),
+        "left_before_close": left_before_close,
+        "left_at_close": len(jobs.outbound_buffer),
     }
 
 

@@ -10,11 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kombu.asynchronous.semaphore import LaxBoundedSemaphore
 
 from mcp_app.execution import job_writes
-from mcp_app.execution.job_writes import PATIENCE, JobWrites
+from mcp_app.execution.job_writes import JobWrites
 from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
-from tests.execution.job_writing import JOBS
+from tests.execution.job_writing import FOR_EVER, JOBS
+
+PATIENCE = 0.25
+"""Of which sums are exact."""
 
 
 def told(strategy: str, *patience: str) -> Any:
@@ -39,31 +43,44 @@ def test_a_pool_whose_busy_processes_are_given_more_writes_as_celery_does() -> N
 
 
 def test_quick_calls_follow_one_another_in_one_process_until_others_come_behind_them() -> None:
-    found = told("fair", "60")
-    assert (found["left_of_quick"], found["processes_of_quick"]) == (JOBS - 1, 1)
-    assert found["left_of_beside"] == 1
+    found = told("fair", str(FOR_EVER))
+    assert found["left_waiting"] == 1
     assert (found["ended_meanwhile"], found["beside"]) == (0, 1)
+    assert found["processes_that_followed"] == 1
+
+
+def test_what_waits_is_written_before_the_pool_closes() -> None:
+    found = told("fair", str(FOR_EVER))
+    assert (found["left_before_close"], found["left_at_close"]) == (1, 0)
+
+
+def test_quick_calls_do_not_wait_for_long_for_a_process_that_is_not_quick() -> None:
+    found = told("fair", "0.05")
+    assert (found["left_waiting"], found["ended_meanwhile"], found["beside"]) == (1, 0, 1)
 
 
 @dataclass(eq=False)
 class Job:
     is_over: bool = False
+    _write_to: int | None = None
 
     def ready(self) -> bool:
         return self.is_over
 
 
 class Loop:
-    """A pool of two processes, 1 and 2, and its event loop: who has which job, and what is to be done when."""
+    """A pool of two processes, 1 and 2, the worker's slots and its event loop: who has which job, what is planned."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr(job_writes, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.outbound_buffer: deque[Job] = deque()
+        self.writers: dict[int, Any] = {}
         self.planned: list[tuple[float, Callable[[], None]]] = []
         self._all_inqueues, self._busy_workers, self._active_writes = {1, 2}, set[int](), set[int]()
         self._jobs: dict[int, Job] = {}
-        self._writes = JobWrites(self, self, PATIENCE)
+        self._slots = LaxBoundedSemaphore(2)
+        self.writes = JobWrites(self, self, self._slots, PATIENCE)
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> None:
         self.planned.append((self.now + seconds, action))
@@ -71,32 +88,56 @@ class Loop:
     def consolidate_callback(self, processes: list[int]) -> None:
         for process in processes:
             self._busy_workers.add(process)
-            self._jobs[process] = self.outbound_buffer.popleft()
+            self._jobs[process] = job = self.outbound_buffer.popleft()
+            job._write_to = process
+
+    def on_poll_start(self) -> None:
+        raise AssertionError("there is nothing for Celery to write")
 
     def take(self, task: str = RUN_BATCH_TASK) -> Job:
         job = Job()
-        self.outbound_buffer.append(job)
-        self._writes.took(job, task)
-        self._writes.write()
+        self._slots.acquire(self._enter, job, task)
+        self.writes.on_tick()
         return job
 
     def end(self, job: Job) -> None:
-        [process] = [each for each, its in self._jobs.items() if its is job]
+        """As billiard does: another may enter before the job is said to be over."""
+        self._free(job)
+        self._slots.release()
         job.is_over = True
-        del self._jobs[process]
-        self._busy_workers.remove(process)
-        self._writes.write()
+        self.writes.on_tick()
 
-    def runs(self, job: Job) -> bool:
-        return job in self._jobs.values()
+    def lose(self, job: Job) -> None:
+        """Its process has died before it took the job."""
+        self._free(job)
+        self.outbound_buffer.appendleft(job)
+        self.writes.on_tick()
+
+    @property
+    def running(self) -> set[Job]:
+        return set(self._jobs.values())
 
     def sleep(self, seconds: float) -> None:
-        """As long, or until there is something to be done."""
-        self.now += seconds
-        due = [action for at, action in self.planned if at <= self.now]
-        self.planned = [(at, action) for at, action in self.planned if at > self.now]
-        for action in due:
-            action()
+        """As kombu's loop does, which settles for how long it sleeps before the work of the turn."""
+        end = self.now + seconds
+        while self.now < end:
+            wakes_at = min([end, *(at for at, _ in self.planned)])
+            self.writes.on_tick()
+            self.now = wakes_at
+            due = [action for at, action in self.planned if at <= self.now]
+            self.planned = [(at, action) for at, action in self.planned if at > self.now]
+            for action in due:
+                action()
+
+    def _enter(self, job: Job, task: str) -> None:
+        self.outbound_buffer.append(job)
+        self.writes.took(job, task)
+        self.writes.write()
+
+    def _free(self, job: Job) -> None:
+        [process] = [each for each, its in self._jobs.items() if its is job]
+        del self._jobs[process]
+        self._busy_workers.remove(process)
 
 
 @pytest.fixture
@@ -106,39 +147,84 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
 
 def test_quick_calls_wait_for_the_process_that_runs_others_and_no_longer_than_they_may(loop: Loop) -> None:
     first, second = loop.take(), loop.take()
-    assert (loop.runs(first), loop.runs(second)) == (True, False)
+    assert loop.running == {first}
     loop.sleep(PATIENCE)
-    assert loop.runs(second)
+    assert loop.running == {first, second}
+
+
+def test_what_waits_is_next_when_that_process_is_free(loop: Loop) -> None:
+    first, second = loop.take(), loop.take()
+    loop.end(first)
+    assert loop.running == {second}
 
 
 def test_those_that_come_later_have_a_look_of_their_own(loop: Loop) -> None:
-    loop.take()
+    first = loop.take()
     loop.sleep(PATIENCE / 2)
     later = loop.take()
     loop.sleep(PATIENCE / 2)
-    assert not loop.runs(later)
+    assert loop.running == {first}
     loop.sleep(PATIENCE / 2)
-    assert loop.runs(later)
+    assert loop.running == {first, later}
     loop.sleep(PATIENCE)
     assert loop.planned == [], "nothing is looked for where nothing waits"
 
 
-def test_what_came_when_all_were_busy_does_not_wait_beside_one_that_is_free(loop: Loop) -> None:
-    alone = loop.take("one")
-    loop.take()
+@pytest.mark.parametrize("task", [RUN_BATCH_TASK, "one"])
+def test_nothing_waits_that_keeps_others_from_a_slot(loop: Loop, task: str) -> None:
+    first, second = loop.take(), loop.take()
+    third = loop.take(task)
+    assert loop.running == {first, second}
+    loop.end(second)
+    loop.sleep(PATIENCE)
+    assert loop.running == {first, third}
+
+
+def test_while_more_comes_than_one_process_runs_all_are_busy(loop: Loop) -> None:
+    jobs = [loop.take() for _ in range(10)]
+    for job in jobs[:7]:
+        assert len(loop.running) == 2
+        loop.end(job)
+
+
+def test_what_entered_when_a_process_became_free_does_not_wait_beside_it_for_long(loop: Loop) -> None:
+    alone, quick = loop.take("one"), loop.take()
     waiting = loop.take()
     loop.end(alone)
-    assert not loop.runs(waiting)
+    assert loop.running == {quick}
     loop.sleep(PATIENCE)
-    assert loop.runs(waiting)
+    assert loop.running == {quick, waiting}
 
 
 def test_nothing_waits_for_a_process_that_is_not_quick(loop: Loop) -> None:
-    loop.take()
+    slow = loop.take()
     loop.sleep(2 * PATIENCE)
-    assert loop.runs(loop.take())
+    later = loop.take()
+    assert loop.running == {slow, later}
+
+
+def test_what_comes_back_from_a_process_that_died_does_not_wait(loop: Loop) -> None:
+    first, second = loop.take(), loop.take()
+    loop.end(first)
+    third = loop.take()
+    loop.lose(second)
+    assert second in loop.running
+    loop.sleep(PATIENCE)
+    assert loop.running == {second, third}
+
+
+def test_nothing_waits_once_the_pool_is_to_close(loop: Loop) -> None:
+    first, second = loop.take(), loop.take()
+    loop.writes.hurry()
+    assert loop.running == {first, second}
+    loop.outbound_buffer.append(Job())
+    loop._free(first)
+    loop.now += PATIENCE
+    for _, action in loop.planned:
+        action()
+    assert loop.running == {second}, "what Celery does in another thread then writes nothing"
 
 
 def test_a_pool_that_takes_no_job_any_more_has_none_to_write(loop: Loop) -> None:
-    JobWrites(loop, loop, PATIENCE).took(None, RUN_BATCH_TASK)
+    loop.writes.took(None, RUN_BATCH_TASK)
     assert loop.planned == []

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,6 @@ from mcp_app.execution.messages import batch_broken
 from mcp_app.execution.thread_pool import Whole
 from mcp_app.lifecycle import transitions, wakeups
 from mcp_app.states import ProcessRole, Status
-from tests.execution.site import eventually
 from tests.lifecycle import brokers, rows
 
 QUEUE = "left-behind"
@@ -94,20 +94,22 @@ def test_who_waits_for_what_has_ended_in_a_batch_that_goes_on_is_told(later: Lat
 
 @pytest.mark.django_db(transaction=True, databases="__all__")
 def test_a_batch_that_began_later_has_a_look_of_its_own(later: Later, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(left_behind, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(left_behind, "HELD_UP", 1.0)
     early, late = (rows.queued(queue=QUEUE) for _ in range(2))
     looking = LeftBehind(later.after)
     looking.begun(Batch([str(early.pk)]))
-    monkeypatch.setattr(left_behind, "HELD_UP", 0.05)
+    now += 0.75
     looking.begun(Batch([str(late.pk)]))
+    now += 0.25
     later.do()
     assert messages() == [str(early.pk)]
-
-    def looked() -> list[str]:
-        """Each look plans another, until the batch is due."""
-        later.do()
-        return messages()
-
-    assert eventually(looked, "the look that finds it") == [str(late.pk)]
+    [(seconds, _)] = later.planned
+    assert seconds == 0.75, "when it is due, and no later"
+    now += seconds
+    later.do()
+    assert messages() == [str(late.pk)]
     assert not later.planned
 
 

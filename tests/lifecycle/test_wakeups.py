@@ -137,13 +137,17 @@ def test_of_requests_that_end_together_a_server_is_told_in_one_hint(listener, se
 
 
 def test_a_hint_does_not_wait_for_long_for_others(listener, server, worker, monkeypatch):
-    monkeypatch.setattr(wakeups, "LONGEST_KEPT", 0.0)
-    ended = [rows.running(worker, server=server) for _ in range(2)]
-    with wakeups.kept_together({row.pk for row in ended}) as together:
-        for row in ended:
-            assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
-            together.tell_if_due()
-            assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {row.pk}
+    early, late = (rows.running(worker, server=server) for _ in range(2))
+    monkeypatch.setattr(wakeups, "LONGEST_KEPT", 3600.0)
+    with wakeups.kept_together({early.pk, late.pk}) as together:
+        assert transitions.end_run(early, Status.COMPLETED, result=rows.RESULT)
+        together.tell_if_due()
+        assert heard(listener) == 0
+        monkeypatch.setattr(wakeups, "LONGEST_KEPT", 0.0)
+        together.tell_if_due()
+        assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {early.pk}
+        assert transitions.end_run(late, Status.COMPLETED, result=rows.RESULT)
+        assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {late.pk}, "whatever follows its end"
     assert heard(listener) == 0
 
 
