@@ -2,8 +2,9 @@
 
 Celery's prefork pool first has each idle process' pipe watched for room, in the turn that follows, and strikes that out
 again in every turn that has nothing to write: two system calls for each process. On SQLite quick calls wait a moment
-for the process that runs others, as far as it keeps up: of two that write in turns each needs more. Refuses to touch a
-pool that is made otherwise, and to write by itself: the pool does, by the function that it gives its event loop.
+for the process that runs others, as far as it keeps up: of two that write in turns each needs more. What still waits at
+a cold shutdown, or during the soft one before it, in which the loop stands still, is another worker's. Refuses to touch
+a pool that is made otherwise, and to write by itself: the pool does, by the function that it gives its event loop.
 """
 
 import logging
@@ -13,6 +14,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from celery.concurrency.asynpool import SCHED_STRATEGY_FAIR
+from celery.worker import state as worker_state
 
 from mcp_app import databases
 from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
@@ -26,8 +28,8 @@ PATIENCE: Final = 0.01
 class JobWrites:
     """Has a pool of processes write what it was given; in the thread of its event loop.
 
-    `slots`: the worker's semaphore, which lets no more jobs into the pool than it has processes. `patience`: how long
-    quick calls may wait in there, in seconds.
+    `slots`: the worker's semaphore, which lets about as many jobs into the pool as it has processes. `patience`: how
+    long quick calls may wait in there, in seconds.
     """
 
     def __init__(self, pool: Any, hub: Any, slots: Any, patience: float) -> None:
@@ -53,10 +55,12 @@ class JobWrites:
 
     @property
     def _may_wait(self) -> bool:
-        """Whether all that is to be written are quick calls, nothing waits behind them, and others run since a moment
-        ago."""
+        """Whether all that is to be written are quick calls, a process is free for each, nothing waits for their slots,
+        and others run since a moment ago."""
         waiting, now = self._pool.outbound_buffer, time.monotonic()
-        if not self._patience or self._slots._waiting or any(self._waits_until(job) <= now for job in waiting):
+        if not self._patience or self._slots._waiting or len(waiting) > len(self._idle):
+            return False
+        if any(self._waits_until(job) <= now for job in waiting):
             return False
         running = (came_at for job, came_at in self._came_at.items() if not job.ready() and job not in waiting)
         return any(came_at > now - 2 * self._patience for came_at in running)
@@ -80,10 +84,11 @@ class JobWrites:
         if is_watched or (self._pool.outbound_buffer and self._idle and not self._may_wait):
             self._pool.on_poll_start()
 
-    def hurry(self) -> None:
-        """Nothing is to wait from now on: the pool is about to close."""
+    def before_close(self) -> None:
+        """Nothing waits from now on; nor is anything begun only to be killed."""
         self._patience = 0.0
-        self.write()
+        if worker_state.should_terminate in (None, False):
+            self.write()
 
     def _look_later(self, seconds: float) -> None:
         """When a job waits no longer. Not from `on_tick`: how long the loop may sleep is settled before it."""
@@ -130,7 +135,7 @@ def install(worker: Any, patience: float) -> None:
         return job
 
     def write_and_close() -> None:
-        writes.hurry()
+        writes.before_close()
         close()
 
     hub.on_tick.remove(pool._pool.on_poll_start)

@@ -2,7 +2,8 @@
 
 In the worker's main process: when a batch has run for longer than its calls were thought to take, and when what ran it
 is gone. Those that were claimed are left alone: a row says so. Of those that have ended Celery is told, and who waits
-for them. Refuses to keep its thread for longer than one word to the broker may take; what is not said is supervision's.
+for them; once more a while later, as what began late may have kept the end of a call to itself since. Refuses to keep
+its thread for longer than one word to the broker may take; what is not said is supervision's.
 """
 
 import logging
@@ -46,37 +47,44 @@ class LeftBehind:
 
     def __init__(self, after: After) -> None:
         self._after = after
-        self._begun: deque[tuple[float, Batch]] = deque()
+        self._begun: deque[tuple[float, Batch, bool]] = deque()
+        """When each is due, and whether it has been looked at."""
         self._left: deque[str] = deque()
         self._is_to_look = False
         self._speechless_until = 0.0
 
     def begun(self, batch: Batch) -> None:
         """Look after one that has begun to run. From any thread."""
-        self._begun.append((time.monotonic() + HELD_UP, batch))
-        self._look_later(HELD_UP)
+        self._begun.append((time.monotonic() + HELD_UP, batch, False))
+        if not self._is_to_look:  # one look serves all that are due then
+            self._look_in(HELD_UP)
 
     def broken(self, request_ids: Iterable[str]) -> None:
         """Nothing runs these any more. From any thread."""
         self._left.extend(request_ids)
         self._after(0, self._publish)
 
-    def _look_later(self, seconds: float) -> None:
-        """One look serves all that are due then."""
-        if not self._is_to_look:
-            self._is_to_look = True
-            self._after(seconds, self._look)
+    def _look_in(self, seconds: float) -> None:
+        self._is_to_look = True
+        self._after(seconds, self._look)
 
     def _look(self) -> None:
         self._is_to_look = False  # before it looks: what begins after that is looked for again
         now = time.monotonic()
+        ended: list[UUID] = []
         while self._begun and self._begun[0][0] <= now:
-            _, batch = self._begun.popleft()
-            if batch.is_active:
+            _, batch, is_known = self._begun.popleft()
+            if is_known:
+                ended.extend(UUID(each) for each in batch.request_ids if batch.is_active)
+            elif batch.is_active:
                 self._left.extend(batch.request_ids)
+                self._begun.append((now + HELD_UP, batch, True))
         if self._begun:
-            self._look_later(self._begun[0][0] - now)
+            self._look_in(self._begun[0][0] - now)
         self._publish()
+        if ended:
+            _wake(ended)
+            celery_results.store_missing(ended)
 
     def _publish(self) -> None:
         left = [UUID(each) for each in {self._left.popleft() for _ in range(len(self._left))}]

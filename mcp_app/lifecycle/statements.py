@@ -92,13 +92,8 @@ _DIALECTS = {
 
 
 @cache
-def _columns(model: type[Model]) -> "list[tuple[str, Field[Any, Any]]]":
-    return [(field.column, field) for field in model._meta.concrete_fields if field.column is not None]
-
-
-@cache
 def _fields_beside(model: type[Model]) -> "list[Field[Any, Any]]":
-    return [field for _, field in _columns(model) if not field.primary_key]
+    return [field for field in model._meta.concrete_fields if not field.primary_key]
 
 
 @cache

@@ -139,7 +139,7 @@ class Together:
         self._began_at = time.monotonic()
 
     def keeps(self, row: Request) -> bool:
-        """Whether a hint of this row is kept: not of another, which a tool may have moved, nor of one that is late."""
+        """Whether a hint of this row is kept: not of one that is none of these, nor of what is late."""
         if row.pk not in self._request_ids or self._is_due:
             return False
         self._kept.append((row.server, row.pk))

@@ -32,11 +32,14 @@ class Calls:
         batches.run_all(task, list(self._rows))
 
     def _trace(self, task: Any, request_id: str, *args: Any, **options: Any) -> None:
+        self.begun(request_id)
         assert transitions.end_run(self._rows[request_id], Status.COMPLETED, result=rows.RESULT)
         self.ended(request_id)
 
-    def ended(self, request_id: str) -> None:
-        """For a test to have something else happen."""
+    def begun(self, request_id: str) -> None:
+        """For a test to have something else happen, as in `ended`."""
+
+    def ended(self, request_id: str) -> None: ...
 
     @property
     def all(self) -> list[UUID]:
@@ -64,10 +67,31 @@ def test_quick_calls_are_one_hint(calls: Calls, monkeypatch: pytest.MonkeyPatch)
     assert calls.hints() == [set(calls.all)]
 
 
-def test_each_that_ends_late_is_told_before_the_next_begins(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_ends_late_is_told_by_its_end(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wakeups, "LONGEST_KEPT", 0.0)
+    told: list[set[UUID] | None] = []
+    monkeypatch.setattr(calls, "ended", lambda request_id: told.extend(calls.hints()))
     calls.run()
-    assert calls.hints() == [{each} for each in calls.all]
+    assert told == [{each} for each in calls.all]
+
+
+def test_one_whose_hint_is_due_when_it_is_over_is_told_before_the_next_begins(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[set[UUID] | None] = []
+
+    def begin(request_id: str) -> None:
+        monkeypatch.setattr(wakeups, "LONGEST_KEPT", 3600.0)
+        told.extend(calls.hints())
+
+    def end(request_id: str) -> None:
+        assert calls.hints() == [], "it is kept"
+        monkeypatch.setattr(wakeups, "LONGEST_KEPT", 0.0)
+
+    monkeypatch.setattr(calls, "begun", begin)
+    monkeypatch.setattr(calls, "ended", end)
+    calls.run()
+    assert [*told, *calls.hints()] == [{each} for each in calls.all]
 
 
 def test_where_its_process_is_to_end_in_the_middle_it_is_told_first(

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery.worker import state as worker_state
 from kombu.asynchronous.semaphore import LaxBoundedSemaphore
 
+from mcp_app import databases
 from mcp_app.execution import job_writes
 from mcp_app.execution.job_writes import JobWrites
 from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
@@ -180,6 +182,14 @@ def test_nothing_waits_that_keeps_others_from_a_slot(loop: Loop, task: str) -> N
     assert loop.running == {first, third}
 
 
+def test_nothing_waits_where_more_wait_than_processes_are_free(loop: Loop) -> None:
+    first, second = loop.take(), loop.take()
+    loop._slots.clear()  # as Celery does where it connects again: as many more enter as there are slots
+    third = loop.take()
+    assert loop.running == {first, second}
+    assert list(loop.outbound_buffer) == [third]
+
+
 def test_while_more_comes_than_one_process_runs_all_are_busy(loop: Loop) -> None:
     jobs = [loop.take() for _ in range(10)]
     for job in jobs[:7]:
@@ -215,7 +225,7 @@ def test_what_comes_back_from_a_process_that_died_does_not_wait(loop: Loop) -> N
 
 def test_nothing_waits_once_the_pool_is_to_close(loop: Loop) -> None:
     first, second = loop.take(), loop.take()
-    loop.writes.hurry()
+    loop.writes.before_close()
     assert loop.running == {first, second}
     loop.outbound_buffer.append(Job())
     loop._free(first)
@@ -223,6 +233,19 @@ def test_nothing_waits_once_the_pool_is_to_close(loop: Loop) -> None:
     for _, action in loop.planned:
         action()
     assert loop.running == {second}, "what Celery does in another thread then writes nothing"
+
+
+def test_nothing_is_begun_only_to_be_killed(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = loop.take(), loop.take()
+    monkeypatch.setattr(worker_state, "should_terminate", 1)
+    loop.writes.before_close()
+    assert loop.running == {first}
+    assert list(loop.outbound_buffer) == [second]
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_quick_calls_wait_where_one_process_writes_at_a_time() -> None:
+    assert job_writes.patience() == (job_writes.PATIENCE if databases.connection().vendor == "sqlite" else 0.0)
 
 
 def test_a_pool_that_takes_no_job_any_more_has_none_to_write(loop: Loop) -> None:

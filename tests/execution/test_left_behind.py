@@ -6,11 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
 from celery import current_app
+from django_celery_results.models import TaskResult
 
 from mcp_app.execution import left_behind
 from mcp_app.execution.left_behind import LeftBehind
@@ -38,10 +39,28 @@ class Later:
         action()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
     request_ids: list[str]
     is_active: bool = True
+
+
+class Clock:
+    """Looks are due a second after a batch has begun; time goes on when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.later = Later()
+        self.looking = LeftBehind(self.later.after)
+        monkeypatch.setattr(left_behind, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(left_behind, "HELD_UP", 1.0)
+
+    def until_the_look(self) -> float:
+        """Do the only one that is planned; after how many seconds."""
+        [(seconds, _)] = self.later.planned
+        self.now += seconds
+        self.later.do()
+        return seconds
 
 
 def messages() -> list[str]:
@@ -66,6 +85,11 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Later:
     return Later()
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
 @pytest.mark.django_db(transaction=True, databases="__all__")
 def test_one_look_serves_all_batches_and_publishes_what_waits_in_those_that_run(later: Later) -> None:
     waiting, cancelled, over = (rows.queued(queue=QUEUE) for _ in range(3))
@@ -79,7 +103,10 @@ def test_one_look_serves_all_batches_and_publishes_what_waits_in_those_that_run(
 
 
 @pytest.mark.django_db(transaction=True, databases="__all__")
-def test_who_waits_for_what_has_ended_in_a_batch_that_goes_on_is_told(later: Later) -> None:
+def test_who_waits_for_what_has_ended_in_a_batch_that_goes_on_is_told(
+    later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "LONGEST_KEPT", 3600.0)
     server, worker = rows.alive(ProcessRole.SERVER), rows.alive(ProcessRole.WORKER)
     ended, runs_on = (rows.running(worker, server=server) for _ in range(2))
     asks = rows.asking(worker, server=server)
@@ -93,24 +120,54 @@ def test_who_waits_for_what_has_ended_in_a_batch_that_goes_on_is_told(later: Lat
 
 
 @pytest.mark.django_db(transaction=True, databases="__all__")
-def test_a_batch_that_began_later_has_a_look_of_its_own(later: Later, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(left_behind, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(left_behind, "HELD_UP", 1.0)
+def test_a_batch_that_began_later_has_a_look_of_its_own(clock: Clock) -> None:
     early, late = (rows.queued(queue=QUEUE) for _ in range(2))
-    looking = LeftBehind(later.after)
-    looking.begun(Batch([str(early.pk)]))
-    now += 0.75
-    looking.begun(Batch([str(late.pk)]))
-    now += 0.25
-    later.do()
+    clock.looking.begun(Batch([str(early.pk)]))
+    clock.now += 0.75
+    clock.looking.begun(Batch([str(late.pk)]))
+    clock.now += 0.25
+    clock.later.do()
     assert messages() == [str(early.pk)]
-    [(seconds, _)] = later.planned
-    assert seconds == 0.75, "when it is due, and no later"
-    now += seconds
-    later.do()
+    assert clock.until_the_look() == 0.75, "when it is due, and no later"
     assert messages() == [str(late.pk)]
-    assert not later.planned
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_what_ends_late_in_a_batch_that_began_late_is_told(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "LONGEST_KEPT", 3600.0)
+    server, worker = rows.alive(ProcessRole.SERVER), rows.alive(ProcessRole.WORKER)
+    ends, runs_on = (rows.running(worker, server=server) for _ in range(2))
+    waits = rows.queued(queue=QUEUE)
+    clock.looking.begun(Batch([str(row.pk) for row in (ends, runs_on, waits)]))
+    with wakeups.listening_socket(server.hex) as listener, wakeups.kept_together({ends.pk}):
+        clock.until_the_look()
+        assert (messages(), hinted(listener)) == ([str(waits.pk)], None)
+        assert transitions.end_run(ends, Status.COMPLETED, result=rows.RESULT)
+        clock.until_the_look()
+        assert (messages(), hinted(listener)) == ([], {ends.pk}), "nothing is published twice"
+    assert TaskResult.objects.get().task_id == str(ends.pk)
+    assert not clock.later.planned
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_what_begins_during_a_look_puts_off_nobody_elses(clock: Clock) -> None:
+    begins = Batch([str(rows.queued(queue=QUEUE).pk)])
+    waits = rows.queued(queue=QUEUE)
+
+    class Interrupted:
+        request_ids: ClassVar[list[str]] = []
+
+        @property
+        def is_active(self) -> bool:
+            clock.looking.begun(begins)
+            return False
+
+    clock.looking.begun(Interrupted())
+    clock.now += 0.25
+    clock.looking.begun(Batch([str(waits.pk)]))
+    clock.now += 0.75
+    clock.later.do()
+    assert min(seconds for seconds, _ in clock.later.planned) == 0.25
 
 
 @pytest.mark.timeout(15)

@@ -125,7 +125,8 @@ def test_those_that_one_server_waits_for_are_one_hint(listener, server):
     assert heard(listener) == 0
 
 
-def test_of_requests_that_end_together_a_server_is_told_in_one_hint(listener, server, worker):
+def test_of_requests_that_end_together_a_server_is_told_in_one_hint(listener, server, worker, monkeypatch):
+    monkeypatch.setattr(wakeups, "LONGEST_KEPT", 3600.0)
     ended = [rows.running(worker, server=server) for _ in range(3)]
     with wakeups.kept_together({row.pk for row in ended}) as together:
         for row in ended:
