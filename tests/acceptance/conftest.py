@@ -19,7 +19,9 @@ from tests.acceptance.stack import Stack
 BY_NIGHT: Final = frozenset(
     {
         "test_chaos.py",
+        "test_clocks.py",
         "test_deploy.py",
+        "test_doctor.py",
         "test_not_consuming.py",
         "test_outages_broker.py",
         "test_outages_database.py",
@@ -28,6 +30,7 @@ BY_NIGHT: Final = frozenset(
         "test_rabbitmq.py",
         "test_restore.py",
         "test_supervise.py",
+        "test_systemd.py",
         "test_upgrade.py",
     }
 )

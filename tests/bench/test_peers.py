@@ -163,6 +163,7 @@ def test_an_environment_is_made_anew_when_its_list_changes(tmp_path: Path, monke
     assert not environments.is_made("nothing", tmp_path / "made")
 
 
+@pytest.mark.nightly
 @pytest.mark.acceptance
 @pytest.mark.timeout(RUN_SECONDS + 10)
 def test_a_quick_run_measures_this_project_beside_others_and_leaves_no_process(tmp_path: Path) -> None:

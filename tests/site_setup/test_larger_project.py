@@ -67,7 +67,9 @@ class Company:
         eventually(lambda: f'"{text}"' in self.get("/orders/"), f"{text} in the ledger", within=PATIENCE)
 
 
-@pytest.fixture(scope="module", params=["embedded", pytest.param("engines", marks=pytest.mark.engines)])
+@pytest.fixture(
+    scope="module", params=["embedded", pytest.param("engines", marks=[pytest.mark.engines, pytest.mark.nightly])]
+)
 def company(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
     """The project with its own worker and beat, and `mcp serve` beside them."""
     if request.param == "embedded":
