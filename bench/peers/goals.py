@@ -87,6 +87,8 @@ def _calls() -> Iterator[Goal]:
     for server, factor in (("daphne", 1), ("uvicorn", 2)):
         work = "a durable call, embedded, 16 connections"
         yield Goal(work, Of(f"embedded-{server}", "echo", "rate_16"), ge, factor, "/s", reference)
+    work = "a durable call, embedded, tools in threads, 16 connections"
+    yield Goal(work, Of("embedded-threads", "echo", "rate_16"), ge, 2, "/s", reference)
 
 
 def _progress() -> Iterator[Goal]:

@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,7 @@ PATIENCE = 0.25
 """Of which sums are exact."""
 
 
+@cache
 def told(strategy: str, *patience: str) -> Any:
     command = [sys.executable, "-m", "tests.execution.job_writing", strategy, *patience]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
