@@ -40,10 +40,12 @@ MEASURED: Final = pytest.StashKey[dict[str, list[float]]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    by_night = {here / name for name in BY_NIGHT}
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.acceptance)
-        if item.path.name in BY_NIGHT or _is_on_rabbitmq(item):
+        if item.path in by_night or _is_on_rabbitmq(item):
             item.add_marker(pytest.mark.nightly)
 
 
