@@ -1,8 +1,9 @@
 """Supervision of a site where nothing happens: one question now and then, instead of every step's.
 
 All that a step acts on soon is in a few kinds of rows; where there are none, only what is old by a day is left to be
-forgotten. Refuses to find anything later than by rounds: what is stored while it is quiet is seen before it can be lost
-(`LOST_AFTER`), and who holds work does not call it quiet.
+forgotten. Refuses to find anything late: what is stored while it is quiet is seen before it can be lost (`LOST_AFTER`),
+and what began and ended meanwhile is counted and logged after some seconds, however patient a site is; who holds work
+does not call it quiet.
 """
 
 import logging
@@ -20,6 +21,8 @@ from mcp_app.states import OPEN
 
 logger = logging.getLogger(__name__)
 
+LONGEST_REST: Final = 10.0
+"""Seconds for which nobody looks again, at most."""
 CHORES_SECONDS: Final = 600.0
 """How often a round is made though nothing happens: it forgets what is old, and adds days that are over."""
 
@@ -73,7 +76,7 @@ class Rounds:
         self._quiet_until = float("-inf")
         now = time.monotonic()
         if now - self._full_at < CHORES_SECONDS and not self._holds_work() and self._finds_it_quiet():
-            self._quiet_until = now + settings.LOST_AFTER
+            self._quiet_until = now + min(settings.LOST_AFTER, LONGEST_REST)
             return False
         self._full_at = now
         self._supervise()

@@ -1,5 +1,7 @@
 """Supervision where nothing happens: one question now and then, and a round as soon as there is something to see to."""
 
+from collections.abc import Callable
+
 import pytest
 from django.db import connections
 
@@ -68,6 +70,17 @@ def test_what_is_stored_while_it_is_quiet_is_seen_before_it_can_be_lost(
     rows.queued()
     now = quiet.time.monotonic()
     monkeypatch.setattr(quiet.time, "monotonic", lambda: now + settings.LOST_AFTER)
+    assert rounds.take()
+
+
+def test_what_begins_and_ends_while_it_is_quiet_is_seen_soon_where_a_site_is_patient(
+    configure: Callable[..., None], rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(LOST_AFTER=600.0)
+    rounds.take()
+    rows.cancel(rows.queued())
+    now = quiet.time.monotonic()
+    monkeypatch.setattr(quiet.time, "monotonic", lambda: now + quiet.LONGEST_REST)
     assert rounds.take()
 
 
