@@ -21,7 +21,7 @@ from mcp_app.protocol.errors import (
     RequestId,
     refuse_for_load,
 )
-from mcp_app.transport.gathered import Company, company_of
+from mcp_app.transport.gathered import Company, Crowd
 from mcp_app.transport.rate import Rate
 
 T = TypeVar("T")
@@ -107,6 +107,8 @@ class Admission:
 
     def __init__(self) -> None:
         self.calls: Admitted[Call] = Admitted()
+        self.crowd = Crowd()
+        """For how long calls wait for one another."""
         self.reads: Admitted[object] = Admitted()
         self.asking: Admitted[Subscription] = Admitted()
         """Reads that may wait for their user; their questions are counted as rows."""
@@ -123,7 +125,7 @@ class Admission:
     @property
     def company(self) -> Company:
         """What a call may wait for before it is let in."""
-        return company_of(len(self.calls.open))
+        return self.crowd.company(len(self.calls.open))
 
     def refuse_request(self, principal: Principal, address: str) -> Rejection | None:
         """Whatever it is: of one caller's too many in a second, of all callers' too many at once."""

@@ -230,6 +230,7 @@ class CallStream:
         else:
             await self._complete(results.call_tool(observed.result, self._exchange.server_info()), observed)
         self._ended = True
+        self._exchange.server.admission.crowd.answered(time.monotonic() - self._began_at)
         self._exchange.server.tail.delivered(observed.request_id)
 
     async def _complete(self, result: dict[str, Any], observed: Observed) -> None:

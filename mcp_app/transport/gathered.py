@@ -1,9 +1,9 @@
 """What many requests want done at one moment, done by one job in a thread: a group commit for an event loop.
 
-While a job runs, what comes is gathered for the next; whoever comes alone waits for nobody. In a crowd jobs begin
-`APART`, so that more share each, or as soon as half of the crowd is there: the others are being served, and come when
-they are answered. A job that takes long holds nobody up for longer than `LONG`: the next is begun beside it. Refuses to
-share a failure: each has its own outcome.
+While a job runs, what comes is gathered for the next; whoever comes alone waits for nobody. In a crowd jobs begin as
+far apart as a call takes, so that more share each, or as soon as half of the crowd is there: the others are being
+served, and come when they are answered. A job that takes long holds nobody up for longer than `LONG`: the next is begun
+beside it. Refuses to share a failure: each has its own outcome.
 """
 
 import asyncio
@@ -25,8 +25,10 @@ MOST: Final = 50
 """Done together: a transaction that holds up no other writer for long."""
 CROWD: Final = 8
 """Calls that a process has open, from which on they do not come alone: one that comes waits for company."""
-APART: Final = 0.015
-"""Seconds from job to job in a crowd."""
+APART: Final = 0.03
+"""Seconds from job to job in a crowd, at most."""
+WEIGHT: Final = 0.05
+"""Of the newest answer in the average of how long they take."""
 LONG: Final = 0.05
 """Seconds after which a job is not waited for."""
 
@@ -43,9 +45,23 @@ class Company(NamedTuple):
 NOBODY: Final = Company()
 
 
-def company_of(crowd: int) -> Company:
-    """Of so many calls that a process has open."""
-    return Company(APART, min(crowd / 2, MOST)) if crowd >= CROWD else NOBODY
+class Crowd:
+    """How long the calls of a process keep one another waiting: for as long as they have taken of late, since within
+    that time whoever was answered has come back.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._apart = APART
+
+    def answered(self, seconds: float) -> None:
+        """A call has its answer, so many seconds after it came."""
+        self._apart += WEIGHT * (min(seconds, APART) - self._apart)
+
+    def company(self, count: int) -> Company:
+        """What one that comes is kept waiting for, where so many are open."""
+        return Company(self._apart, min(count / 2, MOST)) if count >= CROWD else NOBODY
 
 
 class Gathered(Generic[T, R]):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mcp_app.transport.daemon_threads import DaemonThreads
-from mcp_app.transport.gathered import APART, CROWD, MOST, NOBODY, Company, Gathered, company_of
+from mcp_app.transport.gathered import APART, CROWD, MOST, NOBODY, Company, Crowd, Gathered
 
 
 class _Jobs:
@@ -139,9 +139,22 @@ def test_nobody_is_kept_waiting_for_company_when_enough_are_there():
 
 
 def test_company_is_half_of_a_crowd_and_who_comes_alone_waits_for_none():
-    assert company_of(CROWD - 1) == NOBODY == Company(0.0, 0)
-    assert company_of(3 * CROWD) == Company(APART, 1.5 * CROWD)
-    assert company_of(3 * MOST).enough == MOST, "more than one job takes are not waited for"
+    crowd = Crowd()
+    assert crowd.company(CROWD - 1) == NOBODY == Company(0.0, 0)
+    assert crowd.company(3 * CROWD) == Company(APART, 1.5 * CROWD)
+    assert crowd.company(3 * MOST).enough == MOST, "more than one job takes are not waited for"
+
+
+def test_company_is_waited_for_as_long_as_a_call_has_taken_of_late():
+    crowd = Crowd()
+    for _ in range(200):
+        crowd.answered(APART / 3)
+    assert crowd.company(CROWD).apart == pytest.approx(APART / 3, rel=0.01)
+    crowd.answered(3600.0)
+    assert crowd.company(CROWD).apart < APART / 2, "one that took an hour is one of many"
+    for _ in range(200):
+        crowd.answered(3600.0)
+    assert crowd.company(CROWD).apart == pytest.approx(APART, rel=0.01), "and nobody is waited for as long as it takes"
 
 
 def test_each_has_its_own_outcome():
