@@ -13,7 +13,12 @@ class Steps:
         self.path = path
         self.step = step
         self.total = round(seconds / step)
-        self.taken = 0
+        self._written: list[int] = []
+        """The length of each line."""
+
+    @property
+    def taken(self) -> int:
+        return len(self._written)
 
     @property
     def remain(self) -> bool:
@@ -24,8 +29,10 @@ class Steps:
         return f"{self.taken} steps"
 
     def take(self) -> None:
-        append(self.path, f"{time.time()!r} {self.taken}\n")
-        self.taken += 1
+        line = f"{time.time()!r} {self.taken}\n".encode()
+        with open(self.path, "ab", buffering=0) as file:
+            # One call writes and counts: an interrupt falls before both or behind both, and no number comes twice.
+            self._written.extend(map(file.write, (line,)))
 
 
 def append(path: str, text: str) -> None:
