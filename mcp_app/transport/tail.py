@@ -31,6 +31,8 @@ RETRY_SECONDS = 1.0
 """After a failed look, so that a database that is away is not pressed."""
 LOOKS_APART = 0.005
 """Seconds from look to look where a crowd waits: what moves meanwhile is read by one statement."""
+EVENTS_APART = 0.002
+"""The same where somebody waits to hear what their call says meanwhile."""
 GONE_EVERY = 5.0
 """Seconds from one question to the next whether the rows that are waited for are still there."""
 DELIVERED_TOGETHER = 0.05
@@ -235,13 +237,18 @@ class Tail:
             due_in = 0.0
         if due_in <= 0:
             self.look()
-        elif len(self._watchers) >= CROWD and (early := self._looked_at + LOOKS_APART - time.monotonic()) > 0:
+        elif len(self._watchers) >= CROWD and (early := self._looked_at + self._apart() - time.monotonic()) > 0:
             self._hints.rest()
             try:
                 await asyncio.sleep(early)
             finally:
                 self._hints.attend()
         self._looked_at = time.monotonic()
+
+    def _apart(self) -> float:
+        """Seconds from the last look to the one at what is named now."""
+        named = self._watchers if self._named is None else self._watchers.keys() & self._named
+        return EVENTS_APART if any(self._watchers[each].watch.wants_events for each in named) else LOOKS_APART
 
     def _interval(self) -> float:
         if self._watchers and not self._hints.reachable:

@@ -99,6 +99,28 @@ def test_where_a_crowd_waits_what_moves_within_a_moment_is_read_by_one_query(
     run(scenario())
 
 
+def test_who_wants_to_hear_of_a_call_meanwhile_does_not_wait_for_what_the_crowd_does(
+    worker: Worker, configure, monkeypatch
+) -> None:
+    configure(POLL_INTERVAL=600.0)
+    monkeypatch.setattr(tail, "LOOKS_APART", 2 * PATIENCE)
+    monkeypatch.setattr(tail, "EVENTS_APART", 0.01)
+
+    async def scenario() -> None:
+        told = await post(call(meta={"progressToken": "t"}))
+        request_id = await worker.claim()
+        others = [await post(call()) for _ in range(CROWD)]
+        await worker.report(request_id, 1)
+        await told.head()
+        assert (await told.next_message())["params"]["progress"] == 1
+        await worker.report(request_id, 2)
+        assert (await told.next_message())["params"]["progress"] == 2
+        for client in (told, *others):
+            await client.leave()
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("pause", [0.01, 0.0], ids=["now and then", "always"])
 def test_hints_however_many_keep_no_lost_one_from_being_made_up_for(
     worker: Worker, configure, monkeypatch, pause: float
