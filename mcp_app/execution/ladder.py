@@ -117,7 +117,7 @@ class Ladder(ABC):
     def cancel_requested(self, request_id: UUID) -> None:
         """A cancellation was recorded: wake the children at once, and see to the kill. From any thread."""
         for pid in self._pool.pids():
-            wakeups.hint(child_address(self._identity.boot_id, pid))
+            wakeups.hint(child_address(self._identity.boot_id, pid), request_id.bytes)
         self._asked_to_stop.put(request_id)
         self._timers.after(0, self._look_at_those_asked_to_stop)
 

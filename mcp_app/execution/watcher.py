@@ -1,8 +1,9 @@
 """The watcher: a thread beside the tools that looks whether one that runs is to stop, and makes it.
 
-Woken by a datagram from the worker's main process, else once a second, it re-reads the rows: the row is the truth. It
-tells the tool, interrupts it when the cooperative grace is over, and tells the main process when the deadline has
-passed. Refuses to kill: a tool that holds the interpreter stops this thread too, so that is the main process's.
+Woken by a datagram from the worker's main process it re-reads the rows that are named, and all of them once a second:
+the row is the truth. It tells the tool, interrupts it when the cooperative grace is over, and tells the main process
+when the deadline has passed. Refuses to kill: a tool that holds the interpreter stops this thread too, so that is the
+main process's.
 """
 
 import asyncio
@@ -27,9 +28,8 @@ from mcp_app.execution.context import ToolContext
 from mcp_app.execution.recorder import Recorder
 from mcp_app.execution.slots import Slot
 from mcp_app.execution.termination import SETTLING, Termination
-from mcp_app.lifecycle import observation, publishing, transitions
+from mcp_app.lifecycle import observation, publishing, transitions, wakeups
 from mcp_app.lifecycle.processes import Identity
-from mcp_app.lifecycle.wakeups import listening_socket
 from mcp_app.models import Request
 from mcp_app.states import CancelPolicy, Stage
 
@@ -90,7 +90,7 @@ class Watcher:
     """Watches the calls of one process. `begin` and `end` bracket the armed body."""
 
     def __init__(self, worker: Identity, pid: int, recorder: Recorder, termination: Termination) -> None:
-        self._socket = listening_socket(child_address(worker.boot_id, pid))
+        self._socket = wakeups.listening_socket(child_address(worker.boot_id, pid))
         self._poll = select.poll()  # `select` takes no descriptor above 1,023, and a child of many has one
         self._poll.register(self._socket, select.POLLIN)
         self._main_pid = worker.pid
@@ -98,6 +98,7 @@ class Watcher:
         self._termination = termination
         self._lock = threading.Lock()
         self._running: dict[UUID, Running] = {}
+        self._looked_at_all_at = -math.inf
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="mcp-watcher", daemon=True).start()
@@ -120,25 +121,21 @@ class Watcher:
     def _run(self) -> None:
         while True:
             try:
-                self._wait()
+                named = self._wait()
                 self._end_with_main()
-                self._look()
+                self._look(named)
             except Exception:
                 logger.exception("the watcher stumbled and goes on")
                 django_connections.close_all()
                 time.sleep(0.05)
 
-    def _wait(self) -> None:
-        """Until a datagram comes, a timer is due, or it is time to look by oneself."""
+    def _wait(self) -> set[UUID] | None:
+        """Until a datagram comes, a timer is due, or it is time to look by oneself; at which requests, None: at all."""
         due = (running.timers[0][0] for running in self.running().values() if running.timers)
-        longest = LOOK_EVERY if self._termination.told_at is None else SETTLING
-        wait = min(longest, max(0.0, min(due, default=math.inf) - time.monotonic()))
-        if self._poll.poll(wait * 1000):
-            try:
-                while True:
-                    self._socket.recv(64)
-            except BlockingIOError:
-                pass
+        look_at_all_at = self._looked_at_all_at + (LOOK_EVERY if self._termination.told_at is None else SETTLING)
+        wait = min((look_at_all_at, *due)) - time.monotonic()
+        named = wakeups.heard(self._socket) if self._poll.poll(max(0.0, wait) * 1000) else set()
+        return named if time.monotonic() < look_at_all_at else None
 
     def _end_with_main(self) -> None:
         """A child whose main process died is to die too; the kernel's own signal for that can miss a young child."""
@@ -148,10 +145,14 @@ class Watcher:
             running.slot.kill_leftovers(running.row.pk)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def _look(self) -> None:
+    def _look(self, named: set[UUID] | None = None) -> None:
+        """See to the calls that run. Whether they are to stop is asked of those that are named; None: of all."""
+        if named is None:
+            self._looked_at_all_at = time.monotonic()
         found = self.running()
         self._see_to_termination(found.values())
-        unaware = [pk for pk, running in found.items() if not running.context.is_cancelled]
+        asked = found.keys() if named is None else found.keys() & named
+        unaware = [pk for pk in asked if not found[pk].context.is_cancelled]
         try:
             for request_id in self._to_stop(unaware):
                 self._cooperate(found[request_id])

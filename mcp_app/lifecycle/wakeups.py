@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
@@ -34,6 +34,8 @@ LAYER_SECONDS = 2.0
 NAMED_AT_MOST = 32
 """Requests that one hint names; of more it says that something has changed."""
 DATAGRAM_BYTES = 16 * NAMED_AT_MOST
+OVERFLOWS = 10
+"""Hints that may be all that Linux lets wait in a socket (`net.unix.max_dgram_qlen`): there may have been others."""
 LONGEST_KEPT = 0.02
 """Seconds from the first of several calls on in which hints of their ends wait for one another: later each is told
 before the next call, which may run for long."""
@@ -107,6 +109,19 @@ def named(payload: bytes) -> set[UUID] | None:
     if len(payload) % 16:
         return None
     return {UUID(bytes=payload[at : at + 16]) for at in range(0, len(payload), 16)}
+
+
+def heard(listener: socket.socket) -> set[UUID] | None:
+    """All hints that wait in a socket, as one: the requests that are named; None: anything may have changed."""
+    requests: set[UUID] = set()
+    anything, hints = False, 0
+    with suppress(BlockingIOError):
+        while True:
+            ids = named(listener.recv(DATAGRAM_BYTES))
+            hints += 1
+            anything = anything or ids is None
+            requests.update(ids or ())
+    return None if anything or hints >= OVERFLOWS else requests
 
 
 def wake_server(server: UUID | None, request_ids: Collection[UUID] = ()) -> None:

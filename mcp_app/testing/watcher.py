@@ -63,10 +63,10 @@ class InProcessWatcher(Watcher):
     def _ask(self, running: Running, cause: Cause, actor: Actor, reason: str = "") -> None:
         self._asks.setdefault(running.row.pk, Ask(running.row.pk, cause, actor, reason))
 
-    def _look(self) -> None:
+    def _look(self, named: set[UUID] | None = None) -> None:
         while not self._told.empty():
             self._cooperate(self._told.get())
-        super()._look()
+        super()._look(named)
 
     def _to_stop(self, request_ids: object) -> set[UUID]:
         return set()

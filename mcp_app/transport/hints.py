@@ -21,9 +21,6 @@ logger = logging.getLogger(__name__)
 REJOIN_SECONDS = 3600.0
 """Layers forget group members (channels-redis after a day; any layer when one of its messages expires unread)."""
 RETRY_SECONDS = 5.0
-OVERFLOWS = 10
-"""Hints that may be all that Linux lets wait in a socket (`net.unix.max_dgram_qlen`): there may have been others."""
-
 BURST = 25
 BURST_SECONDS = 0.1
 """So many hints in so little time are a burst, of which the layer may have dropped some: it keeps 100 or fewer."""
@@ -89,16 +86,8 @@ class Hints:
 
     def _drain(self, listener: socket.socket) -> None:
         """A burst of datagrams is one hint."""
-        named: set[UUID] = set()
-        anything, heard = False, 0
-        with suppress(BlockingIOError):
-            while True:
-                ids = wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES))
-                heard += 1
-                anything = anything or ids is None
-                named.update(ids or ())
-        if heard:
-            self._on_hint(None if anything or heard >= OVERFLOWS else named)
+        if (named := wakeups.heard(listener)) != set():
+            self._on_hint(named)
 
     async def _follow_layer(self) -> None:
         while True:

@@ -23,8 +23,8 @@ from mcp_app.execution.prefork import PreforkLadder
 from mcp_app.execution.recorder import Recorder
 from mcp_app.execution.slots import ProcessSlot
 from mcp_app.execution.termination import Termination
-from mcp_app.execution.watcher import Running, Watcher
-from mcp_app.lifecycle import observation, processes, transitions
+from mcp_app.execution.watcher import Watcher
+from mcp_app.lifecycle import processes, transitions
 from mcp_app.models import Request
 from mcp_app.states import Stage
 from tests.lifecycle import brokers, rows
@@ -128,23 +128,6 @@ def test_what_this_process_runs_already_is_not_run_a_second_time(here):
 def test_a_claim_that_was_refused_is_nobodys(here):
     assert claim(here, UUID(int=0)) is None
     assert here.claimed == set()
-
-
-@pytest.mark.fault("D2")
-def test_whom_it_is_known_of_is_stopped_while_the_database_is_away(here, monkeypatch):
-    def away(request_ids):
-        raise OperationalError("the database is away")
-
-    monkeypatch.setattr(observation, "unwanted", away)
-    row, stopped = rows.running(worker_identity().boot_id), []
-    context = SimpleNamespace(is_cancelled=False)
-    running = Running(row, context, ProcessSlot(SignalInterrupter()), [])
-    here.watcher.begin(running)
-    running.after(0, lambda each: stopped.append(each))
-    with pytest.raises(OperationalError):
-        here.watcher._look()
-    assert stopped == [running]
-    here.watcher.end(running)
 
 
 def test_a_call_that_was_answered_before_the_run_that_asked_has_left_is_sent_again(here):

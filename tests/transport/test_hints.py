@@ -14,12 +14,12 @@ def test_as_many_hints_as_a_socket_holds_may_have_had_others_behind_them() -> No
 
     async def scenario() -> None:
         own.open()
-        for count in (hints.OVERFLOWS - 1, hints.OVERFLOWS):
+        for count in (wakeups.OVERFLOWS - 1, wakeups.OVERFLOWS):
             named = {uuid4() for _ in range(count)}
             for each in named:
                 wakeups.wake_server(own.boot_id, [each])
             await eventually(lambda: heard)
-            assert heard == ([named] if count < hints.OVERFLOWS else [None])
+            assert heard == ([named] if count < wakeups.OVERFLOWS else [None])
             heard.clear()
         await own.close()
 
