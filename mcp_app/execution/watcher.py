@@ -145,7 +145,7 @@ class Watcher:
             running.slot.kill_leftovers(running.row.pk)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def _look(self, named: set[UUID] | None = None) -> None:
+    def _look(self, named: set[UUID] | None) -> None:
         """See to the calls that run. Whether they are to stop is asked of those that are named; None: of all."""
         if named is None:
             self._looked_at_all_at = time.monotonic()

@@ -63,7 +63,7 @@ class InProcessWatcher(Watcher):
     def _ask(self, running: Running, cause: Cause, actor: Actor, reason: str = "") -> None:
         self._asks.setdefault(running.row.pk, Ask(running.row.pk, cause, actor, reason))
 
-    def _look(self, named: set[UUID] | None = None) -> None:
+    def _look(self, named: set[UUID] | None) -> None:
         while not self._told.empty():
             self._cooperate(self._told.get())
         super()._look(named)
