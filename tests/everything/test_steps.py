@@ -1,60 +1,57 @@
 """The lines that show a tool running: wherever an interrupt falls, they say what the tool counts."""
 
-import sys
-from collections.abc import Callable
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import pytest
 
 from tests.everything.steps import Steps
+
+INTERRUPTS = 100
+EVERY = 0.001
+"""Seconds of processor time, as far as the kernel counts them."""
 
 
 class Interrupt(BaseException):
     """What a tool that goes on swallows."""
 
 
-def interrupting(code: object, instruction: int) -> Callable[..., Any]:
-    """A trace that raises before so manieth an instruction of `code`."""
-    passed = 0
-
-    def trace(frame: FrameType, event: str, arg: object) -> Any:
-        nonlocal passed
-        if frame.f_code is not code:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            passed += 1
-            if passed == instruction:
-                raise Interrupt
-        return trace
-
-    return trace
+def takes_a_step(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not Steps.take.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
-def is_interrupted(steps: Steps, instruction: int) -> bool:
-    former = sys.gettrace()
-    sys.settrace(interrupting(Steps.take.__code__, instruction))
+@contextmanager
+def interrupted_now_and_then() -> Iterator[None]:
+    """Raise in whatever step is being taken."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if takes_a_step(frame):
+            raise Interrupt
+
+    former = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, EVERY, EVERY)
     try:
-        steps.take()
-    except Interrupt:
-        return True
+        yield
     finally:
-        sys.settrace(former)
-    return False
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, former)
 
 
-# A file that was opened as the interrupt fell is closed when it is let go.
+# A file that was opened as an interrupt fell is closed when it is let go.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_wherever_it_is_interrupted_a_step_is_written_and_counted_or_neither(tmp_path: Path) -> None:
-    path = tmp_path / "steps"
+    path, interrupts = tmp_path / "steps", 0
     steps = Steps(str(path), 60, 0.1)
-    steps.take()
-    instruction = 1
-    while is_interrupted(steps, instruction):
-        lines = path.read_text().splitlines()
-        assert [int(line.split()[1]) for line in lines] == list(range(steps.taken))
-        instruction += 1
-    assert instruction > 10
-    assert len(path.read_text().splitlines()) == steps.taken
+    with interrupted_now_and_then():
+        while interrupts < INTERRUPTS:
+            try:
+                steps.take()
+            except Interrupt:
+                interrupts += 1
+    lines = path.read_text().splitlines()
+    assert [int(line.split()[1]) for line in lines] == list(range(steps.taken))
