@@ -247,8 +247,8 @@ class Tail:
 
     def _apart(self) -> float:
         """Seconds from the last look to the one at what is named now."""
-        named = self._watchers if self._named is None else self._watchers.keys() & self._named
-        return EVENTS_APART if any(self._watchers[each].watch.wants_events for each in named) else LOOKS_APART
+        wanted = any(watcher.watch.wants_events for watcher in self._watched(self._named))
+        return EVENTS_APART if wanted else LOOKS_APART
 
     def _interval(self) -> float:
         if self._watchers and not self._hints.reachable:
@@ -270,10 +270,14 @@ class Tail:
             _refuse(joining, error)
             raise
 
+    def _watched(self, named: set[Subject] | None) -> list[Watcher]:
+        """Who waits for the requests that are named; None: everybody."""
+        requests = self._watchers.keys() if named is None else self._watchers.keys() & named
+        return [self._watchers[request_id] for request_id in requests]
+
     async def _look_at_watched(self, named: set[Subject] | None) -> None:
         looking = {}
-        for request_id in self._watchers if named is None else self._watchers.keys() & named:
-            watcher = self._watchers[request_id]
+        for watcher in self._watched(named):
             if watcher.ready:
                 looking[watcher.request_id] = watcher
             else:
