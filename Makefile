@@ -1,4 +1,10 @@
-.PHONY: test nightly
+.PHONY: check test nightly
+check:
+	ruff check .
+	ruff format --check .
+	lint-imports
+	mypy
+	python -m pytest -n 2 --dist loadfile
 test:
 	.ci/run
 nightly:

@@ -1,18 +1,29 @@
 """Offer a Django site's functions as tools to AI clients over the Model Context Protocol.
 
-The rooms, imports going down only:
+Packages and modules from top to bottom. Each imports only those below it:
 
-    testing                         the door of tests: for those of a site's tools
-    apps routing management checks  the doors
-    health                          the door of probes
-    tools resources prompts         the doors of authors
-    transport execution admin       the edges: bytes and frames, the Celery worker, people
-    telling                         requests in words, for pages and terminals
-    diagnosis                       what a running site looks like
-    catalogue                       what can be called
-    lifecycle auth                  the life of one request; who is asking
-    models states conf databases    the hall
-    protocol embedded               pure MCP; the engines that pip installs
+    testing/                             helpers for tests of a site's tools
+    apps, management/, templatetags/     what Django loads: start-up, commands, template tags
+    checks/                              system checks of a site's settings
+    model_tools, form_tools, drf_tools   public API for models, forms and viewsets
+    derived/                             tools made from models, forms and viewsets
+    tools, resources, prompts, visits    public API for authors
+    routing, health/, metrics/           what a site's ASGI application and URLs import
+    transport/                           HTTP and stdio: requests of clients
+    execution/                           Celery workers: runs of tools
+    admin/                               Django's admin
+    presentation/                        requests as text, for pages and terminals
+    diagnosis/                           checks of a running site, for `mcp doctor` and probes
+    catalogue/                           the tools, resources and prompts on offer
+    lifecycle/                           the life of one request
+    auth/                                authentication and rights of the caller
+    models/, migrations/, databases      the rows, and which database holds them
+    celery_adapter/                      undocumented names of Celery, billiard and kombu
+    conf, endpoint_settings              settings
+    states                               the states of a request
+    protocol/                            MCP as pure values
+    embedded/                            the broker and the web server that pip installs
+    tracing, languages, daemon_pool, descriptors, request_ids, safe_text   small modules without a package
 
-`docs/architecture.md` has the map, the two flows and the reasons.
+`docs/architecture.md` shows how a call runs through them, and how it is stopped.
 """

@@ -1,4 +1,4 @@
-"""The app as Django sees it: loads the tools and the Celery side once every app is ready."""
+"""The app's `AppConfig`. It loads the tools and the Celery integration once every app is ready."""
 
 from importlib import import_module
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 from mcp_app.transport.stdio.streams import claim_early
 
-# Before the apps after this one are loaded, and what any of them does when it is ready.
+# This must run before the apps after this one are loaded, and before any `ready()`.
 claim_early()
 
 
@@ -18,8 +18,6 @@ class MCPAppConfig(AppConfig):
 
     def ready(self) -> None:
         import_module("mcp_app.embedded.broker").register()
-        import_module("mcp_app.lifecycle.broker").register()
         import_module("mcp_app.checks")
-        import_module("mcp_app.execution.tasks")
         import_module("mcp_app.execution.worker")
         import_module("mcp_app.catalogue.declaration").autodiscover()

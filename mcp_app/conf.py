@@ -1,11 +1,13 @@
-"""The app's settings: one dictionary `MCP` in the site's settings module, its defaults and their units.
+"""The app's settings: one dictionary `MCP` in the site's settings module, with defaults and units.
 
-Read through `settings.NAME`; nothing is read at import. Refuses unknown names, so that a typo is an error.
+Read a setting as `settings.NAME`. Nothing is read at import. An unknown name is an error, so that
+typos are found.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from celery import current_app
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
@@ -14,253 +16,311 @@ from mcp_app.endpoint_settings import EndpointSettings, check_names
 
 KIB = 1024
 MIB = 1024 * KIB
+_NAMES_OF_ANY_PROJECT: Final = frozenset({"conf", "config", "core", "project", "settings", "urls"})
+"""Package names that project templates give to every project."""
 DEFAULT_ENDPOINT: Final = "default"
-"""The endpoint of a site that names none, and of what does not say where it is offered."""
+"""The endpoint of a site that defines none, and of tools that name no endpoint."""
 
 
 class Defaults:
-    """Every setting with its default. Durations are seconds, sizes bytes, unless a name says otherwise."""
+    """Every setting with its default.
+
+    Durations are in seconds and sizes in bytes unless the name says otherwise.
+    """
 
     DATABASE: str = "default"
     """Alias of the database that holds this app's rows (see `databases.MCPRouter`)."""
-    SERVER_NAME: str = "django-mcp-app"
-    """What clients know this server by."""
+    SERVER_NAME: str | None = None
+    """The name by which clients know this server. `None`: the project's name, which is the top
+    package of `ROOT_URLCONF`, or the name of the site's Celery app if that package has a name such
+    as `config`."""
     SERVER_TITLE: str | None = None
-    """What people see in its place."""
+    """The display name of this server for people."""
     SERVER_VERSION: str = "0.1.0"
-    """Of the site's own, as it is told to clients: not the protocol's, and nothing here goes by it."""
+    """The version of the site that clients see. It has no effect, and is not the version of the
+    protocol."""
     SERVER_ICONS: list[dict[str, Any]] = []
-    """MCP Icon objects, as `{"src": "https://example.com/mcp.png", "mimeType": "image/png", "sizes": ["48x48"]}`. Every
-    client shows PNG and JPEG."""
+    """MCP Icon objects, such as `{"src": "https://example.com/mcp.png", "mimeType": "image/png",
+    "sizes": ["48x48"]}`. Every client can show PNG and JPEG."""
     INSTRUCTIONS: str | None = None
-    """What `server/discover` tells a model about this server."""
+    """Instructions that `server/discover` gives to the model about this server."""
 
     ENDPOINTS: dict[str, dict[str, Any]] = {}
-    """Several endpoints on one site, by name: each with its PATH, and what it has otherwise than it is here, of
-    `endpoint_settings.PER_ENDPOINT`. None: one, named "default", where `mcp_application` puts it. `docs/access.md`."""
+    """Several endpoints on one site, by name. Each has its own `PATH`, and may override the
+    settings in `endpoint_settings.PER_ENDPOINT`. If empty, there is one endpoint, named "default",
+    at the path that `mcp_application` is given. See `docs/access.md`."""
     PATH: str = "/mcp"
-    """Where the one endpoint is, for what people are told; each of several has its own."""
+    """The path of the only endpoint, for addresses that people are shown. With `ENDPOINTS`, each
+    has its own."""
     PERMISSIONS: list[str] = []
+    """Permissions (`app_label.codename`) that a user must have, all of them, to use the endpoint at
+    all."""
     GROUPS: list[str] = []
-    """What somebody needs to be let in at all: all of these permissions (`app_label.codename`), one of these groups."""
+    """Groups of which a user must be in at least one to use the endpoint at all."""
 
     PUBLIC_URL: str | None = None
-    """Where users reach the site, as `https://example.com`: for the pages that tools send them to."""
+    """Address at which users reach the site, such as `https://example.com`; for the pages that
+    tools send them to."""
     ALLOWED_HOSTS: list[str] | None = None
-    """Host headers served; None follows Django's ALLOWED_HOSTS (and loopback names under DEBUG)."""
+    """Accepted Host headers. `None`: Django's `ALLOWED_HOSTS`, and loopback names under `DEBUG`."""
     ALLOWED_ORIGINS: list[str] = []
-    """Exact browser origins served, as `https://example.com`; loopback origins are added under DEBUG."""
-    ALLOW_ANONYMOUS: bool | None = None
-    """Serve calls without a credential: True: everybody's; False: nobody's; None: those that come from this machine and
-    through no proxy, under DEBUG and where no AUTHENTICATOR is named."""
+    """Browser origins whose pages may call the endpoint and read its responses (CORS), written
+    exactly, such as `https://example.com`. Under `DEBUG`, loopback origins are added."""
+    ALLOW_ANONYMOUS: bool | str | None = None
+    """Which calls without a credential are accepted. `True`: all. `False`: none. `"local"`: those
+    from this machine that came through no proxy. `None`: as `"local"` under `DEBUG` if no
+    `AUTHENTICATOR` is set, otherwise none."""
     AUTHENTICATOR: str | None = None
-    """Dotted path of the site's function that says who asks: from an `auth.connection.HTTPConnection` a Django user, an
-    `auth.principal.Principal` or None. A plain function: it runs in a thread, may use the database, and bounds what
-    else it waits for."""
+    """Dotted path of the site's function that identifies the caller. It takes an
+    `auth.authentication.HTTPConnection` and returns a Django user, an `auth.principal.Principal` or
+    `None`. It must be a plain function: it runs in a thread and may use the database. It must limit
+    the time of anything else that it waits for."""
     AUTHENTICATION_TIMEOUT: float = 10.0
-    """How long the authenticator may take; then its caller is told to try again (503)."""
+    """How long the authenticator may take. After that, the caller is asked to try again (503)."""
     CONFIRM_AFTER: float = 30.0
-    """How long an open stream that has nothing to tell rests on one answer of the authenticator. Before it tells
-    anything the authenticator is asked again, and a stream whose credential was revoked is ended."""
+    """How long an open response relies on one answer of the authenticator. The authenticator also
+    runs before each message of a listen stream and before the result of a call or a read. If it no
+    longer accepts the caller, the response ends and its call is cancelled."""
     IMPLIED_SCOPES: dict[str, list[str]] = {}
-    """Narrower scopes that a broader one implies, as `{"files:write": ["files:read"]}`."""
+    """Narrower scopes that a broader one implies, such as `{"files:write": ["files:read"]}`."""
 
     OAUTH_RESOURCE: str | None = None
-    """The endpoint's URI as clients reach it, such as `https://example.com/mcp`: what tokens name as their audience.
-    With OAUTH_ISSUERS the endpoint says of itself how to get a token; `docs/access.md`."""
+    """The endpoint's URI as clients reach it, such as `https://example.com/mcp`: the audience that
+    tokens must name. With `OAUTH_ISSUERS`, the endpoint publishes how to get a token. See
+    `docs/access.md`."""
     OAUTH_ISSUERS: list[str] = []
-    """Authorization servers whose tokens are taken, exactly as their `iss` has them."""
+    """Authorization servers whose tokens are accepted, exactly as in the tokens' `iss`."""
     OAUTH_REQUIRED_SCOPES: list[str] = []
-    """Without which a token is good for nothing here; clients are told to ask for them."""
+    """Scopes that every token must have. Clients are asked to request them."""
     OAUTH_AUDIENCES: list[str] = []
-    """What tokens name as their audience where the authorization server has names of its own; none: OAUTH_RESOURCE."""
+    """The audiences that tokens may name, if the authorization server uses names of its own. Empty:
+    `OAUTH_RESOURCE`."""
     OAUTH_USER: str | None = None
-    """Dotted path of a function: from the claims of a good token the site's user for `ctx.user`, or None."""
+    """Dotted path of a function that takes the claims of a valid token and returns the user for
+    `ctx.user`, or `None`."""
     OAUTH_TIMEOUT: float = 3.0
-    """How long the authorization server may take for an answer as a whole."""
+    """How long a request to the authorization server may take in total."""
     OAUTH_JWKS_URLS: dict[str, str] = {}
-    """For `auth.oauth.jwts.bearer`: by issuer the address of its keys."""
+    """For `auth.oauth.jwts.bearer`: the address of the keys of each issuer."""
     OAUTH_ALGORITHMS: list[str] = ["RS256", "PS256", "ES256", "EdDSA"]
-    """By which a JWT may be signed; none with a shared secret can be allowed."""
+    """Algorithms that may sign a JWT. Algorithms with a shared secret cannot be allowed."""
     OAUTH_TOKEN_TYPES: list[str] = ["at+jwt", "JWT"]
-    """What a JWT may have as `typ`. `["at+jwt"]` where the authorization server writes that (RFC 9068)."""
+    """Accepted values of a JWT's `typ`. Use `["at+jwt"]` if the authorization server writes it (RFC
+    9068)."""
     OAUTH_INTROSPECTION_URL: str | None = None
-    """For `auth.oauth.introspection.bearer`: where the one issuer is asked about tokens, as the client whose id and
-    secret follow."""
+    """For `auth.oauth.introspection.bearer`: the introspection address of the only issuer. The
+    server authenticates there with the client id and secret below."""
     OAUTH_CLIENT_ID: str | None = None
     OAUTH_CLIENT_SECRET: str | None = None
     OAUTH_INTROSPECTION_CACHE: float = 5.0
-    """How long its answer is good for, at most 60: for so long a revoked token still opens. 0: each request asks."""
+    """How long an introspection result is cached, at most 60. A revoked token stays valid for that
+    long. 0: no cache."""
 
     MAX_BODY_BYTES: int = 4 * MIB
-    """Of one request; a larger one is a 413. A front's own limit agrees with it, as nginx's `client_max_body_size`."""
+    """Maximum size of one request; a larger one gets a 413. A proxy's own limit, such as nginx's
+    `client_max_body_size`, should agree with it."""
     MAX_DEPTH: int = 64
-    """Levels of arrays and objects in the JSON of a request."""
+    """Maximum nesting of arrays and objects in the JSON of a request."""
+    JSON_TEXT_ARGUMENTS: bool = True
+    """Whether an argument that is sent as JSON text (`"5"`, `"[1]"`) is parsed if the tool's schema
+    allows no string. A tool's own `json_text` takes precedence."""
     MAX_RESULT_BYTES: int = 4 * MIB
-    """A larger result becomes an `isError` that says so."""
+    """Maximum size of a result. A larger one is replaced by an `isError` result that says so."""
     MAX_OPEN_REQUESTS_PER_PRINCIPAL: int = 100
-    """Calls that a caller waits for, in all server processes together; as many may wait for answers to what they asked,
-    and as many reads of resources and prompts be under way in one process."""
+    """Calls that one caller may have open, in all server processes together. The same limit applies
+    to calls that wait for a client's input, and to reads of resources and prompts in one server
+    process."""
     MAX_OPEN_REQUESTS: int = 2_000
-    """Requests that one server process serves at once, listen streams apart."""
+    """Requests that one server process serves at once, without listen streams."""
+    ANONYMOUS_LIMIT_FACTOR: int = 5
+    """Multiplies the limits of one caller (`MAX_…_PER_PRINCIPAL`) for all anonymous callers
+    together: open calls, reads, listen streams, sessions and tasks. One anonymous caller is an IPv4
+    address or an IPv6 /64."""
     MAX_QUEUED_REQUESTS: int = 1_000
-    """Calls of all callers that wait for a worker."""
+    """Calls of all callers that may wait for a worker."""
     REQUEST_BURST: int = 500
     REQUEST_RATE: float = 200.0
-    """Token bucket per caller for HTTP requests and notifications of all kinds: burst, then requests a second, in one
-    server process. Anonymous callers have one for each address."""
+    """Token bucket for each caller, for HTTP requests and notifications of all kinds: burst, then
+    requests a second, in one server process."""
     MAX_HELD_BODY_BYTES: int = 64 * MIB
-    """Of request bodies that are arriving at one server process."""
+    """Maximum size of all request bodies that one server process is receiving."""
     BODY_TIMEOUT: float = 60.0
-    """How long a request's body may take to arrive, from its start on, however steadily it comes."""
+    """How long a request's body may take to arrive, from the start of the request, even if data
+    keeps coming."""
     HEAD_TIMEOUT: float = 20.0
-    """The same for what comes before the body, a connection's silence included (`mcp serve`; elsewhere the front's)."""
+    """How long the request line and headers may take, including an idle connection. For `mcp
+    serve`; with other servers, this is the proxy's task."""
     MAX_CONNECTIONS: int = 4_096
-    """That `mcp serve` holds at once; elsewhere the front's."""
+    """Connections of `mcp serve` at once, as far as its limit of open files allows. With other
+    servers, this is the proxy's task."""
     RETRY_AFTER: float = 1.0
-    """Seconds after which a client that is refused for load is told to try again, where nothing better is known."""
+    """Seconds after which a client that is refused because of load should try again, if no better
+    estimate is known."""
     MAX_LISTEN_STREAMS: int = 1024
-    """Of `subscriptions/listen`, and GET streams of older clients, that one server process holds at once."""
+    """`subscriptions/listen` streams, and GET streams of older clients, that one server process
+    holds at once."""
     MAX_LISTEN_STREAMS_PER_PRINCIPAL: int = 10
-    """Of these those of one caller, in one server process."""
+    """The same limit for one caller, in one server process."""
     MAX_UNSENT_BYTES: int = 1 * MIB
-    """What may wait for a slow reader of one stream before the stream is ended."""
+    """Unsent data of one stream with a slow reader, after which the stream is ended."""
     VANISHED_AFTER: float = 30.0
-    """Silence of a client's machine after which `mcp serve` ends its connection, and with it what that waited for; of
-    other servers `docs/deployment.md` says what does."""
+    """Seconds without a sign of life from a client's machine after which `mcp serve` ends the
+    connection and the requests on it. For other servers, see `docs/deployment.md`."""
     STALL_TIMEOUT: float = 30.0
-    """How long one write may wait for a client that does not read, before that is taken for gone."""
+    """How long one write may wait for a client that does not read, before the client counts as
+    disconnected."""
     PAGE_SIZE: int = 100
-    """Tools, resources, templates or prompts in one answer to a list; a cursor brings the next."""
+    """Tools, resources, templates or prompts on one page of a list. A cursor leads to the next
+    page."""
     LIST_TTL_MS: int = 5_000
-    """How long a client of 2026-07-28 may keep a list, and what `server/discover` says, in milliseconds."""
+    """How long a client of 2026-07-28 may cache a list, and the result of `server/discover`, in
+    milliseconds."""
 
     MAX_SESSIONS_PER_PRINCIPAL: int = 1_000
-    """Of clients that open with `initialize`; one more ends the one that was silent for longest."""
+    """Sessions (of clients that open with `initialize`) for one caller. One more ends the session
+    that was idle longest."""
     SESSION_IDLE_SECONDS: float = 86_400.0
-    """Silence after which a session ends."""
+    """Idle time after which a session ends."""
     ABANDONED_AFTER: float = 120.0
-    """How long a session's call goes on that no connection follows, before it is cancelled."""
+    """How long a session's call continues without a connection before it is cancelled."""
     SESSIONLESS_DISCONNECT_CANCELS: bool = True
-    """Whether a client of a revision with `initialize` that names no session stops its call by leaving: nobody could
-    come back for the result. False: as those revisions have it, the call goes on to its end or its time limit."""
+    """Whether a call is cancelled on disconnect if its client uses a revision with `initialize` but
+    no session, because no client could fetch the result later. `False`: the call continues to its
+    end or its time limit, as those revisions specify."""
     RETRY_MS: int = 1_000
-    """When a client whose stream was cut is to come back for the rest."""
+    """Milliseconds after which a client whose stream was cut should reconnect."""
     CUT_AFTER: float | None = None
-    """How long a session's call holds one connection before its client is to come back for the rest, from 2025-11-25
-    on: for fronts that end what lasts. None: to the end of the call."""
+    """How long a session's call holds one connection before its client must reconnect for the rest,
+    from 2025-11-25 on. For proxies that end long responses. `None`: until the call ends."""
 
     READ_TIME_LIMIT: float = 30.0
-    """How long a resource, a prompt or a completion may take; they run in the server process."""
+    """How long a resource, a prompt or a completion may take. They run in the server process."""
     READ_THREADS: int = 8
-    """How many of those run at once in one server process."""
+    """How many resources, prompts and completions run at once in one server process."""
     COMPLETION_BURST: int = 50
     COMPLETION_RATE: float = 20.0
-    """Token bucket per caller for completions: burst, then completions a second, in one server process."""
+    """Token bucket for each caller: burst, then completions a second, in one server process."""
     MAX_RESOURCE_SUBSCRIPTIONS: int = 100
     """Resources that one listen stream may watch."""
 
     SSE_AFTER: float = 2.0
-    """A call still running after this is answered as an event stream."""
+    """Seconds after which the response to a running call becomes an event stream."""
     KEEP_ALIVE: float = 15.0
     """Silence on an open stream after which a comment is sent."""
     VITAL_SIGNS_INTERVAL: float = 2.0
-    """How often a call tells a client that asked for debug messages whether its worker is alive, from then on."""
+    """How often a client that asked for debug messages is notified whether the worker of its call
+    is alive. Also the time before the first such message."""
     POLL_INTERVAL: float = 1.0
-    """How often a waiting server process looks again without being woken."""
+    """How often a waiting server process polls the database if it is not woken."""
     POLL_INTERVAL_WITHOUT_WAKE_UP: float = 0.05
-    """The same while calls wait and no wake-up can reach this process."""
+    """The same interval while calls wait and no wake-up can reach this process."""
 
     TOOL_RATE: str | None = None
-    """How often one caller may call each tool that does not say so itself, as "10/m"; None: as often as the rest
-    allows. Counted in Django's cache."""
+    """How often one caller may call a tool that sets no `rate`, such as `"10/m"`. Counted in
+    Django's cache. `None`: no limit for a single tool."""
     TOOL_CONCURRENCY: int | None = None
-    """How many calls of each such tool one caller may have open; None: MAX_OPEN_REQUESTS_PER_PRINCIPAL in all."""
+    """How many calls one caller may have open of a tool that sets no `concurrency`. `None`: no
+    limit for a single tool, only `MAX_OPEN_REQUESTS_PER_PRINCIPAL`."""
     DEFAULT_TIME_LIMIT: float = 3600.0
-    """How long a tool may run unless it says otherwise."""
+    """How long a tool may run if it sets no `time_limit`."""
     MAX_QUEUE_SECONDS: float = 600.0
-    """How long a request may wait for a worker before it is cancelled, cause deadline."""
+    """How long a request may wait for a worker before it is cancelled with the cause deadline."""
     QUEUE_ALARM_AFTER: float | None = 60.0
-    """Waiting for a worker after which a queue's oldest request is an error in the log of each process that supervises,
-    once in as many seconds. None: no alarm."""
+    """Age of a queue's oldest waiting request from which each supervising process logs an error,
+    once per this interval. `None`: no alarm."""
     MAX_INPUT_SECONDS: float = 1800.0
-    """How long a question to a client waits for its answer: then a call is cancelled, cause deadline, and a prompt or a
-    resource is to be asked for anew."""
+    """How long a question to a client waits for its answer. After that, a call is cancelled with
+    the cause deadline, and a prompt or resource must be requested anew."""
     MAX_REQUEST_STATE_BYTES: int = 256 * KIB
-    """What a prompt or a resource that asks may have its client carry, or for an older client its server process keep:
-    questions, answers, what was done once."""
+    """Maximum size of the questions, answers and results of `once` of a prompt or resource that
+    asks its user. The client carries them; for an older client, its server process keeps them."""
     TASK_AFTER: float = 5.0
-    """How long a client waits for a tool that becomes a task when slow, unless the tool says otherwise."""
+    """How long a client waits for a tool that becomes a task when slow, if the tool sets no
+    `task_after`."""
     TASK_TTL: float | None = 86_400.0
-    """How long a task can be asked for after it was made; None: always. Work that goes on by then is cancelled, cause
-    deadline; the row stays."""
+    """How long a task can be queried after it was created. `None`: always. If its work is still
+    going on by then, it is cancelled with the cause deadline. The row stays."""
     TASK_POLL_INTERVAL: float = 1.0
-    """How often a client is told to ask for a task."""
+    """The interval at which clients should poll a task."""
     MAX_OPEN_TASKS_PER_PRINCIPAL: int = 100
-    """Tasks of a caller that have not ended, in all server processes together."""
+    """Open tasks of one caller, in all server processes together."""
     MAX_TASK_SUBSCRIPTIONS: int = 100
     """Tasks that one listen stream may watch."""
     MAX_CHILDREN: int = 100
-    """Calls that one run of a tool may have started and that have not ended."""
+    """Open calls that one run of a tool may have started."""
     MAX_CHILDREN_PER_PRINCIPAL: int = 1_000
-    """The same of all tools that run for one principal."""
+    """The same limit for all tools that run for one caller."""
     MAX_CHILD_DEPTH: int = 3
-    """How far calls may start one another: what a client's call starts is at 1; 0: no tool starts any."""
+    """How deep calls may start one another. A call that a client's call starts is at depth 1. 0:
+    tools start no calls."""
     REPUBLISH_AFTER: float = 10.0
-    """A queued row that nobody claimed for this long is published again."""
+    """Seconds after which a queued request that no worker has claimed is published again."""
     COOPERATIVE_GRACE: float = 0.1
-    """From a cancellation to the interrupt."""
+    """Seconds from a cancellation to the interrupt."""
     HARD_GRACE: float = 5.0
-    """From a cancellation to the kill."""
+    """Seconds from a cancellation to the kill."""
     QUEUE: str = "mcp"
-    """The Celery queue for tools that name none."""
+    """The Celery queue for tools that set no `queue`."""
+    WORKERS_TAKE_TOOLS: bool = True
+    """Whether a worker that is started without `-Q`, as by `celery -A proj worker`, also consumes
+    the queues of tools. If not, only `manage.py mcp worker` and workers that name such a queue run
+    tools."""
     PUBLISH_TIMEOUT: float = 1.5
-    """How long the broker may take for one message; a call is refused when it takes longer."""
+    """How long the broker may take for one message. If it takes longer, the call is refused."""
     ENDING_TIMEOUT: float = 600.0
-    """How long a worker keeps trying to store how a call ended while the database is away; then the call is lost."""
+    """How long a worker keeps trying to store the end of a call while the database is down. After
+    that, the call is lost."""
     DATABASE_TIMEOUT: float = 15.0
-    """How long a request waits for the database before its client is told that it is not reachable (503). A call that
-    is stored after all is cancelled."""
+    """How long a request waits for the database before the client gets a 503. A call that is stored
+    after that is cancelled."""
 
     READY_TIMEOUT: float = 2.0
-    """How long a readiness probe waits for the databases and the broker: what has not answered by then has failed."""
+    """How long a readiness probe waits for each database and the broker. One that has not responded
+    by then has failed."""
 
     HEARTBEAT_INTERVAL: float = 2.0
-    """How often each process says that it lives, and with it its calls; less than half of LOST_AFTER."""
+    """How often each process records a heartbeat for itself and its calls. Must be less than half
+    of `LOST_AFTER`."""
     LOST_AFTER: float = 10.0
-    """Silence of a process after which its work is declared lost."""
+    """Seconds without a heartbeat after which the work of a process is declared lost."""
     SUPERVISION_INTERVAL: float = 2.0
-    """How often somebody looks for what is lost or left: processes take turns at it. Where nothing happens, seldom."""
+    """How often one of the processes, in turn, looks for lost and abandoned work. On an idle site,
+    less often."""
     DRAIN_SECONDS: float = 5.0
-    """What running calls are given at shutdown before they are cancelled."""
+    """Time that running calls have at shutdown before they are cancelled."""
 
     EVENT_BURST: int = 50
     EVENT_RATE: float = 100.0
-    """Token bucket per request for progress and log events: burst, then events a second."""
+    """Token bucket for each request, for progress and log events: burst, then events a second."""
     LOG_LEVEL: str = "INFO"
-    """From which level on the standard `logging` in a tool reaches its client and its row."""
+    """Minimum level at which the standard `logging` of a tool is sent to the client and stored with
+    the request."""
     MAX_REASON_CHARS: int = 1024
-    """What is kept of the reason for a cancellation; more than 1,024 never is."""
+    """Maximum length of a cancellation's stored reason. Values above 1,024 have no effect."""
 
     MIDDLEWARE: list[str] = []
-    """Dotted paths of factories, as of Django's middleware: from `get_result` each makes a function of a `ToolContext`
-    that returns what the tool does. Around the tool's body, in the worker; the first is outermost."""
+    """Dotted paths of middleware factories, in the manner of Django's middleware. Each takes
+    `get_result` and returns a function that takes a `ToolContext` and returns the tool's result.
+    They run in the worker, around the tool's function. The first is outermost."""
     REDACT: str | None = None
-    """Dotted path of the site's function that says what is kept of what calls are given and say: from a kind, a tool's
-    name and a value it makes what is stored instead (`lifecycle.redaction`). A plain function, called in threads and in
-    tools; it bounds its own time."""
+    """Dotted path of the site's function that decides what is stored of arguments, results and
+    messages. It takes a kind, a tool's name and a value, and returns the value to store
+    (`lifecycle.redaction`). It must be a plain function, is called in threads and in tools, and
+    must limit its own time."""
 
     REQUEST_RETENTION_DAYS: int | None = 90
-    """How long `mcp purge` leaves a request, from its end; None: always."""
+    """How long `mcp purge` keeps a request after its end. `None`: for ever."""
     AUDIT_RETENTION_DAYS: int | None = 180
-    """The same of attempts to cancel, from the day they were sealed: at least as long as requests; None: always."""
+    """How long `mcp purge` keeps attempts to cancel, from the day they were sealed: at least as
+    long as requests. `None`: for ever."""
     AUDIT_KEY: str | None = None
-    """What the audit is signed and sealed with: the same in every process, and nowhere in the database. None: Django's
-    SECRET_KEY, and SECRET_KEY_FALLBACKS to verify what is older."""
+    """The key that signs and seals the audit. It must be the same in every process, and must not be
+    in the database. `None`: Django's `SECRET_KEY`, and `SECRET_KEY_FALLBACKS` to verify older
+    entries."""
 
 
 class Settings:
-    """`settings.NAME`: the site's value, or the default."""
+    """Return a setting as `settings.NAME`: the site's value, or the default."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(Defaults, name):
@@ -270,7 +330,10 @@ class Settings:
         return value
 
     def at(self, endpoint: str) -> EndpointSettings:
-        """The same, as they are for one endpoint. Raises ImproperlyConfigured where there is no such endpoint."""
+        """Return the settings of one endpoint.
+
+        Raises `ImproperlyConfigured` if there is no such endpoint.
+        """
         made: dict[str, EndpointSettings] = self.__dict__.setdefault("_at", {})
         if (found := made.get(endpoint)) is not None:
             return found
@@ -281,7 +344,7 @@ class Settings:
 
     @property
     def endpoints(self) -> Mapping[str, Mapping[str, Any]]:
-        """The site's endpoints, by name, with what each has of its own."""
+        """The site's endpoints by name, each with its own settings."""
         several: Mapping[str, Mapping[str, Any]] = self.ENDPOINTS
         return several or {DEFAULT_ENDPOINT: {}}
 
@@ -299,6 +362,18 @@ class Settings:
 
 
 settings = Settings()
+
+
+def server_name(endpoint: str) -> str:
+    """Return the name by which clients know the server at an endpoint."""
+    return str(settings.at(endpoint).SERVER_NAME or _project_name())
+
+
+def _project_name() -> str:
+    package = str(django_settings.ROOT_URLCONF).partition(".")[0]
+    if package in _NAMES_OF_ANY_PROJECT:
+        return str(current_app.main or package)
+    return package
 
 
 def _reload(*, setting: str, **kwargs: Any) -> None:

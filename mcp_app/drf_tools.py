@@ -1,7 +1,12 @@
-"""What a site's `mcp_tools.py` needs to offer viewsets of Django REST framework (extra: drf).
+"""Public API for viewsets and serializers of Django REST framework (extra: `drf`).
 
-The door for whoever has an API already: `from mcp_app.drf_tools import viewset_tools`. It owns nothing: the parts live
-in `derived.drf`.
+Import it in an app's `mcp_tools.py`:
+
+    from mcp_app.drf_tools import viewset_tools
+
+    viewset_tools(BookViewSet)
+
+The implementation is in `derived.drf`.
 """
 
 from mcp_app.derived.drf.serializers import serializer_tool

@@ -1,6 +1,6 @@
-"""What one of several endpoints may have otherwise than the site, in `MCP["ENDPOINTS"]`, and how that is read.
+"""Settings that may differ between the endpoints of a site (`MCP["ENDPOINTS"]`).
 
-Refuses a setting that is the whole site's.
+All other settings apply to the whole site. To set one of those for an endpoint is an error.
 """
 
 from collections.abc import Mapping
@@ -31,15 +31,15 @@ PER_ENDPOINT: Final = frozenset(
         "OAUTH_CLIENT_SECRET",
     }
 )
-"""What one of several endpoints may have of its own."""
+"""The settings that an endpoint may have of its own."""
 NOT_SHARED: Final = frozenset({"OAUTH_RESOURCE", "OAUTH_AUDIENCES"})
-"""What it takes from nowhere else: a token for one endpoint must open no other."""
+"""Never inherited from the site, because a token for one endpoint must not be valid at another."""
 
 
 class EndpointSettings:
-    """`settings.at(endpoint).NAME`: the endpoint's value, or the site's.
+    """Return the endpoint's value as `settings.at(endpoint).NAME`, or the site's if it has none.
 
-    `unshared`: where it has what is `NOT_SHARED`, if not of its own.
+    `unshared`: the object that is read instead of the site for the settings in `NOT_SHARED`.
     """
 
     def __init__(self, site: Any, own: Mapping[str, Any], *, unshared: Any) -> None:
@@ -57,7 +57,10 @@ class EndpointSettings:
 
 
 def check_names(endpoints: Any) -> None:
-    """That `MCP["ENDPOINTS"]` has nothing else. Raises ImproperlyConfigured."""
+    """Check the names in `MCP["ENDPOINTS"]` and in its values.
+
+    Raises `ImproperlyConfigured` unless each endpoint has settings of `PER_ENDPOINT` only.
+    """
     if not isinstance(endpoints, dict) or not all(isinstance(own, dict) for own in endpoints.values()):
         raise ImproperlyConfigured('MCP["ENDPOINTS"] is no dictionary from names to dictionaries.')
     for endpoint, own in endpoints.items():

@@ -1,6 +1,12 @@
-"""What a site's `mcp_tools.py` needs to offer forms: `from mcp_app.form_tools import form_tool`.
+"""Public API for offering Django forms as tools. Import it in an app's `mcp_tools.py`:
 
-The door for whoever offers forms. It owns nothing: the parts live in `derived`.
+    from mcp_app.form_tools import form_tool
+
+    @form_tool(ContactForm)
+    def contact(data):
+        send_mail(data["subject"], data["text"], None, ["office@example.com"])
+
+The implementation is in `derived`.
 """
 
 from mcp_app.derived.forms import form_tool

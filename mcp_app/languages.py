@@ -1,7 +1,8 @@
-"""The language and the time zone of one piece of work: as a view of the site would have them.
+"""Activates a language and a time zone for one piece of work, as for a view.
 
-The language is what its client asked for, as far as the site speaks it, or the site's. The time zone is the site's
-default. Whatever code activates while it works ends with the work: the next one in the same thread has its own.
+The language is the one that the client prefers, if the site supports it, or the site's default. The
+time zone is the site's default. Both are restored afterwards, so that work in the same thread does
+not affect later work.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ HEADER: Final = "Accept-Language"
 
 
 def preferred(accept_language: str) -> str:
-    """The first of the languages in a header's value that the site has; "" for the site's own."""
+    """Return the first language of the header that the site supports, or "" for its default."""
     if not settings.USE_I18N:
         return ""
     for language, _ in parse_accept_lang_header(accept_language):
@@ -34,18 +35,18 @@ def preferred(accept_language: str) -> str:
 
 
 def are_several() -> bool:
-    """Whether a client's choice can matter."""
+    """Whether the site has several languages, so that a client's preference matters."""
     return settings.USE_I18N and len(settings.LANGUAGES) > 1
 
 
 @contextmanager
 def active(language: str) -> Iterator[None]:
-    """Work in a language ("" for the site's) and in the default time zone."""
+    """Activate a language ("" for the site's default) and the default time zone in the block."""
     with translation.override(language or settings.LANGUAGE_CODE), timezone.override(None):
         yield
 
 
 def run_in(language: str, function: Callable[..., R], *args: Any) -> R:
-    """Call `function` in that language."""
+    """Call `function` with this language active."""
     with active(language):
         return function(*args)

@@ -1,6 +1,12 @@
-"""What a site's `mcp_tools.py` needs to publish models: `from mcp_app.model_tools import ModelTools, register`.
+"""Public API for publishing models as tools. Import it in an app's `mcp_tools.py`:
 
-The door for whoever publishes models. It owns nothing: the parts live in `derived`.
+    from mcp_app.model_tools import ModelTools, register
+
+    @register(Book)
+    class BookTools(ModelTools):
+        fields = ["title", "author"]
+
+The implementation is in `derived`.
 """
 
 from mcp_app.derived.model_tools import ModelTools, User

@@ -1,16 +1,23 @@
-"""What a site's `mcp_tools.py` needs for prompts: `from mcp_app.prompts import assistant, prompt, user, Visit`.
+"""Public API for prompts. Import it in an app's `mcp_tools.py`:
 
-The door for prompt authors. It owns nothing: the parts live in `catalogue`.
+    from mcp_app.prompts import prompt
+
+    @prompt
+    def review(code: str):
+        "Review a piece of code."
+        return f"Please review this code:\n\n{code}"
+
+The implementation is in `catalogue`.
 """
 
-from mcp_app.catalogue.asking import InputRequired
-from mcp_app.catalogue.blocks import Audio, Image
 from mcp_app.catalogue.changes import notify_prompts_list_changed
-from mcp_app.catalogue.contents import assistant, user
+from mcp_app.catalogue.content.blocks import Audio, Image
+from mcp_app.catalogue.content.contents import assistant, user
 from mcp_app.catalogue.errors import CannotAsk, PromptError
+from mcp_app.catalogue.input.asking import InputRequired
+from mcp_app.catalogue.input.questions import Answer, Form, Link, Roots, Sampling
+from mcp_app.catalogue.input.read_context import ReadContext
 from mcp_app.catalogue.prompts import prompt
-from mcp_app.catalogue.questions import Answer, Form, Link, Roots, Sampling
-from mcp_app.catalogue.visit import Visit
 
 __all__ = [
     "Answer",
@@ -21,9 +28,9 @@ __all__ = [
     "InputRequired",
     "Link",
     "PromptError",
+    "ReadContext",
     "Roots",
     "Sampling",
-    "Visit",
     "assistant",
     "notify_prompts_list_changed",
     "prompt",

@@ -1,7 +1,8 @@
-"""Request ids: in the order in which requests are made, and not to be guessed.
+"""Makes request ids that sort by time and cannot be guessed.
 
-Each is in four indexes. Random ones would have each call write to pages of its own, anywhere in them, which no cache
-has and every checkpoint writes back. Refuses to name what a client holds: sessions and tasks have random ids.
+Every id is in four indexes. With random ids each call would write to index pages of its own. They
+would rarely be in the cache, and each would be written back at a checkpoint. Sessions and tasks
+have random ids, because clients see them.
 """
 
 import secrets
@@ -12,7 +13,7 @@ _RANDOM_BITS = 74
 
 
 def new() -> UUID:
-    """A UUID of version 7: milliseconds, then random bits (RFC 9562, section 5.7)."""
+    """Return a UUID of version 7: milliseconds, then random bits (RFC 9562, section 5.7)."""
     milliseconds = time.time_ns() // 1_000_000 & (1 << 48) - 1
     random = secrets.randbits(_RANDOM_BITS)
     low = random & (1 << 62) - 1

@@ -1,16 +1,24 @@
-"""What a site's `mcp_tools.py` needs for resources: `from mcp_app.resources import resource, ResourceNotFound, Visit`.
+"""Public API for resources, and for code that changes what they return.
 
-The door for resource authors, and for code that changes what they offer. It owns nothing: the parts live in
-`catalogue`.
+Import it in an app's `mcp_tools.py`:
+
+    from mcp_app.resources import resource
+
+    @resource("notes://{day}")
+    def note(day: date):
+        "The note of a day."
+        return Note.objects.get(day=day).text
+
+The implementation is in `catalogue`.
 """
 
-from mcp_app.catalogue.asking import InputRequired
-from mcp_app.catalogue.blocks import Audio, Image
 from mcp_app.catalogue.changes import notify_resource_updated, notify_resources_list_changed
+from mcp_app.catalogue.content.blocks import Audio, Image
 from mcp_app.catalogue.errors import CannotAsk, ResourceError, ResourceNotFound
-from mcp_app.catalogue.questions import Answer, Form, Link, Roots, Sampling
+from mcp_app.catalogue.input.asking import InputRequired
+from mcp_app.catalogue.input.questions import Answer, Form, Link, Roots, Sampling
+from mcp_app.catalogue.input.read_context import ReadContext
 from mcp_app.catalogue.resources import resource
-from mcp_app.catalogue.visit import Visit
 
 __all__ = [
     "Answer",
@@ -20,11 +28,11 @@ __all__ = [
     "Image",
     "InputRequired",
     "Link",
+    "ReadContext",
     "ResourceError",
     "ResourceNotFound",
     "Roots",
     "Sampling",
-    "Visit",
     "notify_resource_updated",
     "notify_resources_list_changed",
     "resource",

@@ -1,7 +1,8 @@
-"""The words for what a request can be: its status, why and how far it was cancelled, and the legal steps between.
+"""The states of a request: its status, the legal transitions, causes and stages of stopping.
 
-House rules: every status, cause, stage and policy is named here and nowhere else; the table `TRANSITIONS` is the whole
-state machine, and `lifecycle.transitions` is the only code that walks it. Nothing here reads a row or a clock.
+All statuses, causes, stages and policies are defined here. `TRANSITIONS` is the whole state
+machine; only `lifecycle.requests.transitions` changes a status. Nothing in this module reads a row
+or a clock.
 """
 
 from types import MappingProxyType
@@ -12,20 +13,20 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Status(TextChoices):
-    """Where a request is. Cancellation is a second axis (`Request.cancel_requested_at`), never a status."""
+    """The status of a request. `cancel_requested_at` is independent of it, and not a status."""
 
     QUEUED = "queued", _("queued")
-    """→ RUNNING when a worker claims it; → CANCELLED by `cancel()` itself; → FAILED when the broker refuses it."""
+    """→ RUNNING when claimed, CANCELLED by `cancel()`, FAILED if the broker rejects it."""
     RUNNING = "running", _("running")
-    """→ COMPLETED, FAILED, CANCELLED or LOST; → INPUT_REQUIRED when the tool asks its user."""
+    """→ COMPLETED, FAILED, CANCELLED or LOST, or INPUT_REQUIRED when the tool asks its client."""
     INPUT_REQUIRED = "input_required", _("input required")
-    """Waits for a person without a worker. → QUEUED when answered; → CANCELLED, FAILED."""
+    """Waits for answers, without a worker. → QUEUED when answered, CANCELLED or FAILED."""
     COMPLETED = "completed", _("completed")
     FAILED = "failed", _("failed")
     CANCELLED = "cancelled", _("cancelled")
-    """Only written when the work is proved stopped."""
+    """Set only when the work is proved to have stopped."""
     LOST = "lost", _("lost")
-    """Its worker died or went silent; it is never run again."""
+    """Its worker died, or its heartbeats stopped. It never runs again."""
 
 
 TRANSITIONS: Final = MappingProxyType(
@@ -47,34 +48,36 @@ OPEN: Final = frozenset(Status) - TERMINAL
 
 
 def sources(target: Status) -> frozenset[Status]:
-    """The statuses from which `target` may be reached."""
+    """Return the statuses that have a transition to `target`."""
     return frozenset(status for status, following in TRANSITIONS.items() if target in following)
 
 
 class CancelPolicy(TextChoices):
-    """How far the cancellation ladder may go with a tool."""
+    """The last stage that the cancellation of a tool may reach."""
 
     COOPERATIVE = "cooperative", _("cooperative only")
-    """The tool is told and never cut: for work that must not end half-done."""
+    """The tool is only notified. For work that must not stop half-done."""
     INTERRUPT = "interrupt", _("interrupt")
-    """An exception is raised inside the tool after its cooperative grace."""
+    """After the cooperative grace, an exception is raised inside the tool."""
     KILL = "kill", _("kill")
-    """As INTERRUPT, and its worker process is killed after the hard grace."""
+    """After the hard grace, the worker process is killed as well."""
 
 
 class TaskMode(TextChoices):
-    """Whether a call of a tool becomes a task of the tasks extension, where its client knows the extension."""
+    """Whether a call becomes a task, if its client supports the tasks extension."""
 
     NEVER = "never", _("never")
     WHEN_SLOW = "when_slow", _("when slow")
-    """Once its client has waited for some time; what it asks before is asked as in any call."""
+    """After its client has waited for some time. Questions before that are asked as in any call."""
     ALWAYS = "always", _("always")
-    """At once; a client of 2026-07-28 that does not declare the extension is refused. Who can have no task waits: a
-    client of an older revision, `mcp call`, a tool that starts it."""
+    """At once. A 2026-07-28 client that does not declare the extension gets an error. Callers that
+    cannot have tasks wait for the result: legacy clients, `mcp call`, and tools that start the
+    call.
+    """
 
 
 class Stage(IntegerChoices):
-    """How far the ladder went with one request; it only grows."""
+    """The stage that the cancellation of a request has reached. It never goes back."""
 
     NONE = 0, _("none")
     COOPERATIVE = 1, _("cooperative")
@@ -83,12 +86,21 @@ class Stage(IntegerChoices):
 
 
 UNSTOPPABLE: Final = "unstoppable"
-"""What a running request is that outlived the ladder where nothing can be killed: the cause in its error, and the stage
-that its timeline tells. No `Stage`: the work may still be stopped, and then says how."""
+"""The cause in the error, and the stage in the timeline, of a request that could not be stopped.
+
+Its tool has ignored all stages, in a pool that cannot kill. It is not a `Stage`, because the tool
+may still stop, and the request then records the stage that stopped it.
+"""
 
 
 class Cause(TextChoices):
-    """Why a cancellation was asked for."""
+    """Why a cancellation was requested. (The `cause` in `Request.error` is the cause of a failure.)
+
+    To add a cause, add its message for clients (`lifecycle.requests.observation`), the choices in
+    the migrations (see `CONTRIBUTING.md`), and entries in `docs/glossary.md`, in the table of the
+    export in `docs/audit.md`, in `docs/architecture.md`, and in the lists of `README.md` and
+    `CHANGELOG.md`. The admin, metrics and statistics need no change.
+    """
 
     DISCONNECT = "disconnect", _("client disconnected")
     CLIENT = "client", _("client asked")
@@ -97,25 +109,30 @@ class Cause(TextChoices):
     SHUTDOWN = "shutdown", _("shutdown")
     ABANDONED = "abandoned", _("abandoned")
     LOST_SERVER = "lost_server", _("server lost")
+    REVOKED = "revoked", _("access revoked")
+    """The site's authenticator no longer accepts the caller that is waiting for the result."""
     PARENT = "parent", _("the call that started it")
-    """Its run is to stop, or is over: what a tool starts does not outlive the run that started it."""
+    """The run that started this call was asked to stop, or has ended."""
 
 
 class Outcome(TextChoices):
-    """What became of one attempt to cancel."""
+    """The outcome of one attempt to cancel."""
 
     ACCEPTED = "accepted", _("accepted")
     DUPLICATE = "duplicate", _("duplicate")
     """Cancellation had been requested before; the first cause stays."""
     TOO_LATE = "too_late", _("too late")
-    """The request had reached its end, or reached it before the stop landed."""
+    """The request had ended, or its tool completed before it could be stopped."""
     UNKNOWN = "unknown", _("unknown request")
     DENIED = "denied", _("denied")
-    """The request belongs to somebody else, and the asker is told the same as for UNKNOWN; or a user may not cancel."""
+    """The caller does not own the request, or the user has no permission to cancel.
+
+    A caller gets the same response as for UNKNOWN.
+    """
 
 
 class EventKind(TextChoices):
-    """What one event row of a request records."""
+    """What an event of a request records."""
 
     TRANSITION = "transition", _("transition")
     CANCEL = "cancel", _("cancel requested")
@@ -123,12 +140,12 @@ class EventKind(TextChoices):
     PROGRESS = "progress", _("progress")
     LOG = "log", _("log line")
     INPUT = "input", _("input")
-    """What was asked of the client and its user, or what they answered."""
+    """A question to the client or its user, or an answer."""
     NOTE = "note", _("note")
 
 
 class ProcessRole(TextChoices):
-    """What kind of process a liveness row speaks for."""
+    """The kind of process that a `Process` row stands for."""
 
     SERVER = "server", _("server")
     WORKER = "worker", _("worker")
@@ -136,11 +153,11 @@ class ProcessRole(TextChoices):
 
 
 class Measure(TextChoices):
-    """What a tally counts of ended calls."""
+    """What a tally measures of ended calls."""
 
     RUN = "run", _("run")
-    """All of them, by how long the tool ran, if it did."""
+    """How long the tool ran. Counts all calls, including those that did not run."""
     WAIT = "wait", _("wait for a worker")
-    """Those that ran."""
+    """How long the call waited for a worker. Counts the calls that were claimed."""
     STOP = "stop", _("stop")
-    """Those that were cancelled, from the request for it to the end."""
+    """The time from the request to cancel to the end. Counts cancelled calls."""

@@ -1,7 +1,10 @@
-"""Spans, where OpenTelemetry is installed; where it is not, one import that fails and nothing else.
+"""Records OpenTelemetry spans, if OpenTelemetry is installed.
 
-The only module that speaks of OpenTelemetry. Traces come and go as the W3C fields of `params._meta` and of the row,
-never in Celery's headers. Refuses to set up a provider or an exporter: they are the site's.
+Otherwise all functions here do nothing.
+
+No other module uses OpenTelemetry. The trace context is passed on in the W3C fields of
+`params._meta` and of the request's row, never in Celery's headers. The site configures the provider
+and the exporter.
 Source: OpenTelemetry's semantic conventions for MCP; W3C Trace Context, Baggage.
 """
 
@@ -22,20 +25,21 @@ except ImportError:
     INSTALLED = False
 else:
     INSTALLED = True
-    # Not the propagators that the site configured: the specification reserves these fields, and the row keeps no other.
+    # Not the propagators that the site configured: the MCP specification reserves these fields,
+    # and rows store no others.
     PROPAGATORS: Final = (TraceContextTextMapPropagator(), W3CBaggagePropagator())
 
 ERROR_TYPE: Final = "error.type"
 STATUS_CODE: Final = "rpc.response.status_code"
 CANCELLED: Final = "cancelled"
-"""The `error.type` of what was stopped before its end."""
+"""The `error.type` of work that was cancelled."""
 TOOL_ERROR: Final = "tool_error"
 """The `error.type` of a result with `isError`."""
 MAX_VALUE_CHARS: Final = 256
 
 
 class Span:
-    """One span under way; or none, which takes everything and does nothing."""
+    """A span that has begun. Without an OpenTelemetry span, its methods do nothing."""
 
     def __init__(self, span: "OpenTelemetrySpan | None" = None, context: "Context | None" = None) -> None:
         self._span = span
@@ -43,7 +47,10 @@ class Span:
         self._failed = False
 
     def fail(self, error_type: str, description: str = "", *, code: int | None = None) -> None:
-        """Mark it as failed, by a JSON-RPC error where there is a `code`. The first failure is the one that counts."""
+        """Mark the span as failed.
+
+        `code` is that of a JSON-RPC error. Only the first failure counts.
+        """
         if self._span is None or self._failed:
             return
         self._failed = True
@@ -53,7 +60,10 @@ class Span:
         self._span.set_status(trace.StatusCode.ERROR, _exportable(description) or None)
 
     def carrier(self, received: Mapping[str, str]) -> dict[str, str]:
-        """The W3C fields for whoever continues the trace from here: where there is no span, those `received`."""
+        """Return the W3C fields with which the trace continues below this span.
+
+        Without a span, return `received`.
+        """
         if self._context is None:
             return dict(received)
         fields: dict[str, str] = {}
@@ -62,8 +72,8 @@ class Span:
         return fields
 
 
-def is_told(received: Mapping[str, str]) -> bool:
-    """Whether anybody learns of a span: a provider that the site has set up, or who goes on with a peer's trace."""
+def is_recorded(received: Mapping[str, str]) -> bool:
+    """Whether the site has configured a provider, or the client has sent a trace context."""
     return INSTALLED and (bool(received) or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider))
 
 
@@ -71,12 +81,13 @@ def is_told(received: Mapping[str, str]) -> bool:
 def span(
     name: str, attributes: Mapping[str, str], received: Mapping[str, str], *, of_peer: bool = False
 ) -> Iterator[Span]:
-    """The span of the block, current in it, below the one that the W3C fields `received` name.
+    """Record a span around the block. Its parent is the span that the W3C fields `received` name.
 
-    `of_peer`: a peer asked for the work (kind SERVER), else it is a part of ours. A span that is current already, such
-    as that of the HTTP request, is linked. What leaves the block as an exception marks the span as failed.
+    `of_peer` means that a client asked for the work (kind SERVER). A span that is already current,
+    such as the HTTP request's, is linked. An exception that leaves the block marks the span as
+    failed.
     """
-    if not is_told(received):
+    if not is_recorded(received):
         yield Span()
         return
     parent = contexts.Context()
@@ -104,5 +115,8 @@ def span(
 
 
 def _exportable(text: str) -> str:
-    """Of bounded length and without lone surrogates, over which an exporter would lose other spans as well."""
+    """Shorten a text and replace lone surrogates.
+
+    An exporter that cannot encode one span loses others as well.
+    """
     return text[:MAX_VALUE_CHARS].encode(errors="replace").decode()

@@ -1,4 +1,6 @@
-"""The door for pages that tools send their users to (`ctx.elicit_page`): `from mcp_app.visits import Visit, visit`.
+"""Public API for the pages that a tool sends its user to (`ctx.elicit_page`).
+
+    from mcp_app.visits import Visit, visit
 
     @visit
     def sign(request, visit):
@@ -6,8 +8,9 @@
             visit.done({"signed": True})
         …
 
-Lets in whoever called the tool, logged in to this site as the same user, and nobody else: an address that was passed
-on, altered, or whose call is over opens nothing. Source: 2026-07-28 client/elicitation "Phishing".
+The view runs only for the user who called the tool, logged in to this site. An address that was
+passed on or altered, or whose call has ended, gets a 403.
+Source: 2026-07-28 client/elicitation "Phishing".
 """
 
 from collections.abc import Callable
@@ -19,8 +22,8 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 
-from mcp_app.execution.asking import PAGE_PARAMETER
-from mcp_app.lifecycle import visits
+from mcp_app.execution.tool.context import PAGE_PARAMETER
+from mcp_app.lifecycle.input import visits
 from mcp_app.models import Request
 
 NOT_YOURS = "This page belongs to a call of somebody else, or to one that does not ask for it any more."
@@ -28,27 +31,33 @@ NOT_YOURS = "This page belongs to a call of somebody else, or to one that does n
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A visit that was verified: of which request, for which of its questions."""
+    """A verified visit: the request, and the key of its question that the page answers."""
 
     request: Request
     key: str
 
     @property
     def message(self) -> str:
-        """What the tool told its user."""
-        return str(self.request.original("questions")[self.key]["params"]["message"])
+        """The message that the tool showed its user."""
+        return str(self.request.unredacted_value("questions")[self.key]["params"]["message"])
 
     def done(self, value: Any = None) -> bool:
-        """Tell the tool that the user is done, with a JSON value; False when nobody waits for it any more.
+        """Send the tool `value`, a JSON value.
 
-        The value stays in the database, but for what redaction leaves out: keep credentials elsewhere, and hand over
-        what finds them.
+        Return `False` if the question no longer waits for an answer.
+
+        The value is stored in the database, except for what redaction removes. Do not pass
+        credentials: store them elsewhere and pass their key.
         """
         return visits.finish(self.request.pk, self.key, value)
 
 
 def visit(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Decorate a view that takes the `Visit` after its request. Others are sent to log in, or refused with 403."""
+    """Decorate a view, which receives a `Visit` as its second argument.
+
+    Anonymous users are redirected to the login page. Raises `PermissionDenied` (403) unless the
+    address belongs to a call of the logged-in user that is still waiting.
+    """
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

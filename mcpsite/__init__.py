@@ -1,4 +1,4 @@
-"""The example site: a small Django project with `mcp_app` in it. Nothing here is reusable."""
+"""The example site: a small Django project that uses `mcp_app`."""
 
 from mcpsite.celery import app as celery_app
 

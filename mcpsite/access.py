@@ -1,28 +1,25 @@
-"""Who may call the tools that run code or change files: staff, and whoever develops this site on their own machine.
+"""Restricts tools that run code or change data to staff users and to the user who starts a process of this site."""
 
-Refuses to decide who is asking: that is `mcp_app`'s.
-"""
-
-from django.conf import settings
-
-from mcp_app.auth.principal import ANONYMOUS
+from mcp_app.auth import local
 from mcp_app.models import Request
 from mcp_app.tools import ToolContext, ToolError
 
 
 def require_staff(ctx: ToolContext) -> None:
-    """Raise ToolError unless the caller is active staff, or anonymous on a site under DEBUG (served on loopback)."""
+    """Raise `ToolError` unless the caller is active staff, or runs `mcp stdio` or `mcp call` without `--user`."""
     user = ctx.user
     if user is not None and user.is_active and getattr(user, "is_staff", False):
         return
-    if settings.DEBUG and _is_anonymous(ctx):
+    if _started_the_process(ctx):
         return
     raise ToolError(
-        f"The tool {ctx.request.tool} does more than read, so only staff may call it. "
-        "Ask an administrator of this site for a token of a staff user."
+        f"The tool {ctx.request.tool} does more than read, so only staff may call it. Send a staff user's token as "
+        "`Authorization: Bearer TOKEN`; an administrator of this site makes one with "
+        "`python manage.py mcp token create USERNAME --name NAME`."
     )
 
 
-def _is_anonymous(ctx: ToolContext) -> bool:
-    """Whether nobody was named at all: the user of a caller may be gone, who is no stranger for that."""
-    return ANONYMOUS.owns(Request.objects.get(pk=ctx.request.id))
+def _started_the_process(ctx: ToolContext) -> bool:
+    """Return whether the caller is a user of this machine who can read and write the site's data anyway."""
+    row = Request.objects.only("issuer", "user_id").get(pk=ctx.request.id)
+    return row.issuer == local.ISSUER and not row.user_id

@@ -1,4 +1,4 @@
-"""The site as an ASGI application: MCP at /mcp, everything else Django; static files of the admin under DEBUG."""
+"""The site's ASGI application: MCP at /mcp, and Django for everything else."""
 
 import os
 

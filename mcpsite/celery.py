@@ -1,4 +1,4 @@
-"""The site's Celery app, on the embedded broker unless the environment names another."""
+"""The site's Celery app. It uses the embedded broker unless the environment names another one."""
 
 import os
 

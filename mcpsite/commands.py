@@ -1,7 +1,7 @@
-"""The commands that may be run: each an argument list with typed gaps, from the setting MCPSITE_COMMANDS.
+"""The commands that the tool `run_command` may run: argument lists with typed placeholders, from `MCPSITE_COMMANDS`.
 
-Owns what may stand in a gap: a `file` or `path` (file or folder) inside the uploads folder, a `number`, a `text`.
-Refuses everything that a program could take for an option or find outside that folder. There is no shell.
+A placeholder is a `file` or a `path` (file or folder) in the uploads folder, a `number` or a `text`. Values that a
+program could take for an option, or that lead out of that folder, are rejected. No shell is used.
 """
 
 import re
@@ -22,12 +22,12 @@ Value = str | int
 
 
 class RefusedError(ValueError):
-    """The command cannot be run like this; the message says what to change."""
+    """The command cannot be run with these values. The message says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: what it does, its argument list, and the type of each gap by its name."""
+    """A command: its description, its argument list, and the type of each placeholder."""
 
     name: str
     does: str
@@ -38,7 +38,7 @@ class Command:
         return f"{self.name}({', '.join(self.gaps)}): {self.does}"
 
     def filled(self, values: Mapping[str, Value]) -> list[str]:
-        """The argument list to run in the uploads folder. Raises RefusedError."""
+        """Return the argument list to run in the uploads folder. Raises `RefusedError`."""
         if values.keys() != self.gaps.keys():
             raise RefusedError(f"The command {self.name} takes these arguments: {', '.join(self.gaps)}.")
         checked = {name: self._checked(name, values[name]) for name in self.gaps}
@@ -52,7 +52,7 @@ class Command:
 
 
 def commands() -> dict[str, Command]:
-    """The site's commands by name. Raises ImproperlyConfigured."""
+    """Return the site's commands by name. Raises `ImproperlyConfigured`."""
     return {name: _command(name, **options) for name, options in settings.MCPSITE_COMMANDS.items()}
 
 
@@ -81,7 +81,7 @@ def _number(value: Value) -> str:
 
 
 def _path(value: Value) -> str:
-    """The path as the program is given it: relative to the uploads folder, `./` before it, no link followed by it."""
+    """Return the path for the program: relative to the uploads folder, with `./` before it, and without links."""
     text = _text(value)
     folder: Path = settings.UPLOADS.resolve()
     path = (folder / text).resolve()

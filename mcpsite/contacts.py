@@ -1,7 +1,4 @@
-"""Contacts as CSV: what its header may say, where each line begins, and what is wrong with it.
-
-Owns the format. Refuses to store anything, and to guess: a column that nobody knows is an error.
-"""
+"""Reads contacts from CSV, and reports what is wrong with each line. An unknown column is an error."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -19,12 +16,12 @@ MAX_PROBLEM_CHARS: Final = 300
 
 
 class UnreadableError(ValueError):
-    """The text is not CSV of contacts; the message says what to change."""
+    """The text is no CSV of contacts. The message says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of data, by the number of the line that it begins on; without a contact where there is a problem."""
+    """A line of data with its line number. It has either a contact or a problem."""
 
     number: int
     contact: Contact | None
@@ -32,20 +29,20 @@ class Line:
 
 
 class ContactFile:
-    """CSV with a header. Raises UnreadableError where the text or its header cannot be used."""
+    """CSV with a header. Raises `UnreadableError` if the text or its header cannot be used."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.columns = self._header()
 
     def cells(self) -> Iterator[tuple[int, list[str]]]:
-        """The lines of data from the first, unchecked, each with its number; empty ones are passed over."""
+        """Yield the lines of data with their numbers, unchecked. Empty lines are skipped."""
         lines = self._lines()
         next(lines, None)
         return lines
 
     def lines(self) -> Iterator[Line]:
-        """The lines of data from the first, checked."""
+        """Yield the lines of data, checked."""
         return (self._checked(number, cells) for number, cells in self.cells())
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:

@@ -1,4 +1,4 @@
-"""A newcomer's first tools: small, pure, and one that takes its time. Those of `mcpsite.tools` do something real."""
+"""Small tools to begin with. The tools in `mcpsite.tools` do real work."""
 
 from typing import Annotated
 

@@ -1,13 +1,15 @@
-"""What the example site keeps: contacts, which people import from CSV."""
+"""The example site's data: contacts that are imported from CSV."""
 
 from django.core.validators import ProhibitNullCharactersValidator
 from django.db import models
+
+from mcp_app.safe_text import safe_text
 
 _TEXT = (ProhibitNullCharactersValidator(),)
 
 
 class Contact(models.Model):
-    """Somebody to write to. The e-mail address, in lower case, is the key that an import goes by."""
+    """A contact. Imports find it by its e-mail address, in lower case."""
 
     email = models.EmailField("e-mail address", unique=True)
     name = models.CharField(max_length=200, validators=_TEXT)
@@ -19,4 +21,4 @@ class Contact(models.Model):
         ordering = ("email",)
 
     def __str__(self) -> str:
-        return f"{self.name} <{self.email}>"
+        return safe_text(f"{self.name} <{self.email}>")

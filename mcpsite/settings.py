@@ -3,13 +3,13 @@
 MCPSITE_DATA           folder of the databases, the broker's files, uploads and the generated secret
 MCPSITE_DATABASE       PostgreSQL instead of SQLite: postgresql://user:password@host:port/name
 MCPSITE_BROKER         a broker's URL instead of the embedded one
-MCPSITE_CHANNELS       a Redis URL for the channel layer; needed from the second host on
-MCPSITE_AUTHENTICATOR  who says who calls, as mcp_app.auth.tokens.bearer; without one, whoever is on this machine
-                       may while MCPSITE_DEBUG is 1, its default
+MCPSITE_CHANNELS       a Redis URL for the channel layer, which is needed on several hosts
+MCPSITE_AUTHENTICATOR  who says who calls, as mcp_app.auth.tokens.bearer; without one, that takes tokens, and while
+                       MCPSITE_DEBUG is 1, its default, clients on this machine need none for harmless tools
 MCPSITE_DEBUG          1 or 0
-MCPSITE_HOSTS          ALLOWED_HOSTS, with blanks between them
-MCPSITE_SECRET_KEY     the same on every host; without one it is made and kept in the data folder
-MCPSITE_PROJECTS       folder of the projects that tools lint, test and change; `projects` in the data folder
+MCPSITE_HOSTS          ALLOWED_HOSTS, separated by spaces
+MCPSITE_SECRET_KEY     the same on every host; generated and stored in the data folder if it is not set
+MCPSITE_PROJECTS       folder of projects that tools check, test and change; by default `projects` in the data folder
 """
 
 import os
@@ -22,22 +22,27 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+os.umask(0o077)  # files of this site, with sessions and tokens, are readable by its own user only
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("MCPSITE_DATA", BASE_DIR / ".mcpsite-data")).resolve()
 DATA.mkdir(parents=True, exist_ok=True)
+with suppress(PermissionError):  # another user's folder; `mcp doctor` reports what others can read
+    if (DATA / "secret-key").exists() or not any(DATA.iterdir()):  # it may have been made by an earlier version
+        DATA.chmod(0o700)
 PROJECTS = Path(os.environ.get("MCPSITE_PROJECTS", DATA / "projects")).resolve()
 
 
 def _secret_key() -> str:
-    """The site's secret: from the environment, or made once and kept in the data folder."""
+    """Return the site's secret key: from the environment, or generated once and stored in the data folder."""
     if key := os.environ.get("MCPSITE_SECRET_KEY"):
         return key
     path = DATA / "secret-key"
     if not path.exists():
-        descriptor, draft = tempfile.mkstemp(dir=DATA)  # for its owner's eyes only
+        descriptor, draft = tempfile.mkstemp(dir=DATA)  # readable by its owner only
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(50))
-        # Linked when it is whole: of several processes that start at once, all use the first one's.
+        # Linked when it is complete, so that processes that start at the same time use the same key.
         with suppress(FileExistsError):
             os.link(draft, path)
         os.unlink(draft)
@@ -68,12 +73,15 @@ def _postgresql(url: str) -> dict[str, Any]:
         "PORT": parts.port or "",
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
-        # A connection that the network forgot, as in a fail-over, is given up within seconds instead of 15 minutes.
+        # A dead connection, for example after a fail-over, is closed within seconds instead of 15 minutes.
         "OPTIONS": {
             "tcp_user_timeout": 15_000,
             "keepalives_idle": 15,
             "keepalives_interval": 5,
             "keepalives_count": 3,
+            # PostgreSQL plans a repeated statement once. Leave both out behind pgBouncer in transaction mode.
+            "server_side_binding": True,
+            "prepare_threshold": 5,
         },
     }
 
@@ -134,7 +142,7 @@ else:
     MCP_DATABASE = "mcp"
 
 if channels_url := os.environ.get("MCPSITE_CHANNELS"):
-    # redis-py ends a read after 5 s, which is as long as the layer blocks in one: an idle layer would always fail.
+    # redis-py ends a read after 5 s. The layer blocks as long in one read, so that an idle layer would always fail.
     channels_host = {"address": channels_url, "socket_timeout": 15}
     CHANNEL_LAYERS = {
         "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [channels_host]}}
@@ -154,15 +162,17 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_ACKS_LATE = False
 CELERY_DB_REUSE_MAX = 1000
 
+_authenticator = os.environ.get("MCPSITE_AUTHENTICATOR")
 MCP: dict[str, Any] = {
     "DATABASE": MCP_DATABASE,
     "SERVER_NAME": "mcpsite",
     "SERVER_TITLE": "mcp_app example site",
-    "AUTHENTICATOR": os.environ.get("MCPSITE_AUTHENTICATOR"),
+    "AUTHENTICATOR": _authenticator or "mcp_app.auth.tokens.bearer",
+    "ALLOW_ANONYMOUS": "local" if DEBUG and not _authenticator else None,
 }
 
 UPLOADS = DATA / "uploads"
-"""Where files are put for the tools `import_csv` and `run_command`, which read nothing outside it."""
+"""The folder with files for the tools `import_csv` and `run_command`. They read nothing outside of it."""
 UPLOADS.mkdir(exist_ok=True)
 
 _SHA256 = ["sha256sum"] if shutil.which("sha256sum") else ["shasum", "-a", "256"]
@@ -176,4 +186,4 @@ MCPSITE_COMMANDS: dict[str, dict[str, Any]] = {
         "argv": ["tail", "-n", "{lines:number}", "-f", "{file:file}"],
     },
 }
-"""What the tool `run_command` may run: no shell, and each `{name:type}` is one argument (see `mcpsite.commands`)."""
+"""The commands of the tool `run_command`. Each `{name:type}` is one argument (see `mcpsite.commands`)."""

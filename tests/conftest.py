@@ -2,12 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import TransactionTestCase
+from pytest_asyncio import is_async_test
 
 from tests.execution.site import Site
 
@@ -22,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_async_test(item) and "server_process" not in item.fixturenames:
+            item.fixturenames.append("server_process")  # the last to be set up, so the first to be torn down
     row = config.getoption("--fault")
     if row is None:
         return
@@ -32,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _cheap_flush() -> Iterator[None]:
-    from tests.flushing import flush  # models, which want Django set up
+    from tests.support.flushing import flush  # models, which want Django set up
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", flush)
@@ -41,12 +45,20 @@ def _cheap_flush() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What failed or was quick in one test says nothing of the next."""
-    from mcp_app.lifecycle import processes, run_times, wakeups
+    """Forget failures that an earlier test has caused."""
+    from mcp_app.lifecycle.liveness import processes, wakeups
 
-    monkeypatch.setattr(processes, "_voice", processes._Voice())
+    monkeypatch.setattr(processes, "_own", processes._OwnLiveness())
     monkeypatch.setattr(wakeups, "_layer_away_until", 0.0)
-    run_times.forget()
+
+
+@pytest.fixture
+async def server_process() -> AsyncIterator[None]:
+    """Every async test runs in one."""
+    from tests.support import asgi_client
+
+    async with asgi_client.server_process():
+        yield
 
 
 @pytest.fixture(scope="session")

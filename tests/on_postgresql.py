@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.acceptance.services import ServicesMissingError, missing, own_services
+from tests.support.site.services import ServicesMissingError, missing, own_services
 
 ROOT = Path(__file__).parents[1]
 

@@ -7,7 +7,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.test import TransactionTestCase
 
 from mcp_app.models import Tool
-from tests.flushing import flush
+from tests.support.flushing import flush
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

@@ -13,7 +13,6 @@ CHOSEN = (
     "tests/derived/test_model_tools.py",
     "tests/derived/test_model_writing.py",
     "tests/derived/test_model_resources.py",
-    "tests/execution/test_job_writes.py::test_quick_calls_wait_where_one_process_writes_at_a_time",
 )
 """What stores or asks for something in another way there; the whole basic suite would take minutes."""
 

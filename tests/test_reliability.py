@@ -12,7 +12,7 @@ import pytest
 
 TESTS: Final = Path(__file__).parent
 PAGE: Final = TESTS.parent / "docs" / "reliability.md"
-ROW: Final = re.compile(r"^\| ([A-H]\d+) \|[^|]*\|([^|]*)\|", re.MULTILINE)
+ROW: Final = re.compile(r"^\| ([A-I]\d+) \|[^|]*\|([^|]*)\|", re.MULTILINE)
 NAMED: Final = re.compile(r"`([^`]*?\.py|…)(?:::(test_\w+))?`")
 
 Proofs = dict[str, set[str]]

@@ -7,7 +7,7 @@ import pytest
 from opentelemetry import baggage, trace
 
 from mcp_app import tracing
-from tests.tracing import CLIENT, SPAN_ID, TRACE_ID, caught, place
+from tests.support.tracing import CLIENT, SPAN_ID, TRACE_ID, caught, place
 
 ABSENT = """
 import sys
@@ -32,12 +32,12 @@ def test_without_a_provider_the_clients_trace_is_passed_on_as_it_was() -> None:
 
 
 def test_a_span_that_nobody_learns_of_is_none() -> None:
-    assert not tracing.is_told({})
-    assert tracing.is_told(CLIENT)
+    assert not tracing.is_recorded({})
+    assert tracing.is_recorded(CLIENT)
     with tracing.span("tools/list", {}, {}, of_peer=True):
         assert trace.get_current_span() is trace.INVALID_SPAN
     with caught():
-        assert tracing.is_told({})
+        assert tracing.is_recorded({})
 
 
 def test_a_span_is_below_the_clients_and_carries_its_baggage() -> None:

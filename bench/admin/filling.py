@@ -18,10 +18,12 @@ from django.db.models import Max
 
 from bench.admin import samples
 from mcp_app import databases
-from mcp_app.catalogue import rows as tool_rows
-from mcp_app.lifecycle import buckets, day_tallies, processes, sealing, seals
-from mcp_app.lifecycle.lengths import Lengths
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.catalogue import tool_rows
+from mcp_app.lifecycle.audit import sealing, signatures
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.statistics import durations, tallies
+from mcp_app.lifecycle.statistics.durations import Durations
 from mcp_app.models import AuditDay, Cancellation, ListenStream, Request, RequestEvent, Session, Tally, Token, Tool
 from mcp_app.states import Cause, Measure, Outcome, ProcessRole, Status
 
@@ -115,7 +117,7 @@ def _add_what_follows(site: Site, first: int, end: int, *, last: bool) -> None:
     _audit(since, before, seal=last)
     _tally(first, end, site.apart)
     if last:
-        day_tallies.add_ended_days()
+        tallies.add_ended_days()
     site.requests = end * samples.SAMPLES
 
 
@@ -183,7 +185,7 @@ def _attempt(number: int, *row: Any) -> Cancellation:
         status_before=Status.RUNNING, status_after=Status.CANCELLED, stage=stage, requested_at=asked, stopped_at=ended,
         settled_at=ended, latency_ms=(ended - asked).total_seconds() * 1000,
     )  # fmt: skip
-    attempt.signature = seals.sign(attempt)
+    attempt.signature = signatures.sign(attempt)
     return attempt
 
 
@@ -197,18 +199,18 @@ class _Chain:
         for row in attempts:
             day = self._day(row.requested_at.astimezone(UTC))
             row.sealed_on, row.seal_number = day.day, day.count + 1
-            row.seal = seals.seal(row, day.head)
+            row.seal = signatures.seal(row, day.head)
             day.count, day.head = row.seal_number, row.seal
 
     def _day(self, at: datetime) -> AuditDay:
         if not self._days or self._days[-1].day < at.date():
             origin = self._days[-1].head if self._days else ""
-            self._days.append(AuditDay(day=at.date(), origin=origin, head=seals.start(at.date(), origin)))
+            self._days.append(AuditDay(day=at.date(), origin=origin, head=signatures.start(at.date(), origin)))
         return self._days[-1]
 
     def close(self) -> None:
         for day in self._days:
-            day.signature = seals.sign_day(day)
+            day.signature = signatures.sign_day(day)
         AuditDay.objects.bulk_create(self._days)
 
 
@@ -221,10 +223,10 @@ def _remember_tallies(ended: Sequence[Request]) -> None:
     told = []
     for row in ended:
         cause, stage = (row.cancel_cause, int(row.stage)) if row.status == Status.CANCELLED else ("", 0)
-        took = Lengths.of(row)
+        took = Durations.of(row)
         for measure, seconds in ((Measure.RUN, took.run), (Measure.WAIT, took.wait), (Measure.STOP, took.stop)):
             if seconds is not None:
-                key = (row.tool, measure.value, str(row.status), str(cause), stage, buckets.bucket_of(seconds))
+                key = (row.tool, measure.value, str(row.status), str(cause), stage, durations.bucket_of(seconds))
                 told.append((_time(row.finished_at), *key, seconds))
     with databases.connection().cursor() as cursor:
         cursor.executemany(f"INSERT INTO bench_tally VALUES ({', '.join(['%s'] * 8)})", told)

@@ -18,7 +18,7 @@ from django.test import RequestFactory
 from django.urls import reverse
 
 from bench.admin.filling import Site
-from mcp_app.admin.dashboard_filters import PERIODS
+from mcp_app.admin.dashboard.filters import PERIODS
 from mcp_app.models import (
     Cancellation,
     CancelledRequest,

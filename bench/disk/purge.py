@@ -13,7 +13,7 @@ import django
 def main() -> None:
     django.setup()
     from bench.disk import sizes
-    from mcp_app.lifecycle import purging  # models need Django set up
+    from mcp_app.lifecycle.supervision import purging  # models need Django set up
 
     held = sizes.of_site()
     told = {"requests": _timed(purging.purge_requests), "attempts": _timed(purging.purge_audit)}

@@ -28,11 +28,11 @@ def main() -> None:
     from django.db import connections
 
     from bench.disk import sizes
-    from mcp_app.catalogue import rows
+    from mcp_app.catalogue import tool_rows
 
     for alias in connections:
         call_command("migrate", database=alias, verbosity=0)
-    rows.sync()
+    tool_rows.sync()
     calls, kinds = int(sys.argv[1]), {}
     begun = before = sizes.of_site()
     for kind, one in _kinds().items():
@@ -66,7 +66,9 @@ def _kinds() -> dict[str, Callable[[], Any]]:
 
 
 def _store(one: Callable[[], Any], calls: int) -> None:
-    from mcp_app.lifecycle import observation, sealing, tallies
+    from mcp_app.lifecycle.audit import sealing
+    from mcp_app.lifecycle.requests import observation
+    from mcp_app.lifecycle.statistics import tallies
 
     ended: list[Any] = []
     for number in range(1, calls + 1):
@@ -80,8 +82,8 @@ def _store(one: Callable[[], Any], calls: int) -> None:
 
 def _call(text: str, *, reports: int = 0, cancelled: bool = False) -> Any:
     """One call, to its end; its id."""
-    from mcp_app.lifecycle import transitions
-    from mcp_app.lifecycle.events import Event
+    from mcp_app.lifecycle.requests import transitions
+    from mcp_app.lifecycle.requests.events import Event
     from mcp_app.states import EventKind
 
     row = transitions.claim(transitions.submit(_submission()).pk, worker=uuid4(), pid=4_711)
@@ -99,7 +101,7 @@ def _call(text: str, *, reports: int = 0, cancelled: bool = False) -> Any:
 
 def _submission() -> Any:
     from mcp_app.auth.principal import Principal
-    from mcp_app.lifecycle.submission import Submission
+    from mcp_app.lifecycle.requests.submission import Submission
     from mcp_app.states import CancelPolicy
 
     number = random.randrange(CALLERS)
@@ -122,26 +124,19 @@ def _submission() -> Any:
 
 
 def _end(row: Any, text: str) -> None:
-    from celery import states
-
-    from mcp_app.lifecycle import celery_results, transitions
+    from mcp_app.lifecycle.requests import transitions
     from mcp_app.states import Status
 
     result = {"content": [{"type": "text", "text": text}], "structuredContent": {"result": text}}
-    task = _task_of(row)
-    try:
-        stored = celery_results.of_success(task, Status.COMPLETED)
-        if not transitions.end_run(row, Status.COMPLETED, result=result, celery_result=stored and stored.stored()):
-            raise RuntimeError(f"request {row.pk} did not end as it should")
-        if stored is None:  # it is in the site's own database
-            task.backend.store_result(str(row.pk), Status.COMPLETED.value, states.SUCCESS, request=task.request)
-    finally:
-        task.pop_request()
+    if not transitions.end_run(row, Status.COMPLETED, result=result):
+        raise RuntimeError(f"request {row.pk} did not end as it should")
 
 
 def _stop(row: Any) -> None:
-    from mcp_app.lifecycle import cancellation, transitions
-    from mcp_app.lifecycle.audit import Actor
+    from mcp_app.celery_adapter import results
+    from mcp_app.lifecycle.audit.attempts import Actor
+    from mcp_app.lifecycle.cancellation import cancellation
+    from mcp_app.lifecycle.requests import transitions
     from mcp_app.states import Cause, Stage, Status
 
     actor = Actor(row.principal_label, row.remote_address)
@@ -149,7 +144,7 @@ def _stop(row: Any) -> None:
     transitions.reach_stage(row.pk, Stage.INTERRUPT)
     transitions.finish(row.pk, Status.CANCELLED, worker=row.worker, stage=Stage.INTERRUPT)
     task = _task_of(row)
-    task.backend.mark_as_revoked(str(row.pk), Cause.DISCONNECT.value, request=task.request, store_result=True)
+    results.store_revoked(row.pk, Cause.DISCONNECT.value, task.request)
     task.pop_request()
 
 
@@ -157,8 +152,8 @@ def _task_of(row: Any) -> Any:
     """Celery's task as it is while it runs this request."""
     from celery import current_app
 
-    from mcp_app.execution import tasks  # noqa: F401 # registers it
-    from mcp_app.lifecycle.publishing import RUN_TASK
+    from mcp_app.celery_adapter.broker import RUN_TASK
+    from mcp_app.execution import worker  # noqa: F401 # registers it
 
     task = current_app.tasks[RUN_TASK]
     argument = [str(row.pk)]

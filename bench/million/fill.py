@@ -31,17 +31,19 @@ def main() -> None:
 
 
 def _fill_results() -> None:
-    """Celery's own result of each request, which is in the site's tables."""
+    """Store what Celery keeps of the requests that did not end well, which is in the site's tables."""
     from django_celery_results.models import TaskResult
 
     from mcp_app.models import Request
+    from mcp_app.states import Status
 
     now = datetime.now(UTC)
-    requests = Request.objects.order_by().values_list("pk", flat=True).iterator(AT_ONCE)
-    while ids := list(islice(requests, AT_ONCE)):
+    requests = Request.objects.exclude(status=Status.COMPLETED).order_by()
+    keys = requests.values_list("pk", flat=True).iterator(AT_ONCE)
+    while ids := list(islice(keys, AT_ONCE)):
         some = [
             TaskResult(
-                task_id=str(pk), task_name="mcp_app.run", status="SUCCESS", content_type="application/json",
+                task_id=str(pk), task_name="mcp_app.run", status="FAILURE", content_type="application/json",
                 content_encoding="utf-8", result="null", meta='{"children": []}', worker="celery@bench",
                 date_started=now, date_done=now,
             )

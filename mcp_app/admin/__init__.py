@@ -1,10 +1,23 @@
-"""The admin's pages: tools to manage, requests to watch and cancel, what became of them, sessions and listen streams to
-see and close, cancellations to audit, tokens to make and revoke.
+"""The admin's pages of tools, requests, connections, cancellations and tokens, and the dashboard.
 
-Owns what administrators see and may do. Refuses to write a request or an audit row: it asks `lifecycle`. Imported by
-Django's admin when a site has one.
+    tools/          tools, and trying one
+    dashboard/      the site's current load, and statistics of ended calls
+    cancellations/  the audit of cancellations, and its export
+    connections/    sessions and listen streams, which can be closed
+    tokens/         bearer tokens
+    requests/       requests in flight and ended, and their cancellation
+    arguments/      a form made from a tool's input schema
+    lists/          base classes of the lists
+
+These pages decide which users may see and do which things. They write no request and no audit row themselves:
+they call `lifecycle`. Django's admin imports this package on sites that use it.
 """
 
-from mcp_app.admin import cancellations, dashboard, listen_streams, requests, sessions, tokens, tools
-
-__all__ = ["cancellations", "dashboard", "listen_streams", "requests", "sessions", "tokens", "tools"]
+# Each registers its pages.
+import mcp_app.admin.cancellations.pages
+import mcp_app.admin.connections.listen_streams
+import mcp_app.admin.connections.sessions
+import mcp_app.admin.dashboard.pages
+import mcp_app.admin.requests.pages
+import mcp_app.admin.tokens.pages
+import mcp_app.admin.tools.pages  # noqa: F401

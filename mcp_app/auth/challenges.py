@@ -1,7 +1,7 @@
-"""Refusals that tell a client how to be let in: 400, 401 and 403 with `WWW-Authenticate`.
+"""Responses with instructions for getting access: 400, 401 and 403 with `WWW-Authenticate`.
 
-Refuses to repeat anything that a client sent. Source: 2026-07-28 basic/authorization "Error Handling", RFC 6750 §3,
-RFC 9728 §5.1.
+They repeat nothing that a client sent. Source: 2026-07-28 basic/authorization "Error Handling", RFC
+6750 §3, RFC 9728 §5.1.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,15 @@ from mcp_app.protocol.errors import FORBIDDEN, INVALID_REQUEST, UNAUTHORIZED, HT
 
 
 def unauthorized(message: str, endpoint: str, *, error: str | None = None) -> Rejection:
-    """401, with what a token for the endpoint takes. `error`: RFC 6750's code, where a token was shown."""
+    """Return a 401 with the requirements for a token.
+
+    `error` is the code of RFC 6750 if the request had a token.
+    """
     return refuse(UNAUTHORIZED, message, headers=_challenge(protected_resource(endpoint), error))
 
 
 def malformed(message: str, endpoint: str) -> Rejection:
-    """400: what is shown cannot be read as a credential, so that nothing is said of one."""
+    """Return a 400: the Authorization field cannot be read."""
     challenge = _challenge(protected_resource(endpoint), "invalid_request")
     return refuse(INVALID_REQUEST, message, headers=challenge)
 
@@ -25,18 +28,25 @@ def malformed(message: str, endpoint: str) -> Rejection:
 def insufficient_scope(
     missing: Sequence[str], needed: Sequence[str], endpoint: str, request_id: RequestId | None = None
 ) -> Rejection:
-    """The caller's token was not given for this: 403, with a challenge that names all the scopes it takes, those of
-    the endpoint among them ("Runtime Insufficient Scope Errors")."""
+    """Return a 403: the caller's token lacks scopes.
+
+    The challenge names all scopes that are needed, including those of the endpoint ("Runtime
+    Insufficient Scope Errors").
+    """
     message = f"Your token was not given for this; ask for one with the scope {' '.join(missing)}."
     challenge = _challenge(protected_resource(endpoint), "insufficient_scope", needed)
     return refuse(FORBIDDEN, message, request_id, headers=challenge)
 
 
-def lacks_scope(
+def scopes_required(
     missing: Sequence[str], needed: Sequence[str], principal: Principal, request_id: RequestId | None = None
 ) -> Rejection:
-    """What is told of a use that takes scopes: who has shown no token is to show one (401), without a word of error."""
-    if principal.shows_nothing:
+    """Return the response to a use that needs more scopes.
+
+    An anonymous caller gets a 401 that asks for a token. It has no error code, because no token was
+    wrong.
+    """
+    if principal.is_anonymous:
         message = f"This takes a token with the scope {' '.join(needed)}; the call has none."
         headers = _challenge(protected_resource(principal.endpoint), None, needed)
         return refuse(UNAUTHORIZED, message, request_id, headers=headers)
@@ -50,5 +60,5 @@ def _challenge(resource: ProtectedResource | None, error: str | None, needed: Se
         "scope": " ".join(dict.fromkeys([*required, *needed])),
         "resource_metadata": resource.metadata_url if resource else None,
     }
-    said = ", ".join(f'{name}="{value}"' for name, value in parameters.items() if value)
-    return ((b"www-authenticate", f"Bearer {said}".rstrip().encode()),)
+    challenge = ", ".join(f'{name}="{value}"' for name, value in parameters.items() if value)
+    return ((b"www-authenticate", f"Bearer {challenge}".rstrip().encode()),)

@@ -1,72 +1,72 @@
-"""Who asked, asked about again without their request: the caller of a call that waited, when its tool is to start.
+"""Check the caller of a call again, without their request, after the call has waited.
 
-Asks what the site itself knows: the user, what the endpoint takes of them, and the tokens that the site issued, which a
-principal names by its client. No credential is stored for that. Refuses to guess of what others issued.
+A call may wait for hours before its tool starts. This checks what the site itself knows: the user,
+the endpoint's `PERMISSIONS` and `GROUPS`, and the tokens that the site issued, which a principal
+names by its client. No credential is stored for this. Tokens of other issuers cannot be checked.
 """
 
 from dataclasses import replace
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractBaseUser
 
-from mcp_app.auth import local, scopes, tokens
+from mcp_app.auth import local, tokens
 from mcp_app.auth.authentication import (
     InsufficientScopeError,
     InvalidCredentialsError,
-    access_to,
+    access_denied,
+    endpoint_access,
     invalid_credentials,
-    not_let_in,
 )
 from mcp_app.auth.challenges import insufficient_scope, unauthorized
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import Principal, with_implied_scopes
 from mcp_app.conf import settings
 from mcp_app.protocol.errors import NOT_FOUND, Rejection, refuse
 
 
 def confirm(principal: Principal) -> Principal | Rejection:
-    """The same, with no scope that its token has lost; or why it is let in no more, in the words of its endpoint.
+    """Return the principal with its current scopes, or the rejection that it gets now.
 
-    Blocks on the database. Raises django.db.Error, ImproperlyConfigured.
+    Blocks on the database. Raises `django.db.Error`, `ImproperlyConfigured`.
     """
     endpoint = principal.endpoint
     if endpoint not in settings.endpoints:
         return refuse(NOT_FOUND, "The endpoint of this call is not there any more.")
-    user = _user(principal.user_id)
-    if principal.user_id and (user is None or not user.is_active):
-        return unauthorized("The user of this call may not log in any more.", endpoint, error="invalid_token")
-    # Who started `mcp stdio` has passed no endpoint's door.
-    if principal.issuer != local.ISSUER and not access_to(endpoint).admits(user):
-        return not_let_in()
+    user = None
+    if principal.user_id:
+        user = get_user_model()._default_manager.filter(pk=principal.user_id).first()
+        if user is None or not user.is_active:
+            return unauthorized("The user of this call may not log in any more.", endpoint, error="invalid_token")
+    # A user who started `mcp stdio` was never checked against the endpoint.
+    if principal.issuer != local.ISSUER and not endpoint_access(endpoint).admits(user):
+        return access_denied()
     try:
-        common = _common(principal.scopes, _given_now(principal))
+        now = _scopes_now(principal)
     except InvalidCredentialsError:
         return invalid_credentials(endpoint)
     except InsufficientScopeError as error:
         return insufficient_scope(error.missing, (), endpoint)
-    return principal if common == principal.scopes else replace(principal, scopes=common)
+    stored = principal.scopes
+    if stored is None:
+        scopes = now
+    elif now is None:
+        scopes = stored
+    else:
+        scopes = with_implied_scopes(stored) & with_implied_scopes(now)
+    return principal if scopes == stored else replace(principal, scopes=scopes)
 
 
-def _user(user_id: str) -> AbstractBaseUser | None:
-    return get_user_model()._default_manager.filter(pk=user_id).first() if user_id else None
+def _scopes_now(principal: Principal) -> frozenset[str] | None:
+    """Return the scopes that the principal's token has now.
 
-
-def _given_now(principal: Principal) -> frozenset[str] | None:
-    """What the site says that its token is given for; None where none limits it, or the site does not know.
-
-    Raises InvalidCredentialsError, InsufficientScopeError, ImproperlyConfigured.
+    Return `None` if no token limits the caller, or the site did not issue it. Raises
+    `InvalidCredentialsError`, `InsufficientScopeError`, `ImproperlyConfigured`.
     """
-    if tokens.is_bearer(principal):
-        return tokens.given(principal)
+    if tokens.is_from_bearer(principal):
+        return tokens.granted_scopes(principal)
     if apps.is_installed("oauth2_provider"):
         from mcp_app.auth.oauth import toolkit
 
-        if toolkit.is_bearer(principal):
-            return toolkit.given(principal)
+        if toolkit.is_from_bearer(principal):
+            return toolkit.granted_scopes(principal)
     return None
-
-
-def _common(stored: frozenset[str] | None, now: frozenset[str] | None) -> frozenset[str] | None:
-    if stored is None or now is None:
-        return now if stored is None else stored
-    return scopes.with_implied(stored) & scopes.with_implied(now)

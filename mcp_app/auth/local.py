@@ -1,7 +1,7 @@
-"""Who asks over stdio: the user of this machine who started the server.
+"""The caller over stdio: the operating system's user who started the server.
 
-There is no credential, because there is nothing to prove: whoever can start a process here can do what it does. Refuses
-to name a user of the site that there is not, or that is not active.
+No credential is needed, because a user who can start a process here can do anything that it does. A
+user of the site that tools act for must exist and be active.
 """
 
 import getpass
@@ -17,15 +17,15 @@ from mcp_app.auth.principal import Principal
 from mcp_app.conf import DEFAULT_ENDPOINT
 
 ISSUER: Final = "local"
-"""The issuer of principals that are users of this machine; their subject is `uid@host`."""
+"""The issuer of principals that are users of this machine. Their subject is `uid@host`."""
 
 
 class UnknownUserError(Exception):
-    """There is no such active user of the site; the text says what to do."""
+    """The site has no such active user. The message is for the operator."""
 
 
 def local_principal(endpoint: str = DEFAULT_ENDPOINT) -> Principal:
-    """The operating system's user that this process belongs to, at an endpoint."""
+    """Return the principal of the operating system's user of this process, at an endpoint."""
     host = socket.gethostname()
     return Principal(
         ISSUER,
@@ -37,7 +37,10 @@ def local_principal(endpoint: str = DEFAULT_ENDPOINT) -> Principal:
 
 
 def acting_for(username: str, endpoint: str = DEFAULT_ENDPOINT) -> Principal:
-    """The same, with a user of the site as what tools see in `ctx.user`. Raises UnknownUserError, django.db.Error."""
+    """Return the local principal, with a user of the site as `ctx.user` for tools.
+
+    Raises `UnknownUserError`, `django.db.Error`.
+    """
     model = get_user_model()
     user = model._default_manager.filter(**{model.USERNAME_FIELD: username}).first()
     if user is None or not user.is_active:
@@ -50,5 +53,5 @@ def acting_for(username: str, endpoint: str = DEFAULT_ENDPOINT) -> Principal:
 def _name() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in some containers
+    except (KeyError, OSError):  # the user has no name, as in some containers
         return f"uid {os.getuid()}"

@@ -1,8 +1,9 @@
-"""The site's own login: `cookie` is an authenticator that takes Django's session cookie, for programs in its pages.
+"""Authenticate scripts in the site's own pages by Django's session cookie.
 
-A browser sends that cookie along whoever made it ask, so a request that rests on it has to pass what Django asks of a
-form: its token against forgery, and an Origin or Referer of the site. All of that is Django's own code. Refuses to
-write: it prolongs no session, ends none, and gives none another key, which no answer of this endpoint could tell.
+A browser sends that cookie with any request, even one that another site caused. So the request must
+pass the checks that Django makes of a form: the CSRF token, and an Origin or Referer of the site.
+Django's own code does both. Nothing is written: a session is not prolonged, ended or given a new
+key, because no response of this endpoint could carry the new cookie.
 """
 
 import logging
@@ -18,8 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.request import HttpHeaders
 from django.middleware.csrf import CsrfViewMiddleware
 
-from mcp_app.auth.authentication import UnacceptableRequestError
-from mcp_app.auth.connection import HTTPConnection
+from mcp_app.auth.authentication import HTTPConnection, UnacceptableRequestError
 
 logger = logging.getLogger(__name__)
 
@@ -27,15 +27,16 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def cookie(connection: HTTPConnection) -> AbstractBaseUser | None:
-    """Who has logged in with the session that a request's cookie names; None where nobody has, or not any more.
+    """Return the user who is logged in with the session cookie, or `None`.
 
-    Raises UnacceptableRequestError where somebody has, and another site may have made their browser ask.
+    Raises `UnacceptableRequestError` if the user is logged in but another site may have caused the
+    request.
     """
-    request = _request(connection)
+    request = _django_request(connection)
     key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
     if not key or not key.isprintable():  # Django unquotes cookies, and databases refuse U+0000
         return None
-    session: Any = _Kept(import_module(settings.SESSION_ENGINE).SessionStore(key).load())
+    session: Any = _ReadOnlySession(import_module(settings.SESSION_ENGINE).SessionStore(key).load())
     request.session = session
     user = get_user(request)
     if not isinstance(user, AbstractBaseUser):
@@ -44,8 +45,11 @@ def cookie(connection: HTTPConnection) -> AbstractBaseUser | None:
     return user
 
 
-class _Kept(dict[str, Any]):
-    """What a session holds, to be read: Django gives one another key when it changes the key that it is signed by."""
+class _ReadOnlySession(dict[str, Any]):
+    """The content of a session.
+
+    Django renews a session's key when it changes the secret that signs it; here that does nothing.
+    """
 
     def cycle_key(self) -> None: ...
 
@@ -54,16 +58,16 @@ class _Kept(dict[str, Any]):
 
 class _ForgeryCheck(CsrfViewMiddleware):
     def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
-        # Without what it says of the request's own fields.
+        # The part after " - " repeats fields of the request.
         raise UnacceptableRequestError(reason.partition(" - ")[0].removesuffix("."))
 
 
 def _check_forgery(request: HttpRequest) -> None:
-    """Raises UnacceptableRequestError."""
-    check = _ForgeryCheck(_nothing)
+    """Raises `UnacceptableRequestError`."""
+    check = _ForgeryCheck(_protected_view)
     try:
         check.process_request(request)
-        check.process_view(request, _nothing, (), {})
+        check.process_view(request, _protected_view, (), {})
     except UnacceptableRequestError as error:
         logger.info("a request with a session was refused: %s", error)
         header = HttpHeaders.parse_header_name(settings.CSRF_HEADER_NAME)
@@ -71,13 +75,13 @@ def _check_forgery(request: HttpRequest) -> None:
         raise UnacceptableRequestError(f"{what} {header}: {error}.") from None
 
 
-def _nothing(request: HttpRequest) -> HttpResponse:
-    """Stands for the view that is protected."""
+def _protected_view(request: HttpRequest) -> HttpResponse:
+    """Stand in for the view that the middleware protects."""
     return HttpResponse()
 
 
-def _request(connection: HTTPConnection) -> ASGIRequest:
-    """The same as Django sees it; its body is nobody's."""
+def _django_request(connection: HTTPConnection) -> ASGIRequest:
+    """Return the request as Django sees it, without its body."""
     fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in connection.headers.items()]
     scope = {
         "type": "http",

@@ -1,7 +1,8 @@
-"""Bearer tokens of the site's own: made once, kept as a digest, found by their prefix, revoked at once.
+"""The site's own bearer tokens.
 
-`bearer` is an authenticator that a site may name in `MCP["AUTHENTICATOR"]`. Refuses to keep a token or to show it
-again, and to tell one that is unknown from one that is expired, revoked or misspelt.
+A site uses them with `MCP["AUTHENTICATOR"] = "mcp_app.auth.tokens.bearer"`. A token is shown once,
+when it is made; only its digest is stored. It is found by its prefix and can be revoked at once.
+The response to a token that is unknown, expired, revoked or mistyped is always the same.
 """
 
 import hashlib
@@ -21,32 +22,32 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from mcp_app import databases
-from mcp_app.auth.authentication import ISSUER, MAX_CHARS, InvalidCredentialsError
-from mcp_app.auth.connection import HTTPConnection
-from mcp_app.auth.credentials import bearer_token
+from mcp_app.auth.authentication import ISSUER, MAX_CHARS, HTTPConnection, InvalidCredentialsError, bearer_token
 from mcp_app.auth.principal import Principal
 from mcp_app.models import Token
 
 logger = logging.getLogger(__name__)
 
-MARK: Final = "mcp"
-"""What every token begins with, for those who search for leaked ones."""
+AUTHENTICATOR: Final = f"{__name__}.bearer"
+"""The value of `MCP["AUTHENTICATOR"]` on a site that accepts these tokens."""
+TOKEN_MARK: Final = "mcp"  # noqa: S105 - not a secret
+"""The beginning of every token, for scanners that search for leaked ones."""
 PREFIX_BYTES: Final = 6
 SECRET_BYTES: Final = 32
 MAX_DAYS: Final = 3650
-"""Until a token expires, if it does."""
-USE_NOTED_EVERY: Final = timedelta(minutes=1)
-"""How exact `last_used_at` is: a write for each request would be dear."""
+"""The longest time until a token expires."""
+LAST_USED_PRECISION: Final = timedelta(minutes=1)
+"""The precision of `last_used_at`. A write on every request would cost too much."""
 
 _PREFIX: Final = rf"[0-9a-f]{{{2 * PREFIX_BYTES}}}"
-_TOKEN: Final = re.compile(rf"{MARK}_({_PREFIX})_[A-Za-z0-9_-]{{43}}")
-_NOBODYS: Final = "0" * 64
-"""Compared where no token has the prefix, so that it takes as long."""
+_TOKEN: Final = re.compile(rf"{TOKEN_MARK}_({_PREFIX})_[A-Za-z0-9_-]{{43}}")
+_DUMMY_DIGEST: Final = "0" * 64
+"""Compared if no token has the prefix, so that the comparison takes the same time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
-    """A token that was just made, with what is shown this once."""
+class IssuedToken:
+    """A new token. Its text is available only here."""
 
     row: Token
     text: str
@@ -62,10 +63,10 @@ def issue(
     by: str,
     scopes: Sequence[str] | None = None,
     expires_at: datetime | None = None,
-) -> Issued:
-    """Make one for a user. `by`: who does; `scopes` None: not limited by any."""
+) -> IssuedToken:
+    """Create a token for a user. `by` is the creator; `scopes=None` sets no limit."""
     prefix = secrets.token_hex(PREFIX_BYTES)
-    text = f"{MARK}_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    text = f"{TOKEN_MARK}_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
     row = Token.objects.create(
         prefix=prefix,
         digest=_digest(text),
@@ -76,36 +77,39 @@ def issue(
         created_by=by[:MAX_CHARS],
         expires_at=expires_at,
     )
-    return Issued(row, text)
+    return IssuedToken(row, text)
 
 
 def revoke(prefixes: Collection[str], *, by: str) -> int:
-    """From now on they are nobody's; how many were somebody's. Open streams of theirs end before they tell anything."""
+    """Revoke the tokens with these prefixes and return how many were in force.
+
+    Open responses to their callers end.
+    """
     in_force = Token.objects.filter(prefix__in=prefixes, revoked_at__isnull=True)
     return in_force.update(revoked_at=Now(), revoked_by=by[:MAX_CHARS])
 
 
 def prefix_of(text: str) -> str:
-    """The prefix in a token; a text that is none stays as it is."""
+    """Return the prefix of a token. A text that is not a token is returned unchanged."""
     token = _TOKEN.fullmatch(text)
     return token[1] if token else text
 
 
 def bearer(connection: HTTPConnection) -> Principal | None:
-    """Who the `Authorization: Bearer …` header of a request proves to ask; None without one.
+    """Return the principal of the token in `Authorization: Bearer …`, or `None` without one.
 
-    A client of its own (`Principal.client_id`) for each token. Raises InvalidCredentialsError.
+    Each token is a client of its own (`Principal.client_id`). Raises `InvalidCredentialsError`.
     """
-    shown = bearer_token(connection)
-    if shown is None:
+    token_text = bearer_token(connection)
+    if token_text is None:
         return None
-    row = _find(shown)
+    row = _find_token(token_text)
     if row is None:
         raise InvalidCredentialsError
     user = get_user_model()._default_manager.filter(pk=row.user_id).first()
     if user is None or not user.is_active:
         raise InvalidCredentialsError
-    _note_use(row)
+    _record_use(row)
     return Principal(
         ISSUER,
         subject=row.user_id,
@@ -116,15 +120,18 @@ def bearer(connection: HTTPConnection) -> Principal | None:
     )
 
 
-def is_bearer(principal: Principal) -> bool:
-    """Whether it was `bearer` that let this principal in, by the token whose prefix its client is named by."""
+def is_from_bearer(principal: Principal) -> bool:
+    """Return whether `bearer` made this principal.
+
+    Its client id is then the prefix of its token.
+    """
     return principal.issuer == ISSUER and re.fullmatch(_PREFIX, principal.client_id) is not None
 
 
-def given(principal: Principal) -> frozenset[str] | None:
-    """What the token of a principal that `is_bearer` is given for now, without being shown it.
+def granted_scopes(principal: Principal) -> frozenset[str] | None:
+    """Return the current scopes of the token of a principal that `bearer` made.
 
-    Raises InvalidCredentialsError where it is in force no more.
+    Raises `InvalidCredentialsError` if the token is no longer in force.
     """
     row = _in_force().filter(prefix=principal.client_id, user_id=principal.subject).first()
     if row is None:
@@ -132,13 +139,13 @@ def given(principal: Principal) -> frozenset[str] | None:
     return _scopes(row)
 
 
-def _find(shown: str) -> Token | None:
-    """The token in force that this is."""
-    token = _TOKEN.fullmatch(shown)
+def _find_token(token_text: str) -> Token | None:
+    """Return the token in force that has this text."""
+    token = _TOKEN.fullmatch(token_text)
     if token is None:
         return None
     row = _in_force().filter(prefix=token[1]).first()
-    proved = hmac.compare_digest(_digest(token[0]), _NOBODYS if row is None else row.digest)
+    proved = hmac.compare_digest(_digest(token[0]), _DUMMY_DIGEST if row is None else row.digest)
     return row if proved else None
 
 
@@ -150,14 +157,14 @@ def _scopes(row: Token) -> frozenset[str] | None:
     return None if row.scopes is None else frozenset(row.scopes)
 
 
-def _note_use(row: Token) -> None:
-    if row.last_used_at is None or timezone.now() - row.last_used_at >= USE_NOTED_EVERY:
+def _record_use(row: Token) -> None:
+    if row.last_used_at is None or timezone.now() - row.last_used_at >= LAST_USED_PRECISION:
         try:
             Token.objects.filter(pk=row.pk).update(last_used_at=Now())
-        except databases.AWAY as error:  # that takes no writes for now: its next use is noted
+        except databases.AWAY as error:  # read-only for now; the next use is recorded
             logger.warning("the use of token %s is not noted: %s", row.prefix, str(error).strip())
 
 
 def _digest(text: str) -> str:
-    # No salt and no stretching: there is nothing to guess in 256 random bits.
+    # Neither salt nor stretching is needed, because 256 random bits cannot be guessed.
     return hashlib.sha256(text.encode()).hexdigest()

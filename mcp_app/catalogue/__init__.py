@@ -1,18 +1,29 @@
-"""What is offered: the functions that apps register, joined with what administrators say about them.
+"""The tools, resources and prompts that a site offers.
 
-    errors  context_marker              what goes wrong; how a tool asks for its context
-    dialects  json_schema               JSON Schema: how a schema is checked against, what a schema may be
-    signature                           a function's parameters and return value as JSON Schema
-    text_signature                      the parameters of a function that is called with text alone
-    declaration                         what every decorator keeps and checks; where apps' declarations are found
-    registry  resources  prompts        the `tool`, `resource` and `prompt` decorators
-    uri_templates                       a URI back to a template's variables
-    blocks  sendable                    content blocks; text and sizes that may be sent
-    schema  results                     arguments in, by the tool's schema; results out
-    visit  offers                       who asks; who may have what, and how its code is run
-    reading  completing  contents       resources and prompts found, read, made; completions; what they return
-    changes                             the word that something changed, in the transaction that changes it
-    rows  paging  catalogue             the registry joined with the rows; pages of every list
+Apps register functions with decorators. For tools, `catalogue` joins these declarations with the
+rows in which administrators override them.
 
-Refuses to run a tool, to know a transport, and to fetch anything that a schema or a URI names.
+In reading order; each module imports only those below it:
+
+    catalogue      the tools of this process joined with their rows and the caller's rights
+    tool_rows      a row for each tool that was ever registered
+    changes        change versions, bumped in the transaction that changes a list or a resource
+    audiences      the callers that a change of a list affects
+    completion     values that an argument may have
+    reads          lists, resources and prompts for one caller
+    arguments      a call's arguments, validated by the tool's schema
+    results        a tool's return value as a CallToolResult
+    registry       the `tool` decorator
+    resources      the `resource` decorator
+    prompts        the `prompt` decorator
+    availability   per-caller availability of resources and prompts, and how their functions run
+    uri_templates  matching a URI against a template
+    declaration    the registries and the checks of all decorators
+    input/         questions to the client
+    schema/        JSON Schema: its checks, and schemas made from signatures
+    content/       content blocks, and the checks of results
+    paging         cursors of lists
+    errors         exceptions of declarations, arguments and results
+
+No module here runs a tool or knows a transport. Nothing that a schema or a URI names is fetched.
 """

@@ -1,8 +1,12 @@
-"""Whom a change of a list concerns: those who may have something of what changed.
+"""Change subjects for lists, so that only callers who can see a change are notified of it.
 
-An audience is everybody whom the same permissions, groups and endpoints admit. Each list has a change version for every
-audience of what it holds, and one for changes of which nobody said what changed. Who listens watches all of a list's;
-which of them it is told is decided when they change, since rights come and go.
+1. Declarations with the same permissions, groups and endpoints form an audience: the same callers
+   can see all of them.
+2. Each list (tools, resources, prompts) has a change version for each audience, `tools:<digest>`,
+   and one for changes without a name, `tools`.
+3. A listen stream watches all subjects of its lists. When one changes, `concerned` decides whether
+   the caller is notified. This happens at the time of the change because rights may be granted or
+   revoked while the stream is open.
 """
 
 import json
@@ -10,13 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
-from mcp_app.auth.access import Access
-from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import rights
+from mcp_app.auth.principal import Access, Principal
+from mcp_app.catalogue import declaration
+from mcp_app.catalogue.declaration import Guarded
 from mcp_app.catalogue.prompts import registered_prompts
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.catalogue.resources import registered_resources
-from mcp_app.catalogue.rights import Guarded
 
 TOOLS: Final = "tools"
 RESOURCES: Final = "resources"
@@ -25,26 +28,29 @@ _DIGITS: Final = 16
 
 
 def subject(kind: str, access: Access) -> str:
-    """The subject of changes of what in a list takes this access."""
+    """Return the subject for changes of declarations in the list `kind` with this access."""
     digest = sha256(json.dumps(access.audience).encode()).hexdigest()
     return f"{kind}:{digest[:_DIGITS]}"
 
 
 def subjects(kind: str) -> list[str]:
-    """Everything that whoever listens to a list watches."""
+    """Return all subjects that a listener to the list `kind` watches."""
     return [kind, *sorted({subject(kind, each.access) for each in _declared(kind).values()})]
 
 
-def concerned(principal: Principal, changed: Collection[str]) -> set[str]:
-    """Those of these subjects of lists of whose changes `principal` is told.
+def visible_to(principal: Principal, changed: Collection[str]) -> set[str]:
+    """Return the subjects among `changed` that `principal` is notified of.
 
-    Where it was not said what changed: who may have anything of the list.
+    For a list's own subject, callers are notified who may use anything in the list.
     """
-    return {each for each in changed if any(rights.granted(_behind(each), principal))}
+    return {each for each in changed if any(declaration.granted(_behind(each), principal))}
 
 
 def subjects_of(kind: str, names: Iterable[str]) -> set[str]:
-    """Those of a list's subjects that these names are of; of one that has no code here, and of none, the list's own."""
+    """Return the subjects of these declarations in the list `kind`.
+
+    The list's own subject stands for names without code in this process, and for an empty `names`.
+    """
     declared = _declared(kind)
     return {subject(kind, declared[name].access) if name in declared else kind for name in names} or {kind}
 

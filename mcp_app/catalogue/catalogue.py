@@ -1,30 +1,52 @@
-"""What is offered, to whom: the tools of this process joined with their rows and the caller's rights.
+"""The tools that a caller is offered: declarations joined with their rows and the caller's rights.
 
-Every function blocks on the database: for one query, and where a tool takes permissions for those of its caller. A tool
-that is disabled, or whose row says that its code went away, is not offered; one without a row is offered as its code
-says. One that takes a permission or a group is offered to those who have it; a scope that a token lacks hides nothing.
+Theory of operation
+-------------------
+
+A tool is declared in code (`registry`). Its row, if it has one, overrides parts of the declaration:
+title, description, cancel policy, times and queue. The site's settings supply the remaining
+defaults. An `OfferedTool` is the result.
+
+1. A tool without a row is offered as declared.
+2. A tool whose row is disabled, or marked as no longer registered, is not offered.
+3. A tool that requires permissions or groups is offered only to users who have them. Other callers
+   cannot distinguish it from an unknown tool.
+4. A scope that the caller's token lacks does not hide a tool. The call is challenged instead.
+
+`find_tool` runs for every call. Its single query returns the row and the numbers of open calls, so
+that a call beyond the limits is refused without another query. `store` then applies the limits of
+the tool itself: `rate` is counted in Django's cache, `concurrency` in the database.
+
+Functions that query the database block for one query, plus Django's queries for the permissions of
+the caller if any tool in question requires some.
 """
 
-from collections.abc import Iterable, Iterator
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final, TypeVar
 
+from mcp_app import databases
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import paging, rights
-from mcp_app.catalogue.paging import Page
+from mcp_app.catalogue import declaration, paging
+from mcp_app.catalogue.paging import ListPage
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
-from mcp_app.catalogue.rows import SUBJECT
+from mcp_app.catalogue.tool_rows import SUBJECT
 from mcp_app.conf import settings
-from mcp_app.lifecycle.call_rates import CallRate
-from mcp_app.lifecycle.submission import Terms
+from mcp_app.databases import Columns
+from mcp_app.lifecycle.limits import call_rates, capacity, concurrency
+from mcp_app.lifecycle.limits.call_rates import CallRate, UncountableError
+from mcp_app.lifecycle.limits.capacity import Counts, Lack
+from mcp_app.lifecycle.requests.submission import Submission, Terms
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as it is offered now: the code's word, or its row's where an administrator overrode it."""
+    """A tool as it is offered now: the declaration with the overrides of its row."""
 
     name: str
     title: str | None
@@ -45,7 +67,7 @@ class OfferedTool:
 
     @property
     def terms(self) -> Terms:
-        """What a call of it takes from it."""
+        """The properties of the tool that are stored with each call."""
         return Terms(
             tool=self.name,
             cancel_policy=self.cancel_policy,
@@ -56,56 +78,72 @@ class OfferedTool:
         )
 
     def wire(self) -> dict[str, Any]:
-        """Its MCP Tool object (server/tools "Tool"). The schemas inside are shared: do not change them."""
+        """Return the MCP Tool object (server/tools "Tool").
+
+        Its schemas are shared: do not change them.
+        """
         title = {} if self.title is None else {"title": self.title}
         return {"name": self.name, **title, "description": self.description, **self.registered.wire_members}
 
 
 def offered(principal: Principal, names: frozenset[str] | None = None) -> list[OfferedTool]:
-    """Everything that `principal` may call, sorted by name; `names`: what `names_granted` found that to be."""
+    """Return the tools that `principal` may call, sorted by name.
+
+    `names`: an earlier result of `names_granted` for this principal, which saves checking the
+    rights.
+    """
     every = registered_tools().values()
-    granted = rights.granted(every, principal) if names is None else [tool for tool in every if tool.name in names]
+    granted = declaration.granted(every, principal) if names is None else [tool for tool in every if tool.name in names]
     rows = Tool.objects.in_bulk()
     return list(_join((tool, rows.get(tool.name)) for tool in sorted(granted, key=lambda tool: tool.name)))
 
 
 def find(name: str, principal: Principal) -> OfferedTool | None:
-    """The tool that `principal` may call by `name`; None is all that is said of a hidden, disabled or unknown one."""
-    if (tool := registered_tools().get(name)) is None or not rights.is_granted(tool.access, principal):
+    """Return the tool `name`, or `None` if it is not offered to `principal`."""
+    if (tool := registered_tools().get(name)) is None or not declaration.is_granted(tool.access, principal):
         return None
     return offer(tool, Tool.objects.filter(pk=name).first())
 
 
 def offer(tool: RegisteredTool, row: Tool | None) -> OfferedTool | None:
-    """What the code and the row of a tool that is granted come to; None where it is not offered."""
+    """Join a tool that the caller may use with its row. Return `None` if the row withdraws it."""
     return next(_join([(tool, row)]), None)
 
 
 def effective(row: Tool) -> OfferedTool | None:
-    """What the code and `row`, saved or not, come to, enabled or not; None where this process has no such code."""
+    """Join `row`, saved or not, with its code, even if the row is disabled.
+
+    Return `None` if this process has no such tool.
+    """
     tool = registered_tools().get(row.name)
     return None if tool is None else _offer(tool, row)
 
 
-def page(cursor: str | None, principal: Principal, names: frozenset[str] | None = None) -> Page:
-    """A page of `offered`, after `cursor` where there is one. Raises `InvalidCursor`."""
+def page(cursor: str | None, principal: Principal, names: frozenset[str] | None = None) -> ListPage:
+    """Return the page of `offered` after `cursor`, or the first page. Raises `InvalidCursor`."""
     tools = offered(principal, names)
     return paging.page(paging.list_at(principal.endpoint, SUBJECT), tools, lambda tool: tool.name, cursor)
 
 
 def place(cursor: str | None, principal: Principal) -> str | None:
-    """The name that the page of this cursor comes after; None for the first. Reads no row. Raises `InvalidCursor`."""
+    """Return the name after which the page of `cursor` begins, or `None` for the first page.
+
+    Does not query the database. Raises `InvalidCursor`.
+    """
     return None if cursor is None else paging.read(paging.list_at(principal.endpoint, SUBJECT), cursor)
 
 
 def is_same_for_everybody(endpoint: str) -> bool:
-    """Whether who asks there makes no difference to what is offered. Reads no row."""
+    """Return whether all callers of an endpoint are offered the same tools.
+
+    Does not query the database.
+    """
     return not any(tool.access.is_limited and endpoint in tool.access.endpoints for tool in registered_tools().values())
 
 
 def names_granted(principal: Principal) -> frozenset[str]:
-    """What the site grants `principal`, whether it is offered or not."""
-    return frozenset(tool.name for tool in rights.granted(registered_tools().values(), principal))
+    """Return the names of the tools that `principal` has the rights for, whether offered or not."""
+    return frozenset(tool.name for tool in declaration.granted(registered_tools().values(), principal))
 
 
 def _join(pairs: Iterable[tuple[RegisteredTool, Tool | None]]) -> Iterator[OfferedTool]:
@@ -134,7 +172,7 @@ def _offer(tool: RegisteredTool, row: Tool) -> OfferedTool:
 
 @cache
 def _unsaid() -> Tool:
-    """A row that overrides nothing. A model takes long to be made."""
+    """Return a row that overrides nothing. Cached because creating a model instance is slow."""
     return Tool()
 
 
@@ -143,5 +181,106 @@ def _default_rate() -> CallRate | None:
 
 
 def _first(*seconds: float | None) -> float:
-    """The first that is said; 0 seconds is said."""
+    """Return the first value that is not `None`; 0 counts as a value."""
     return next(each for each in seconds if each is not None)
+
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A limit that prevents a call for now."""
+
+    words: str
+    """The message for the caller."""
+    is_callers: bool = True
+    """Whether the caller's own limit is reached, as opposed to one of the site."""
+    retry_after: float | None = None
+    """Seconds until the call may be accepted; `None` if unknown."""
+
+
+_TOO_OFTEN: Final = "You call this tool too often; wait a moment."
+TOO_MANY_AT_ONCE: Final = Excess("Too many calls of this tool of yours are open; wait for one to end.")
+NOT_COUNTED: Final = Excess(
+    "How often this tool is called cannot be counted now; try again in a moment.", is_callers=False
+)
+_LACKS: Final = {
+    Lack.CALLER: Excess("Too many calls of yours are open; wait for one to end."),
+    Lack.ANONYMOUS: Excess(
+        "Too many calls of callers without a credential are open; try again in a moment.", is_callers=False
+    ),
+    Lack.QUEUE: Excess("As many calls as may wait for a worker already; try again in a moment.", is_callers=False),
+}
+
+
+def lack_of_room(principal: Principal) -> Excess | None:
+    """Return the limit that prevents any further call of `principal`, or `None`."""
+    return told(capacity.lack(principal))
+
+
+def told(lack: Lack | None) -> Excess | None:
+    """Return the `Excess` for an exceeded limit, or `None` if there is none."""
+    return None if lack is None else _LACKS[lack]
+
+
+def store(submission: Submission, tool: OfferedTool, as_ever: Callable[[Submission], R]) -> R | Excess:
+    """Store a call if the limits of its tool allow it.
+
+    Returns the result of `as_ever(submission)`, or the limit that was exceeded.
+    """
+    if (excess := _rate_excess(submission, tool)) is not None:
+        return excess
+    if tool.concurrency is None:
+        return as_ever(submission)
+    own = tool.registered.concurrency is not None
+    stored = concurrency.submit(submission, tool.concurrency, as_ever, with_started=own)
+    return TOO_MANY_AT_ONCE if stored is None else stored
+
+
+def _rate_excess(submission: Submission, tool: OfferedTool) -> Excess | None:
+    if tool.rate is None:
+        return None
+    who = call_rates.of_caller(submission.principal, tool.name)
+    try:
+        wait = call_rates.take(tool.rate, who, time.time())
+    except UncountableError as error:
+        logger.error("calls of %s are refused, as the cache does not count them: %s", tool.name, error)
+        return NOT_COUNTED
+    return Excess(_TOO_OFTEN, retry_after=wait) if wait else None
+
+
+_COLUMNS = Columns(Tool)
+_SELECT = f"""
+SELECT {capacity.COUNTS}, {", ".join(f"tool.{name}" for name in _COLUMNS.names)}
+FROM (SELECT 1 AS one) AS here LEFT JOIN {Tool._meta.db_table} AS tool ON tool.name = %s
+"""  # noqa: S608 - its names are constants of ours
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTool:
+    """A tool that a caller is offered, and the numbers of open calls when it was read."""
+
+    tool: OfferedTool
+    counts: Counts
+
+    def excess(self, principal: Principal, beside: Counts) -> Excess | None:
+        """Return the exceeded limit, as `lack_of_room` does, from the counts in this object.
+
+        `beside`: calls that are being stored now and are not among the counts yet.
+        """
+        return told(capacity.judged(principal, self.counts, beside))
+
+
+def find_tool(name: str, principal: Principal) -> FoundTool | None:
+    """Find a tool, as `find` does, and count the open calls in the same query."""
+    tool = registered_tools().get(name)
+    if tool is None or not declaration.is_granted(tool.access, principal):
+        return None
+    parameters = (*capacity.parameters(principal), name)
+    [(own, together, waiting, *values)] = databases.rows(databases.connection(), _SELECT, parameters)
+    row = _COLUMNS.row(values)
+    offered = offer(tool, None if row.pk is None else row)
+    return None if offered is None else FoundTool(offered, Counts(own, together, waiting))

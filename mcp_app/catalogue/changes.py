@@ -1,8 +1,11 @@
-"""Changes of what is offered, told to whoever listens: a version for each subject, bumped in the change's transaction.
+"""Change notifications for lists and resources, by a version number for each subject.
 
-A change that is rolled back notifies nobody, and one of any process is told by all. Where the change is made in another
-database than this app's rows (`MCP["DATABASE"]`), its version is bumped right after its commit: what is rolled back
-still notifies nobody, but a process that dies between the two commits leaves the change untold.
+The version is bumped in the transaction of the change. So a change that is rolled back notifies no
+client, and a change in one process reaches the listeners of all processes.
+
+If the change is made in another database than `MCP["DATABASE"]`, the version is bumped right after
+the commit. A rollback still notifies no client, but if the process dies between the two commits,
+the notification is lost.
 """
 
 from collections.abc import Iterable
@@ -15,10 +18,10 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from mcp_app import databases
 from mcp_app.catalogue import audiences
 from mcp_app.conf import settings
-from mcp_app.lifecycle import wakeups
-from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.models import ChangeVersion
-from mcp_app.protocol.uris import is_uri
+from mcp_app.protocol.formats import is_uri
 
 TOOLS: Final = audiences.TOOLS
 RESOURCES: Final = audiences.RESOURCES
@@ -26,25 +29,30 @@ PROMPTS: Final = audiences.PROMPTS
 
 
 def resource_subject(uri: str) -> str:
-    """The subject of one resource: of bounded length, however long its URI."""
+    """Return the subject of one resource: a hash, because URIs may be long."""
     return f"resource:{sha256(uri.encode()).hexdigest()}"
 
 
 @transactional
 def touch(*subjects: str) -> None:
-    """Bump versions, always in the same order: whoever listens looks again once this is committed."""
+    """Bump versions, in a fixed order to avoid deadlocks. Listeners are woken after the commit."""
     for subject in sorted(set(subjects)):
         ChangeVersion.bump(subject)
     databases.on_commit(wakeups.wake_servers)
 
 
 def notify_resource_updated(*uris: str, using: str = DEFAULT_DB_ALIAS) -> None:
-    """Say, in the transaction that changes it, that what is read at a URI has changed.
+    """Notify subscribers that the resources at these URIs have changed.
 
-    `using` is the database of the change. Of changes that come together listeners are told once. Call it last, and once
-    for all: where the change shares this app's database, others that change the same resource wait for its commit.
+        with transaction.atomic():
+            note.save()
+            notify_resource_updated(f"notes://{note.day}")
 
-    Raises ValueError for what is no URI.
+    Call it in the transaction that makes the change. `using` (str) is the alias of its database.
+    Several changes in quick succession cause one notification. Call it last, and once for all URIs:
+    in this app's database, other transactions that change the same resource wait for the commit.
+
+    Raises ValueError for a text that is not a URI. Source: 2026-07-28 server/resources.
     """
     for uri in uris:
         if not is_uri(uri):
@@ -53,16 +61,21 @@ def notify_resource_updated(*uris: str, using: str = DEFAULT_DB_ALIAS) -> None:
 
 
 def notify_resources_list_changed(*declared: str, using: str = DEFAULT_DB_ALIAS) -> None:
-    """Say, in the transaction that changes it, that the list of resources or of templates has changed for somebody.
+    """Notify clients that the list of resources or templates has changed for some callers.
 
-    `declared`: of what, by URI or template as its decorator has it. Told is who may have one of these; where nothing is
-    named, who may have anything of the list.
+    Call it in the transaction that makes the change, whose database alias is `using`.
+
+    `declared`: the URIs or templates that changed, as in their decorators. Callers who may use one
+        of them are notified. If it is empty, all callers who may use any resource are notified.
     """
     _tell(audiences.subjects_of(RESOURCES, declared), using)
 
 
 def notify_prompts_list_changed(*names: str, using: str = DEFAULT_DB_ALIAS) -> None:
-    """The same of the list of prompts."""
+    """Notify clients that the list of prompts has changed for some callers.
+
+    `names`: the prompts that changed. Otherwise as `notify_resources_list_changed`.
+    """
     _tell(audiences.subjects_of(PROMPTS, names), using)
 
 
@@ -70,5 +83,6 @@ def _tell(subjects: Iterable[str], using: str) -> None:
     if using == settings.DATABASE:
         touch(*subjects)
     else:
-        # Robust: the change is committed, and its author's code is not to fail for the sake of the word of it.
+        # Robust, because the change is committed: a failed notification must not fail its author's
+        # code.
         transaction.on_commit(partial(touch, *subjects), using=using, robust=True)

@@ -1,13 +1,13 @@
-"""What tools, resources and prompts share when a decorator declares them: where they are kept, what is checked.
+"""The registries of tools, resources and prompts, and the checks that their decorators share.
 
-Everything that can be wrong with a declaration is an `InvalidDeclaration` while its module is imported. An app's
-declarations live in its `mcp_tools.py`, found like `admin.py`.
+A declaration that cannot be offered raises an `InvalidDeclaration` while its module is imported. An
+app's declarations live in its `mcp_tools.py`, which is found in the way of `admin.py`.
 """
 
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -16,10 +16,11 @@ import mcp_types
 from django.utils.module_loading import autodiscover_modules
 from pydantic import BaseModel
 
-from mcp_app.auth.access import Access
-from mcp_app.catalogue.blocks import is_dated
-from mcp_app.catalogue.errors import InvalidDeclaration, InvalidForm
-from mcp_app.catalogue.forms import Schema, requested_schema
+from mcp_app.auth.principal import Access, Principal
+from mcp_app.catalogue.content.blocks import is_dated
+from mcp_app.catalogue.errors import InsufficientScope, InvalidDeclaration, InvalidForm
+from mcp_app.catalogue.input.forms import Schema, requested_schema
+from mcp_app.catalogue.input.read_context import user_of
 from mcp_app.protocol.formats import is_icon_source, is_meta_key
 
 MODULE: Final = "mcp_tools"
@@ -30,15 +31,15 @@ _SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
 
 
 class UnusableOptionError(ValueError):
-    """What a decorator was given cannot be offered; the message says what to change."""
+    """An option of a decorator cannot be used. The message says what to change."""
 
 
 class Declared(Protocol):
-    """What every registry keeps."""
+    """A declaration that a registry can hold."""
 
     @property
     def location(self) -> str:
-        """Module and qualified name of the function."""
+        """The module and qualified name of the function."""
 
 
 D = TypeVar("D", bound=Declared)
@@ -47,7 +48,10 @@ _registries: list["Registry[Any]"] = []
 
 
 class Registry(Generic[D]):
-    """The declarations of one kind in this process, by name or URI. `error` is raised for what cannot be declared."""
+    """The declarations of one kind in this process, by name or URI.
+
+    `error` is the exception class for declarations that are refused.
+    """
 
     def __init__(self, kind: str, error: type[InvalidDeclaration]) -> None:
         self._kind = kind
@@ -60,7 +64,7 @@ class Registry(Generic[D]):
         return MappingProxyType(self._declared)
 
     def add(self, key: str, declared: D) -> None:
-        """Keep a declaration, unless another has its name."""
+        """Add a declaration. Raises `error` if another one has the same name."""
         if (other := self._declared.get(key)) is not None:
             raise self._error(
                 f"Two {self._kind}s are named {key!r}: {other.location} and {declared.location}; "
@@ -69,7 +73,10 @@ class Registry(Generic[D]):
         self._declared[key] = declared
 
     def location_of(self, function: object) -> str:
-        """Module and qualified name of a function that may be declared."""
+        """Return the module and qualified name of a function.
+
+        Raises `error` if it cannot be declared.
+        """
         if not inspect.isfunction(function):
             raise self._error(f"Only functions can be {self._kind}s, not {function!r}.")
         location = f"{function.__module__}.{function.__qualname__}"
@@ -79,22 +86,25 @@ class Registry(Generic[D]):
 
     @contextmanager
     def explain(self, key: str, location: str) -> Iterator[None]:
-        """Turn what is found wrong inside the block into an error that names what is declared, and where."""
+        """Turn a ValueError from the block into an `error` that names the declaration."""
         try:
             yield
-        except ValueError as error:  # pydantic's and those of unusable signatures, schemas and options among them
+        except ValueError as error:  # from pydantic, and unusable signatures, schemas and options
             problem = str(error).rstrip(".")
             raise self._error(f"The {self._kind} {key!r} ({location}) cannot be offered: {problem}.") from error
 
 
 def autodiscover() -> None:
-    """Import `mcp_tools` of every installed app; a second call finds nothing new."""
+    """Import `mcp_tools` of every installed app. A second call changes nothing."""
     autodiscover_modules(MODULE)
 
 
 @contextmanager
 def isolated_registries() -> Iterator[None]:
-    """For tests: empty registries of every kind inside the block, the former ones after it. Not for concurrent use."""
+    """Empty the registries of every kind for the block, and restore them afterwards.
+
+    For tests. Not safe for concurrent use.
+    """
     former = [(registry, registry._declared) for registry in _registries]
     for registry in _registries:
         registry._declared = {}
@@ -106,12 +116,12 @@ def isolated_registries() -> Iterator[None]:
 
 
 def spoken(name: str) -> str:
-    """A name as words: the description of what has no other."""
+    """Turn a name into words: the description of a declaration that has no other."""
     return re.sub(r"[_.-]+", " ", name).strip().capitalize() or name
 
 
 def is_name(text: str) -> bool:
-    """Whether a tool, a prompt or a queue may be named so: 1 to 128 of the characters A-Z a-z 0-9 _ . -"""
+    """Return whether `text` may name a tool, a prompt or a queue: 1 to 128 of A-Z a-z 0-9 _ . -"""
     return _NAME.fullmatch(text) is not None
 
 
@@ -155,7 +165,7 @@ def check_meta(meta: Mapping[str, Any] | None) -> None:
 def access_of(
     permissions: Sequence[str], groups: Sequence[str], scopes: Sequence[str], endpoints: Sequence[str]
 ) -> Access:
-    """What a decorator's options say is needed. Raises `UnusableOptionError`."""
+    """Make an `Access` from the options of a decorator. Raises `UnusableOptionError`."""
     for option, names in (
         ("permissions", permissions),
         ("groups", groups),
@@ -177,7 +187,10 @@ def wire_members(
     annotations: BaseModel | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Those of the common members of Tool, Resource, ResourceTemplate and Prompt objects that were given."""
+    """Return the members that Tool, Resource, ResourceTemplate and Prompt objects have in common.
+
+    Those that were not given are left out.
+    """
     members: dict[str, Any] = {}
     if annotations is not None:
         members["annotations"] = _wire(annotations)
@@ -190,3 +203,40 @@ def wire_members(
 
 def _wire(model: BaseModel) -> dict[str, Any]:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Guarded(Protocol):
+    """A declaration with an `Access`."""
+
+    @property
+    def access(self) -> Access:
+        """The rights that a caller must have."""
+
+
+G = TypeVar("G", bound=Guarded)
+
+
+def is_granted(access: Access, principal: Principal) -> bool:
+    """Return whether `principal` may use the declaration now.
+
+    Other callers must not learn that it exists.
+    """
+    if principal.endpoint not in access.endpoints:
+        return False
+    return not access.is_limited or access.admits(user_of(principal.user_id))
+
+
+def granted(declared: Iterable[G], principal: Principal) -> list[G]:
+    """Return the declarations that `principal` may use, in their order.
+
+    The user is read at most once.
+    """
+    each = [one for one in declared if principal.endpoint in one.access.endpoints]
+    user = user_of(principal.user_id) if any(one.access.is_limited for one in each) else None
+    return [one for one in each if one.access.admits(user)]
+
+
+def check_scopes(access: Access, principal: Principal) -> None:
+    """Raise `InsufficientScope` if the caller's token lacks a scope."""
+    if missing := access.missing_scopes(principal):
+        raise InsufficientScope(missing, access.scopes)

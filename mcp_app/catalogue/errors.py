@@ -1,27 +1,28 @@
-"""What goes wrong between a caller and the code of a tool, resource or prompt.
+"""Exceptions of declarations, arguments, answers and results.
 
     ImproperlyConfigured
-    └── InvalidDeclaration      what cannot be offered: raised while its module is imported
+    └── InvalidDeclaration      a declaration cannot be offered; raised while its module is imported
         ├── InvalidTool  InvalidResource  InvalidPrompt
         └── InvalidForm         a question that no client could show
     CatalogueError
-    ├── ToolError               a tool's own words for the model
-    │   ├── CannotAsk           the client cannot be asked: in prompts and resources, too
+    ├── ToolError               a tool's own message for the model
+    │   ├── CannotAsk           the client cannot be asked; also in prompts and resources
     │   └── CallFailed          a call that a tool started did not complete
     ├── ProtocolError           a tool's JSON-RPC error instead of a result
-    ├── ResourceError           a resource's own words for the client
-    ├── PromptError             a prompt's own words for the client
+    ├── ResourceError           a resource's own message for the client
+    ├── PromptError             a prompt's own message for the client
     ├── ResourceNotFound        there is no such resource, or not for this caller
-    ├── InsufficientScope       the caller's token was not given for this
-    ├── InvalidArguments        the caller's arguments do not fit: the model can mend that
-    ├── InvalidResult           what the code returned cannot be sent: its author must mend that
-    │   └── TooLarge            it is larger than this server sends
+    ├── InsufficientScope       the caller's token lacks a scope
+    ├── InvalidArguments        the caller's arguments do not fit; the model can correct them
+    ├── InvalidResult           the return value cannot be sent; the author must correct it
+    │   └── TooLarge            the result exceeds the size limit
     ├── InvalidCursor           a cursor that this list did not issue
-    ├── MalformedAnswer         a client's answer is none to what it was asked
-    └── UnfitAnswer             a user's answer does not fit the form: it is asked again
+    ├── MalformedAnswer         a client's answer has the wrong form
+    └── UnfitAnswer             a user's answer does not fit the form; the question is repeated
 
-The words of `ToolError`, `ProtocolError`, `ResourceError`, `PromptError`, `InvalidArguments`, `TooLarge` and
-`InvalidCursor` are for clients; those of the others for the log.
+The messages of `ToolError`, `ProtocolError`, `ResourceError`, `PromptError`, `InvalidArguments`,
+`TooLarge` and `InvalidCursor` are for clients. Those of the others are for the log and, under
+`DEBUG`, for clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,12 +31,12 @@ from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_app.protocol.errors import INTERNAL_ERROR, is_free
+from mcp_app.protocol.errors import INTERNAL_ERROR, is_author_code
 from mcp_app.states import Status
 
 
 class InvalidDeclaration(ImproperlyConfigured):
-    """Something cannot be registered; the message names it, its place in the code, and what to change."""
+    """A declaration is refused. The message names it, its place in the code, and what to change."""
 
 
 class InvalidTool(InvalidDeclaration):
@@ -51,36 +52,45 @@ class InvalidPrompt(InvalidDeclaration):
 
 
 class InvalidForm(InvalidDeclaration):
-    """A question cannot be asked of any client; the message says what to change."""
+    """A question cannot be asked of any client. The message says what to change."""
 
 
 class CatalogueError(Exception):
-    """Root of what this room raises while it serves."""
+    """Base class of the exceptions that are raised while requests are served."""
 
 
 class ToolError(CatalogueError):
-    """Raised by a tool to tell the model what went wrong; the text is sent as it stands, as an `isError` result."""
+    """Raised by a tool to report an error to the model.
+
+    The text is sent unchanged, as an `isError` result.
+
+        raise ToolError("There is no customer with this number.")
+    """
 
 
 class ProtocolError(CatalogueError):
-    """Raised by a tool whose call is to be answered by a JSON-RPC error instead of a result (-32603 unless given).
+    """Raised by a tool to answer its call with a JSON-RPC error instead of a result.
 
-    For faults of the protocol; what a model can mend or work around is a `ToolError`. Raises ValueError for a code that
-    is JSON-RPC's or the protocol's to give a meaning (2026-07-28 basic/index "Error Codes").
+    Use it only for errors of the protocol. Errors that a model can correct or work around should be
+    a `ToolError`. `code` (int) is -32603 by default. Raises ValueError for a code whose meaning
+    JSON-RPC or the protocol defines. Source: 2026-07-28 basic/index "Error Codes".
     """
 
     def __init__(self, message: str, code: int = INTERNAL_ERROR) -> None:
-        if not is_free(code):
+        if not is_author_code(code):
             raise ValueError(f"{code!r} is no code of a tool's: take one outside -32768 to -32000, or JSON-RPC's own")
         super().__init__(message)
         self.code = code
 
 
-class CannotAsk(ToolError):  # noqa: N818 - named for what is wrong
-    """The client cannot be asked this. Uncaught it ends the request with -32021 where the client could declare what is
-    missing, and else, or if it is an older one, a tool's call with these words.
+class CannotAsk(ToolError):  # noqa: N818 - named after the problem
+    """The client cannot be asked this question.
 
-    `required`: the client capabilities that are missing, a ClientCapabilities object; empty where none would help.
+    If it is not caught, it ends the request. The error is -32021 if the client could declare the
+    missing capability. Otherwise, and for older clients, a tool's call fails with this message.
+
+    `required`: the missing client capabilities, a ClientCapabilities object. Empty if none would
+        help.
     """
 
     def __init__(self, message: str, required: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -88,10 +98,11 @@ class CannotAsk(ToolError):  # noqa: N818 - named for what is wrong
         self.required = required
 
 
-class CallFailed(ToolError):  # noqa: N818 - named for what is wrong
-    """A call that a tool started failed, was cancelled or is lost; the text is how a client would be told.
+class CallFailed(ToolError):  # noqa: N818 - named after the problem
+    """A call that a tool started has failed, was cancelled or is lost.
 
-    `status` is how it ended.
+    The text is the message that a client would get. `tool` is its tool and `status` its final
+    status.
     """
 
     def __init__(self, message: str, tool: str, status: Status) -> None:
@@ -101,19 +112,22 @@ class CallFailed(ToolError):  # noqa: N818 - named for what is wrong
 
 
 class ResourceError(CatalogueError):
-    """Raised by a resource to tell its reader what went wrong; the text is sent as it stands (-32603)."""
+    """Raised by a resource to report an error to its reader.
+
+    The text is sent unchanged (-32603).
+    """
 
 
 class PromptError(CatalogueError):
-    """Raised by a prompt whose arguments make no prompt; the text is sent as it stands (-32602)."""
+    """Raised by a prompt if its arguments make no prompt. The text is sent unchanged (-32602)."""
 
 
-class ResourceNotFound(CatalogueError):  # noqa: N818 - named for what is wrong
-    """Raised by a resource where there is none at this URI, or none that this caller may see (-32602)."""
+class ResourceNotFound(CatalogueError):  # noqa: N818 - named after the problem
+    """Raised by a resource if the caller may read none at this URI (-32602)."""
 
 
-class InsufficientScope(CatalogueError):  # noqa: N818 - named for what is wrong
-    """The caller's token was not given for this: it is challenged with all the scopes that this takes."""
+class InsufficientScope(CatalogueError):  # noqa: N818 - named after the problem
+    """The caller's token lacks a scope. The challenge to the client names all `needed` scopes."""
 
     def __init__(self, missing: Sequence[str], needed: Sequence[str]) -> None:
         super().__init__(*missing)
@@ -122,17 +136,17 @@ class InsufficientScope(CatalogueError):  # noqa: N818 - named for what is wrong
 
 
 class Problem(NamedTuple):
-    """What is wrong with a value among the arguments."""
+    """A problem with one value among the arguments."""
 
     path: tuple[str | int, ...]
-    """The steps to it; none: it is all of them."""
+    """The path to the value. Empty for the arguments as a whole."""
     words: str
 
 
-class InvalidArguments(CatalogueError):  # noqa: N818 - named for what is wrong
-    """The arguments do not fit the parameters; for a tool, the text has one line for a problem.
+class InvalidArguments(CatalogueError):  # noqa: N818 - named after the problem
+    """The arguments do not fit the parameters. For a tool, the text has one line for each problem.
 
-    `problems`: the same, told apart, where they were found by a schema.
+    `problems`: the same problems as values, if a schema was violated.
     """
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
@@ -140,21 +154,32 @@ class InvalidArguments(CatalogueError):  # noqa: N818 - named for what is wrong
         self.problems = problems
 
 
-class InvalidResult(CatalogueError):  # noqa: N818 - named for what is wrong
-    """The code returned what cannot be sent, or what contradicts its output schema."""
+class InvalidResult(CatalogueError):  # noqa: N818 - named after the problem
+    """The return value cannot be sent, or contradicts the output schema.
+
+    The text is for the author and contains the place. `told` is the message for clients, without
+    values, names or types of the site.
+    """
+
+    def __init__(self, message: str, told: str = "it is malformed") -> None:
+        super().__init__(message)
+        self.told = told
 
 
 class TooLarge(InvalidResult):
-    """The result is larger than `MAX_RESULT_BYTES`: it is never cut."""
+    """The result is larger than `MAX_RESULT_BYTES`. Results are never truncated."""
 
 
-class InvalidCursor(CatalogueError):  # noqa: N818 - named for what is wrong
-    """The cursor is not one that this list issued (-32602)."""
+class InvalidCursor(CatalogueError):  # noqa: N818 - named after the problem
+    """The cursor was not issued by this list (-32602)."""
 
 
-class MalformedAnswer(CatalogueError):  # noqa: N818 - named for what is wrong
-    """What the client sent is no result of what it was asked (-32602)."""
+class MalformedAnswer(CatalogueError):  # noqa: N818 - named after the problem
+    """The client's answer is no valid result for the question (-32602)."""
 
 
-class UnfitAnswer(CatalogueError):  # noqa: N818 - named for what is wrong
-    """The user's answer does not fit the form; the text says why, and it is asked again."""
+class UnfitAnswer(CatalogueError):  # noqa: N818 - named after the problem
+    """The user's answer does not fit the form.
+
+    The text has the reason, and the question is repeated.
+    """

@@ -1,6 +1,6 @@
-"""The prompts of this process: the `prompt` decorator and what it checks.
+"""The `prompt` decorator, its checks, and the prompts of this process.
 
-Refuses to run one: `reading` does. Source: 2026-07-28 server/prompts.
+Prompts run in `reads`. Source: 2026-07-28 server/prompts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +11,8 @@ from typing import Any, TypeVar, overload
 import mcp_types
 from pydantic.fields import FieldInfo
 
-from mcp_app.auth.access import EVERYBODY, Access
-from mcp_app.catalogue import signature, text_signature
+from mcp_app.auth.principal import EVERYBODY, Access
+from mcp_app.catalogue.availability import NO_COMPLETIONS, Available, Completion, check_completions
 from mcp_app.catalogue.declaration import (
     Registry,
     access_of,
@@ -24,10 +24,10 @@ from mcp_app.catalogue.declaration import (
     wire_members,
 )
 from mcp_app.catalogue.errors import InvalidPrompt
-from mcp_app.catalogue.forms import Schema
-from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, check_completions
-from mcp_app.catalogue.text_signature import TextSignature
-from mcp_app.catalogue.visit import Visit
+from mcp_app.catalogue.input.forms import Schema
+from mcp_app.catalogue.input.read_context import ReadContext
+from mcp_app.catalogue.schema import signature, text_signature
+from mcp_app.catalogue.schema.text_signature import TextSignature
 from mcp_app.conf import DEFAULT_ENDPOINT
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,7 +50,7 @@ class RegisteredPrompt:
     access: Access = EVERYBODY
 
     def wire(self) -> dict[str, Any]:
-        """Its MCP Prompt object."""
+        """Return the MCP Prompt object."""
         title = {} if self.title is None else {"title": self.title}
         arguments = [_argument(name, info) for name, info in self.signature.arguments.items()]
         return {
@@ -66,7 +66,7 @@ _registry: Registry[RegisteredPrompt] = Registry("prompt", InvalidPrompt)
 
 
 def registered_prompts() -> Mapping[str, RegisteredPrompt]:
-    """The prompts of this process, by name."""
+    """Return the prompts of this process, by name."""
     return _registry.declared
 
 
@@ -95,24 +95,37 @@ def prompt(
 
 
 def prompt(function: Any = None, /, **options: Any) -> Any:
-    """Offer a function (plain or `async`) as a prompt, as `@prompt` or `@prompt(…)`; the function itself is returned.
+    """Offer a function (plain or `async`) as a prompt, as `@prompt` or `@prompt(…)`; return it.
 
-    Its parameters are the prompt's arguments: text on the wire, turned into what their annotations say. A parameter
-    annotated `Visit` is given who asks, and may ask its user (`elicit` and its kin). It returns the messages: text or a
-    content block for one of the user's, `user(…)` and `assistant(…)`, or a list of these; it raises `PromptError` where
-    its arguments make no prompt. It runs in the server process, for at most READ_TIME_LIMIT.
+        @prompt
+        def review(code: str):
+            "Review a piece of code."
+            return f"Please review this code: {code}"
 
-    `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: by
-    default the docstring. `completions`: by argument a function `(value, context)` from what was typed and the others
-    so far to texts, best first; a third parameter annotated `Visit` is given who asks. `available`: `(visit)` →
-    whether that caller may have it, asked in lists with a `Visit` whose `arguments` are empty. Both may be `async`.
-    `asks`: forms that it may have its user fill in, refused now where they could not be shown. `permissions` (all of
-    Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user must have; for others there is
-    no such prompt. `scopes`: what a caller's token must have been given for; without, it is listed, and who gets or
-    completes it is challenged. `endpoints`: where it is offered, of the names in `MCP["ENDPOINTS"]`. `icons`, `meta`:
-    as the protocol has them.
+    The parameters are the prompt's arguments. Clients send text, which is converted as the
+    annotations say. A parameter annotated `ReadContext` receives the caller, and may ask its user
+    (`elicit`). The function runs in the server process, for at most `READ_TIME_LIMIT` seconds.
 
-    Raises `InvalidPrompt` where it could not be offered.
+    It returns text or a content block (a message of the user), `user(…)` or `assistant(…)`, or a
+    list of these. It raises `PromptError` if its arguments make no prompt.
+
+    `name` (str): the name for clients. Default: the function's name.
+    `title` (str): the display name for people.
+    `description` (str): default: the docstring.
+    `completions` (dict): a function for each argument that returns its possible values, best first.
+        It takes `(value, context)`: what was typed, and the other arguments so far. A third
+        parameter annotated `ReadContext` receives the caller. It may be `async`.
+    `available`: a function that takes a `ReadContext` and returns whether the caller may use the
+        prompt. In lists, its `arguments` are empty. It may be `async`.
+    `asks`: forms that the prompt may ask its user to fill in. They are checked now.
+    `permissions` (`app_label.codename`) and `groups`: the caller's user must have all of the
+        permissions, and be in one of the groups. For other callers the prompt does not exist.
+    `scopes`: the scopes that the caller's token must have. Without them the prompt is listed, but
+        getting and completing it is challenged.
+    `endpoints`: the names in `MCP["ENDPOINTS"]` at which the prompt is offered.
+    `icons` (`mcp_types.Icon`), `meta` (dict): as the protocol defines them.
+
+    Raises `InvalidPrompt` if it cannot be offered. Source: 2026-07-28 server/prompts.
     """
     if function is None:
         return partial(prompt, **options)
@@ -143,7 +156,7 @@ def _register(
         check_icons(icons)
         check_forms(asks)
         check_meta(meta)
-        read = text_signature.read(function, Visit)
+        read = text_signature.read(function, ReadContext)
         check_completions(completions, read.arguments)
         registered = RegisteredPrompt(
             name=name,

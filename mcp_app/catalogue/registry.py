@@ -1,6 +1,6 @@
-"""The tools of this process: the `tool` decorator and what it checks.
+"""The `tool` decorator, its checks, and the tools of this process.
 
-Refuses to read a row: what administrators say is joined in `catalogue`.
+This module does not read the database: `catalogue` joins the declarations with their rows.
 """
 
 import inspect
@@ -12,8 +12,7 @@ from typing import Any, TypeVar, overload
 
 import mcp_types
 
-from mcp_app.auth.access import EVERYBODY, Access
-from mcp_app.catalogue import signature
+from mcp_app.auth.principal import EVERYBODY, Access
 from mcp_app.catalogue.declaration import (
     Registry,
     UnusableOptionError,
@@ -28,11 +27,12 @@ from mcp_app.catalogue.declaration import (
     wire_members,
 )
 from mcp_app.catalogue.errors import InvalidTool
-from mcp_app.catalogue.forms import Schema
-from mcp_app.catalogue.json_schema import Path, header_params
-from mcp_app.catalogue.signature import Signature
+from mcp_app.catalogue.input.forms import Schema
+from mcp_app.catalogue.schema import signature
+from mcp_app.catalogue.schema.json_schema import Path, header_params
+from mcp_app.catalogue.schema.signature import Signature
 from mcp_app.conf import DEFAULT_ENDPOINT
-from mcp_app.lifecycle.call_rates import CallRate
+from mcp_app.lifecycle.limits.call_rates import CallRate
 from mcp_app.states import CancelPolicy, TaskMode
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,7 +40,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, eq=False)
 class RegisteredTool:
-    """One tool as its code declares it. None in a grace (seconds), limit (seconds) or queue is the site's default."""
+    """One tool as its code declares it.
+
+    Times are in seconds. `None` for a time, the queue, `rate`, `concurrency` or `json_text` means
+    the site's default.
+    """
 
     name: str
     title: str | None
@@ -48,7 +52,7 @@ class RegisteredTool:
     function: Callable[..., Any]
     signature: Signature
     location: str
-    """Module and qualified name of the function."""
+    """The module and qualified name of the function."""
     header_params: Mapping[str, Path]
     """The `x-mcp-header` names, each with the chain of `properties` keys to its parameter."""
     cancel_policy: CancelPolicy = CancelPolicy.KILL
@@ -61,13 +65,15 @@ class RegisteredTool:
     annotations: mcp_types.ToolAnnotations | None = None
     icons: tuple[mcp_types.Icon, ...] = ()
     requires: Mapping[str, Any] | None = None
-    """The client capabilities it cannot do without: a ClientCapabilities object."""
+    """The client capabilities that the tool needs: a ClientCapabilities object."""
     meta: Mapping[str, Any] | None = None
     access: Access = EVERYBODY
     rate: CallRate | None = None
-    """How often one caller may call it; None: the site's default, as for `concurrency`."""
+    """How often one caller may call it."""
     concurrency: int | None = None
     """How many calls of it one caller may have open."""
+    json_text: bool | None = None
+    """Whether arguments that are sent as JSON text are parsed."""
 
     @property
     def is_async(self) -> bool:
@@ -75,7 +81,10 @@ class RegisteredTool:
 
     @cached_property
     def wire_members(self) -> dict[str, Any]:
-        """The members of its MCP Tool object that no administrator can change, JSON-ready; never change them."""
+        """The members of the MCP Tool object that administrators cannot change.
+
+        Shared: do not change them.
+        """
         members: dict[str, Any] = {"inputSchema": self.signature.input_schema}
         if self.signature.output_schema is not None:
             members["outputSchema"] = self.signature.output_schema
@@ -86,7 +95,7 @@ _registry: Registry[RegisteredTool] = Registry("tool", InvalidTool)
 
 
 def registered_tools() -> Mapping[str, RegisteredTool]:
-    """The tools of this process, by name."""
+    """Return the tools of this process, by name."""
     return _registry.declared
 
 
@@ -120,28 +129,49 @@ def tool(
     endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
     rate: str | None = None,
     concurrency: int | None = None,
+    json_text: bool | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
 
 def tool(function: Any = None, /, **options: Any) -> Any:
-    """Offer a function (plain or `async`) as a tool, as `@tool` or `@tool(…)`; the function itself is returned.
+    """Offer a function (plain or `async`) as a tool, as `@tool` or `@tool(…)`; return it.
 
-    `name`: what clients call it by, by default the function's name. `title`: what people see. `description`: what the
-    model reads, by default the docstring. `cancel`: how far a cancellation may go. `cooperative_grace`, `hard_grace`,
-    `time_limit`: seconds, None for the site's default. `queue`: the Celery queue. `task`: whether its calls become
-    tasks, and `task_after`, where they do when slow: after how many seconds, None for the site's default.
-    `annotations`, `icons`, `meta`: as the protocol has them. `requires`: client capabilities that it needs, such as
-    `{"elicitation": {}}`. `asks`: forms that it may have its user fill in, refused now where they could not be shown.
-    `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user must have;
-    for others there is no such tool. `scopes`: what a caller's token must have been given for; without, a call is
-    challenged. `endpoints`: where it is offered, of the names in `MCP["ENDPOINTS"]`; elsewhere there is no such tool.
-    `rate` (as `"10/m"`: in a second, minute, hour or day) and `concurrency`: how often one caller may call it, and how
-    many calls of it may be open; None for the site's default.
-    `input_schema`: a JSON Schema to show and check instead of the signature's; the function then takes one parameter
-    besides its context, the validated arguments as a dictionary.
+        @tool(title="Add", time_limit=10)
+        def add(a: int, b: int) -> int:
+            "Add two numbers."
+            return a + b
 
-    Raises `InvalidTool` where the tool could not be offered.
+    The parameters are the tool's arguments: their annotations become its input schema, the return
+    annotation its output schema. A parameter annotated `ToolContext` receives the context of the
+    call instead. The function runs in a Celery worker.
+
+    `name` (str): the name for clients. Default: the function's name.
+    `title` (str): the display name for people.
+    `description` (str): the description for models. Default: the docstring.
+    `cancel` (`CancelPolicy`): how far a cancellation may go.
+    `cooperative_grace`, `hard_grace`, `time_limit` (float): seconds. `None`: the site's default.
+    `queue` (str): the Celery queue. `None`: the site's default.
+    `task` (`TaskMode`): whether calls become tasks.
+    `task_after` (float): seconds after which a slow call becomes a task, if `task` allows it.
+        `None`: the site's default.
+    `annotations` (`mcp_types.ToolAnnotations`), `icons` (`mcp_types.Icon`), `meta` (dict): as the
+        protocol defines them.
+    `requires` (dict): client capabilities that the tool needs, such as `{"elicitation": {}}`.
+    `asks`: forms that the tool may ask its user to fill in. They are checked now.
+    `permissions` (`app_label.codename`) and `groups`: the caller's user must have all of the
+        permissions, and be in one of the groups. For other callers the tool does not exist.
+    `scopes`: the scopes that the caller's token must have. Without them a call is challenged.
+    `endpoints`: the names in `MCP["ENDPOINTS"]` at which the tool is offered.
+    `rate` (str): how often one caller may call it, such as `"10/m"`. The letter is the first of
+        second, minute, hour or day. `None`: the site's default.
+    `concurrency` (int): how many calls of it one caller may have open. `None`: the site's default.
+    `json_text` (bool): whether arguments that are sent as JSON text are parsed if the schema allows
+        no string. `None`: the site's default.
+    `input_schema` (dict): a JSON Schema to use instead of the signature's. The function then takes
+        one parameter besides its context: the validated arguments, as a dictionary.
+
+    Raises `InvalidTool` if the tool cannot be offered. Source: 2026-07-28 server/tools.
     """
     if function is None:
         return partial(tool, **options)
@@ -206,6 +236,7 @@ def _check_options(
     task_after: float | None = None,
     annotations: mcp_types.ToolAnnotations | None = None,
     concurrency: int | None = None,
+    json_text: bool | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> None:
     at_least_zero = {"cooperative_grace": cooperative_grace, "hard_grace": hard_grace, "task_after": task_after}
@@ -216,6 +247,8 @@ def _check_options(
         raise UnusableOptionError("time_limit is a number of seconds above 0")
     if concurrency is not None and (isinstance(concurrency, bool) or concurrency < 1):
         raise UnusableOptionError("concurrency is a whole number, 1 or more")
+    if not isinstance(json_text, bool | None):
+        raise UnusableOptionError("json_text is True, False or None")
     if queue is not None and not is_name(queue):
         raise UnusableOptionError("a queue's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
     check_icons(icons)

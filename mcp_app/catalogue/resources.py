@@ -1,7 +1,7 @@
-"""The resources and resource templates of this process: the `resource` decorator and what it checks.
+"""The `resource` decorator, its checks, and the resources and resource templates of this process.
 
-A URI with variables is a template. Refuses to read: `reading` does.
-Source: 2026-07-28 server/resources.
+A URI with variables is a template. Resources are read in `reads`. Source: 2026-07-28
+server/resources.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import mcp_types
 
-from mcp_app.auth.access import EVERYBODY, Access
-from mcp_app.catalogue import signature, text_signature, uri_templates
+from mcp_app.auth.principal import EVERYBODY, Access
+from mcp_app.catalogue import uri_templates
+from mcp_app.catalogue.availability import NO_COMPLETIONS, Available, Completion, check_completions
 from mcp_app.catalogue.declaration import (
     Registry,
     UnusableOptionError,
@@ -24,26 +25,26 @@ from mcp_app.catalogue.declaration import (
     wire_members,
 )
 from mcp_app.catalogue.errors import InvalidResource
-from mcp_app.catalogue.forms import Schema
-from mcp_app.catalogue.offers import NO_COMPLETIONS, Available, Completion, check_completions
-from mcp_app.catalogue.text_signature import TextSignature
+from mcp_app.catalogue.input.forms import Schema
+from mcp_app.catalogue.input.read_context import ReadContext
+from mcp_app.catalogue.schema import signature, text_signature
+from mcp_app.catalogue.schema.text_signature import TextSignature
 from mcp_app.catalogue.uri_templates import URITemplate
-from mcp_app.catalogue.visit import Visit
 from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.protocol.results import CacheScope
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Members = Callable[[Visit], Iterable[mcp_types.Resource] | Awaitable[Iterable[mcp_types.Resource]]]
-"""The resources of a template that this caller is shown in `resources/list`."""
+Members = Callable[[ReadContext], Iterable[mcp_types.Resource] | Awaitable[Iterable[mcp_types.Resource]]]
+"""Returns the resources of a template that a caller is shown in `resources/list`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RegisteredResource:
-    """One resource, or one template of many, as its code declares it."""
+    """One resource, or one template, as its code declares it."""
 
     uri: str
-    """As declared: with its variables where it is a template."""
+    """The declared URI, or URI template with its variables."""
     template: URITemplate | None
     name: str
     description: str
@@ -52,17 +53,17 @@ class RegisteredResource:
     location: str
     title: str | None = None
     mime_type: str | None = None
-    """None: what the function returns decides."""
+    """`None`: determined by the return value."""
     size: int | None = None
-    """Bytes."""
+    """In bytes."""
     annotations: mcp_types.Annotations | None = None
     icons: Sequence[mcp_types.Icon] = ()
     completions: Mapping[str, Completion] = field(default_factory=lambda: NO_COMPLETIONS)
     members: Members | None = None
-    """None: a template's resources are not listed."""
+    """`None`: the template's resources are not listed."""
     available: Available | None = None
     cache_scope: CacheScope | None = None
-    """None: private where the caller could matter, or the language that it asks for."""
+    """`None`: private if the result may depend on the caller or on the requested language."""
     ttl_ms: int = 0
     meta: Mapping[str, Any] | None = None
     access: Access = EVERYBODY
@@ -74,13 +75,16 @@ class RegisteredResource:
         )
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The variables in `uri`, none for a resource; None where it is not this resource's."""
+        """Return the variables in `uri`, empty for a resource.
+
+        Return `None` if the URI does not match.
+        """
         if self.template is None:
             return {} if uri == self.uri else None
         return self.template.match(uri)
 
     def wire(self) -> dict[str, Any]:
-        """Its MCP Resource or ResourceTemplate object."""
+        """Return the MCP Resource or ResourceTemplate object."""
         members: dict[str, Any] = {"uri" if self.template is None else "uriTemplate": self.uri, "name": self.name}
         optional = {"title": self.title, "mimeType": self.mime_type, "size": self.size}
         members |= {name: value for name, value in optional.items() if value is not None}
@@ -92,7 +96,7 @@ _registry: Registry[RegisteredResource] = Registry("resource", InvalidResource)
 
 
 def registered_resources() -> Mapping[str, RegisteredResource]:
-    """The resources and templates of this process, by URI or URI template."""
+    """Return the resources and templates of this process, by URI or URI template."""
     return _registry.declared
 
 
@@ -119,29 +123,47 @@ def resource(
     endpoints: Sequence[str] = (DEFAULT_ENDPOINT,),
     meta: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
-    """Offer a function (plain or `async`) as the resource at `uri`; the function itself is returned.
+    """Offer a function (plain or `async`) as the resource at `uri`; return the function.
 
-    `notes://today` is a resource; `notes://{day}` a template, whose variables are the function's parameters and become
-    what their annotations say. A parameter annotated `Visit` is given who asks, and may ask its user (`elicit` and its
-    kin). The function returns text, bytes, `Image` or `Audio`, resource contents or a list of them, or anything else to
-    be sent as JSON; it raises `ResourceNotFound` (or Django's `Http404`, `PermissionDenied`) where there is none,
-    `ResourceError` to say what went wrong. It runs in the server process, for at most READ_TIME_LIMIT: what takes
-    longer is a tool's work.
+        @resource("notes://{day}", mime_type="text/plain")
+        def note(day: date):
+            "The note of a day."
+            return Note.objects.get(day=day).text
 
-    `name`: by default the function's. `title`: what people see. `description`: by default the docstring. `mime_type`:
-    by default what the function returns decides. `size`: bytes. `completions`: by variable a function `(value,
-    context)` from what was typed and the others so far to texts, best first; a third parameter annotated `Visit` is
-    given who asks. `members`: `(visit)` → those of a template's resources that are listed, as `mcp_types.Resource`.
-    `available`: `(visit)` → whether that caller may have it, asked in lists with a `Visit` whose `arguments` are
-    empty. All three may be `async`. `ttl_ms`: how long a client may keep what it read, in milliseconds. `cache_scope`:
-    "public" where caches may give it to others, or "private"; None: private where it may depend on the caller or on
-    their language. `asks`: forms that it may have its user fill in, refused now where they could not be shown.
-    `permissions` (all of Django's, as `app_label.codename`) and `groups` (one of them): what a caller's user must
-    have; for others there is no such resource. `scopes`: what a caller's token must have been given for; without, it
-    is listed, and who reads, completes or watches it is challenged. `endpoints`: where it is offered, of the names in
-    `MCP["ENDPOINTS"]`. `annotations`, `icons`, `meta`: as the protocol has them.
+    `notes://today` is a resource. `notes://{day}` is a template: its variables are the function's
+    parameters, converted as their annotations say. A parameter annotated `ReadContext` receives the
+    caller, and may ask its user (`elicit`). The function runs in the server process, for at most
+    `READ_TIME_LIMIT` seconds. Use a tool for longer work.
 
-    Raises `InvalidResource` where it could not be offered.
+    It returns text, bytes, `Image` or `Audio`, resource contents or a list of them, or any other
+    value to send as JSON. It raises `ResourceNotFound` (or Django's `Http404` or
+    `PermissionDenied`) if there is no such resource, and `ResourceError` to report another error.
+
+    `name` (str): default: the function's name.
+    `title` (str): the display name for people.
+    `description` (str): default: the docstring.
+    `mime_type` (str): default: determined by the return value.
+    `size` (int): in bytes.
+    `completions` (dict): a function for each variable that returns its possible values, best first.
+        It takes `(value, context)`: what was typed, and the other variables so far. A third
+        parameter annotated `ReadContext` receives the caller. It may be `async`.
+    `members`: a function that takes a `ReadContext` and returns the template's resources to list,
+        as `mcp_types.Resource`. It may be `async`.
+    `available`: a function that takes a `ReadContext` and returns whether the caller may use the
+        resource. In lists, its `arguments` are empty. It may be `async`.
+    `ttl_ms` (int): how long a client may cache the result, in milliseconds.
+    `cache_scope` (str): "public" if caches may share the result between callers, or "private".
+        `None`: private if it may depend on the caller or their language.
+    `asks`: forms that the resource may ask its user to fill in. They are checked now.
+    `permissions` (`app_label.codename`) and `groups`: the caller's user must have all of the
+        permissions, and be in one of the groups. For other callers the resource does not exist.
+    `scopes`: the scopes that the caller's token must have. Without them the resource is listed, but
+    reading, completing and subscribing is challenged.
+    `endpoints`: the names in `MCP["ENDPOINTS"]` at which the resource is offered. `annotations`
+        (`mcp_types.Annotations`), `icons` (`mcp_types.Icon`), `meta` (dict): as the protocol
+        defines them.
+
+    Raises `InvalidResource` if it cannot be offered. Source: 2026-07-28 server/resources.
     """
 
     def register(function: F) -> F:
@@ -154,7 +176,7 @@ def resource(
                 title=title,
                 description=description or signature.description_of(function) or title or spoken(function.__name__),
                 function=function,
-                signature=text_signature.read(function, Visit),
+                signature=text_signature.read(function, ReadContext),
                 location=location,
                 mime_type=mime_type,
                 size=size,

@@ -1,8 +1,9 @@
-"""URIs and URI templates of level 1 (RFC 3986, RFC 6570): told apart, checked, expanded backwards in linear time.
+"""Parses URIs and URI templates of level 1 (RFC 3986, RFC 6570), and matches URIs in linear time.
 
-A variable stands for at least one character and ends before the next `/`, `?` or `#`. Refuses higher levels, two
-variables with nothing between them, and under `file:` whatever could leave its folder.
-Source: 2026-07-28 server/resources "Resource Templates", "Security Considerations".
+A variable matches at least one character and ends before the next `/`, `?` or `#`. Higher levels
+are refused, and so are two variables with nothing between them. Under `file:`, values that could
+leave their folder do not match. Source: 2026-07-28 server/resources "Resource Templates", "Security
+Considerations".
 """
 
 import re
@@ -11,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from mcp_app.catalogue.declaration import UnusableOptionError
-from mcp_app.protocol.uris import is_uri
+from mcp_app.protocol.formats import is_uri
 
 _VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _DELIMITERS: Final = frozenset("/?#")
@@ -19,16 +20,17 @@ _DELIMITERS: Final = frozenset("/?#")
 
 @dataclass(frozen=True, slots=True)
 class URITemplate:
-    """A template, taken apart: `literals` are the texts before, between and after the variables."""
+    """A parsed template. `literals` are the texts before, between and after the variables."""
 
     text: str
     literals: tuple[str, ...]
     variables: tuple[str, ...]
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The variables' decoded values in `uri`; None where it is not of this template.
+        """Return the decoded values of the variables in `uri`, or `None` if it does not match.
 
-        The first place that fits is right for each literal: a variable that ended later would hold all that it holds.
+        The first place at which a literal fits is the right one: a variable that ended later would
+        contain more delimiters, never fewer.
         """
         first, *others = self.literals
         if not uri.startswith(first):
@@ -59,7 +61,7 @@ class URITemplate:
 
 
 def parse(text: str) -> URITemplate | None:
-    """The template that `text` is; None where it is a URI without variables. Raises `UnusableOptionError`."""
+    """Parse a template. Return `None` for a URI without variables. Raises `UnusableOptionError`."""
     literals, variables = tuple(_VARIABLE.split(text)[::2]), tuple(_VARIABLE.findall(text))
     if not is_uri(_VARIABLE.sub("x", text)):
         raise UnusableOptionError(

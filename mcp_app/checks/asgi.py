@@ -1,35 +1,53 @@
-"""`ASGI_APPLICATION`: it is named, can be imported, and has the endpoints in it."""
+"""Check `ASGI_APPLICATION`: it is set, can be imported, and serves the endpoints."""
 
-from typing import Any
+import sys
+from typing import Any, Final
 
 from django.conf import settings as django_settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Warning, register  # noqa: A004 - Django's name
+from django.core.management import get_commands
 from django.utils.module_loading import import_string
 
 from mcp_app.checks import lines
-from mcp_app.checks.values import readable
+from mcp_app.checks.values import is_readable
 from mcp_app.conf import settings
 from mcp_app.transport.consumers import MCPConsumer
+
+WSGI_ONLY: Final = ("django.core", "django.contrib.staticfiles")
+"""The apps whose `runserver` runs WSGI."""
 
 
 @register
 def check_asgi(**kwargs: Any) -> list[CheckMessage]:
-    """Imports the application, as every server does, and asks whether an endpoint was made meanwhile."""
+    """Import the application, as a server does, and check that it has created the endpoints."""
     path = getattr(django_settings, "ASGI_APPLICATION", None)
-    if not readable():
+    if not is_readable():
         return []
     if not path:
         hint = lines.in_settings(f'ASGI_APPLICATION = "{lines.package()}.asgi.application"')
-        return [Error("ASGI_APPLICATION is not set.", hint=hint, id="mcp_app.E005")]
+        return [Warning("ASGI_APPLICATION is not set.", hint=hint, id="mcp_app.W031")]
     try:
         import_string(path)
     except Exception as error:
         message = f"ASGI_APPLICATION, {path}, cannot be imported: {type(error).__name__}: {error}"
         hint = "Mend what the error says; `startproject` writes an asgi.py, which needs nothing but the lines:"
-        return [Error(message, hint=f"{hint}\n{lines.asgi_application()}", id="mcp_app.E009")]
+        return [Warning(message, hint=f"{hint}\n{lines.asgi_application()}", id="mcp_app.W032")]
     missing = [endpoint for endpoint in settings.endpoints if endpoint not in MCPConsumer.mounted]
     if not missing:
         return []
     what = f"the endpoints {', '.join(missing)}" if settings.ENDPOINTS else "MCP"
     message = f"ASGI_APPLICATION, {path}, does not serve {what}."
-    return [Error(message, hint=lines.asgi_application(), id="mcp_app.E010")]
+    return [Warning(message, hint=lines.asgi_application(), id="mcp_app.W033")]
+
+
+@register
+def check_runserver(**kwargs: Any) -> list[CheckMessage]:
+    """Warn if `runserver` does not serve MCP, because Django's own `runserver` does not run ASGI.
+
+    Only `runserver` itself shows this warning, because most sites use another server.
+    """
+    if sys.argv[1:2] != ["runserver"] or get_commands()["runserver"] not in WSGI_ONLY:
+        return []
+    hint = lines.in_settings('INSTALLED_APPS = ["daphne", *INSTALLED_APPS]')
+    hint += "\nor serve the site by `manage.py mcp serve`, which also starts a worker for the tools."
+    return [Warning("runserver does not serve MCP: it does not use ASGI_APPLICATION.", hint=hint, id="mcp_app.W039")]

@@ -1,6 +1,7 @@
-"""The site's Celery app: there is one, it reads the settings, and its messages, results and workers fit the tools."""
+"""Check the site's Celery app: it exists, reads the settings, and its options suit the tools."""
 
 import os
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -8,100 +9,131 @@ from celery import current_app
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
+from psutil import Process
 
 from mcp_app.catalogue.registry import registered_tools
+from mcp_app.celery_adapter import thread_pool
+from mcp_app.celery_adapter.broker import content_type
 from mcp_app.checks import lines
-from mcp_app.checks.values import readable
+from mcp_app.checks.values import is_readable
 from mcp_app.conf import settings
+from mcp_app.diagnosis import file_permissions
 from mcp_app.states import CancelPolicy
 
 OWN_PROCESS_ONLY: Final = frozenset({"memory", "filesystem"})
-"""Brokers that take a message to no other process, or not for certain."""
-JSON: Final = frozenset({"json", "application/json"})
-WITHOUT_KILL: Final = frozenset({
-    "threads", "mcp_app.execution.thread_pool:TaskPool", "mcp_app.execution.async_pool:TaskPool"
-})  # fmt: skip
-"""Pools in which tools run and none is killed."""
+"""Brokers that do not deliver messages to other processes, or not reliably."""
+JSON: Final = "application/json"
+UNSAFE: Final = frozenset({"application/x-python-serialize", "application/x-yaml"})
+"""The content types of pickle and YAML."""
+WITHOUT_KILL: Final = frozenset({"threads", thread_pool.NAME, "mcp_app.execution.pools.async_pool:AsyncTaskPool"})
+"""Pools that can run tools, but cannot kill them."""
+FEW_CALLS: Final = 10
+"""A process should run at least this many calls: starting one takes as long as many short calls."""
 
 
 @register
 def check_app(**kwargs: Any) -> list[CheckMessage]:
-    """The site has a Celery app that reads the settings module."""
+    """Check that the site has a Celery app, and that it reads the settings module."""
     if not _has_app():
         return [Error("The site has no Celery app, which runs the tools.", hint=lines.celery_app(), id="mcp_app.E004")]
     wanted = getattr(django_settings, "CELERY_BROKER_URL", None)
     if wanted and current_app.conf.broker_url != wanted and "CELERY_BROKER_URL" not in os.environ:
         message = "The Celery app does not read the site's settings: its broker is not CELERY_BROKER_URL."
         hint = f"In {lines.package()}/celery.py, or wherever the app is made:{lines.indented(lines.CONFIGURE)}"
-        return [Error(message, hint=hint, id="mcp_app.E011")]
+        return [Warning(message, hint=hint, id="mcp_app.W034")]
     return []
 
 
 @register
 def check_broker(**kwargs: Any) -> list[CheckMessage]:
-    """The broker takes messages from the server to a worker."""
+    """Check that the broker can deliver messages from the server to a worker."""
     if not _has_app():
         return []
     url = _broker_url()
     if not url:
         message = "CELERY_BROKER_URL is not set: Celery looks for RabbitMQ on this machine."
-        hint = f"{lines.in_settings(*lines.BROKER)}\nor the URL of the broker that you have."
+        hint = f"{lines.in_settings(*lines.broker())}\nor the URL of the broker that you have."
         return [Warning(message, hint=hint, id="mcp_app.W010")]
     scheme = urlsplit(url).scheme
     if scheme in OWN_PROCESS_ONLY:
         message = f"Calls would be lost: the broker {scheme}:// does not reach a worker for certain."
-        # Not an error: it is what many sites' own tests run on, and Django's test runner asks for no errors.
-        return [Warning(message, hint=lines.in_settings(*lines.BROKER), id="mcp_app.W011")]
+        # Not an error, because many sites use this broker in their tests, and Django's test runner
+        # stops at errors.
+        return [Warning(message, hint=lines.in_settings(*lines.broker()), id="mcp_app.W011")]
     folder = str(current_app.conf.broker_transport_options.get("folder") or "")
+    if scheme == "mcpfs" and not folder:
+        message = "The broker mcpfs:// needs a folder."
+        return [Error(message, hint=lines.in_settings(*lines.broker()), id="mcp_app.E013")]
     if scheme == "mcpfs" and not os.path.isabs(folder):
-        message = "The broker mcpfs:// needs a folder, by a path that does not depend on where a process was started."
-        return [Error(message, hint=lines.in_settings(*lines.BROKER), id="mcp_app.E013")]
+        message = f"Calls would be lost if a process is started elsewhere: the folder of mcpfs:// is {folder!r}."
+        return [Warning(message, hint=lines.in_settings(*lines.broker()), id="mcp_app.W037")]
+    if scheme == "mcpfs" and file_permissions.others_may(file_permissions.WRITE, folder):
+        message = f"Every user of this machine can put messages into the broker's folder {folder}."
+        return [Warning(message, hint=f"Run `chmod o-w {folder}`.", id="mcp_app.W041")]
     return []
 
 
 @register
 def check_messages(**kwargs: Any) -> list[CheckMessage]:
-    """Workers accept what tools are called by, and the tools' queue may be made."""
-    if not readable() or not _has_app():
+    """Check that workers accept the messages that call tools, and no unsafe content types."""
+    if not _has_app():
         return []
-    found: list[CheckMessage] = []
     conf = current_app.conf
-    missing = {name for name in ("json", conf.task_serializer) if not _accepted(name)}
-    if missing:
-        accepted = sorted({"json", *map(str, conf.accept_content)} | missing)
-        message = f"Workers would drop every call: CELERY_ACCEPT_CONTENT is without {', '.join(sorted(missing))}."
-        hint = lines.in_settings(f"CELERY_ACCEPT_CONTENT = {accepted}")
-        found.append(Error(message, hint=hint, id="mcp_app.E014"))
-    elif others := sorted(str(name) for name in conf.accept_content if name not in JSON):
-        message = f"Workers accept more than JSON: {', '.join(others)}. By pickle the broker's writers run code."
-        hint = lines.in_settings('CELERY_ACCEPT_CONTENT = ["json"]') + "\nunless the site's own tasks need the others."
-        found.append(Warning(message, hint=hint, id="mcp_app.W012"))
-    if not conf.task_create_missing_queues and settings.QUEUE not in {queue.name for queue in conf.task_queues or ()}:
-        message = f"Nobody may make the tools' queue {settings.QUEUE!r}: CELERY_TASK_CREATE_MISSING_QUEUES is False."
-        hint = lines.in_settings("from kombu import Queue", f'CELERY_TASK_QUEUES += (Queue("{settings.QUEUE}"),)')
-        found.append(Error(message, hint=hint, id="mcp_app.E018"))
-    return found
+    accepted = {content_type(name) for name in conf.accept_content}
+    if content_type(conf.task_serializer) not in accepted:
+        message = f"Workers would drop every call: CELERY_ACCEPT_CONTENT does not have {conf.task_serializer!r}."
+        return [Error(message, hint=_accept_content(conf.accept_content, conf.task_serializer), id="mcp_app.E014")]
+    if JSON not in accepted:
+        message = (
+            "Workers would not hear that a call is cancelled: they do not accept JSON, which Celery sends this in."
+        )
+        hint = _accept_content(conf.accept_content, "json") + "\nElse they find out when they look, within a second."
+        return [Warning(message, hint=hint, id="mcp_app.W035")]
+    if unsafe := [name for name in conf.accept_content if content_type(name) in UNSAFE]:
+        message = f"Workers accept more than JSON: {', '.join(unsafe)}. By pickle the broker's writers run code."
+        safe = [name for name in conf.accept_content if name not in unsafe]
+        hint = lines.in_settings(f"CELERY_ACCEPT_CONTENT = {safe}") + "\nunless the site's own tasks need the others."
+        return [Warning(message, hint=hint, id="mcp_app.W012")]
+    return []
+
+
+@register
+def check_queues(**kwargs: Any) -> list[CheckMessage]:
+    """Check that Celery may create the tools' queues."""
+    if not is_readable() or not _has_app() or current_app.conf.task_create_missing_queues:
+        return []
+    known = {queue.name for queue in current_app.conf.task_queues or ()}
+    wanted = {tool.queue or settings.QUEUE for tool in registered_tools().values()} or {settings.QUEUE}
+    if not (missing := sorted(wanted - known)):
+        return []
+    message = f"Nothing may make the tools' queues {', '.join(missing)}: CELERY_TASK_CREATE_MISSING_QUEUES is False."
+    queues = "".join(f'Queue("{queue}"), ' for queue in missing).rstrip(" ")
+    hint = lines.in_settings("from kombu import Queue", f"CELERY_TASK_QUEUES += ({queues})")
+    if len(missing) < len(wanted):
+        return [Warning(message, hint=hint, id="mcp_app.W036")]
+    return [Error(message, hint=hint, id="mcp_app.E018")]
 
 
 @register
 def check_results(**kwargs: Any) -> list[CheckMessage]:
-    """Celery's own view of a call is kept where the admin looks for it."""
-    if not apps.is_installed("django_celery_results"):
-        hint = lines.in_settings('INSTALLED_APPS += ["django_celery_results"]', 'CELERY_RESULT_BACKEND = "django-db"')
-        message = "The app django_celery_results is missing, which keeps Celery's own view of a call."
-        return [Error(message, hint=hint, id="mcp_app.E015")]
+    """Check that Celery stores its results where the admin can read them."""
     if not _has_app():
         return []
-    backend = str(current_app.conf.result_backend or "")
-    if backend.startswith(("django-db", "django_celery_results")):
+    missing = []
+    if not apps.is_installed("django_celery_results"):
+        missing.append('INSTALLED_APPS += ["django_celery_results"]')
+    if not str(current_app.conf.result_backend or "").startswith(("django-db", "django_celery_results")):
+        missing.append('CELERY_RESULT_BACKEND = "django-db"')
+    if not missing:
         return []
-    message = "Celery's own view of a call is not kept beside it: CELERY_RESULT_BACKEND is not django-db."
-    return [Warning(message, hint=lines.in_settings('CELERY_RESULT_BACKEND = "django-db"'), id="mcp_app.W002")]
+    message = "The admin cannot show Celery's own view of a call: that needs django_celery_results, and its backend."
+    hint = f"{lines.in_settings(*missing)}\nIf you can do without:{lines.silenced('mcp_app.W002')}"
+    return [Warning(message, hint=hint, id="mcp_app.W002")]
 
 
 @register
 def check_workers(**kwargs: Any) -> list[CheckMessage]:
-    """Options of the site's that slow tools down, or that tools do not follow."""
+    """Find options that slow tools down, or that have no effect on tools."""
     if not _has_app():
         return []
     found: list[CheckMessage] = []
@@ -111,16 +143,42 @@ def check_workers(**kwargs: Any) -> list[CheckMessage]:
         hint = lines.in_settings("CELERY_DB_REUSE_MAX = 1000")
         found.append(Warning(message, hint=hint, id="mcp_app.W004"))
     if conf.task_always_eager:
-        message = "CELERY_TASK_ALWAYS_EAGER has no effect on tools: they run in a worker."
-        hint = "Remove CELERY_TASK_ALWAYS_EAGER, and start the site by `manage.py mcp serve`, which starts a worker."
+        message = "CELERY_TASK_ALWAYS_EAGER does not make tools run in the server: their calls wait for a worker."
+        hint = (
+            "Start a worker: `manage.py mcp serve` starts one beside the server, `manage.py mcp worker` one by itself. "
+            "The setting may stay for tasks of your own."
+        )
         found.append(Warning(message, hint=hint, id="mcp_app.W005"))
     if conf.worker_pool not in ("prefork", "processes"):
-        found.append(_without_processes(conf.worker_pool))
+        found.append(_pool_warning(conf.worker_pool))
+    else:
+        found += _find_short_lived_processes()
     return found
 
 
-def _without_processes(pool: str) -> CheckMessage:
-    """`threads` and our own run tools, and kill none; any other pool runs none."""
+def _find_short_lived_processes() -> Iterator[CheckMessage]:
+    """Find settings that end a pool's processes after one or a few calls."""
+    conf = current_app.conf
+    hint = "Raise it, or remove it. If this is what you want, silence the warning:" + lines.indented(
+        'SILENCED_SYSTEM_CHECKS = ["mcp_app.W021"]'
+    )
+    if (calls := conf.worker_max_tasks_per_child) is not None and calls < FEW_CALLS:
+        message = (
+            f"CELERY_WORKER_MAX_TASKS_PER_CHILD is {calls}: after that many calls a process of the worker ends, and "
+            "the next call waits for a new process."
+        )
+        yield Warning(message, hint=hint, id="mcp_app.W021")
+    used = Process().memory_info().rss // 1024
+    if (limit := conf.worker_max_memory_per_child) is not None and limit <= used:
+        message = (
+            f"CELERY_WORKER_MAX_MEMORY_PER_CHILD is {limit} KiB, and this site needs {used} KiB before any call: a "
+            "worker's process ends after every call, and the next call waits for a new process."
+        )
+        yield Warning(message, hint=hint, id="mcp_app.W021")
+
+
+def _pool_warning(pool: str) -> CheckMessage:
+    """Return the warning for a pool in which tools cannot be killed, or cannot run at all."""
     message = f"CELERY_WORKER_POOL is {pool!r}, in which no tool can run."
     if pool in WITHOUT_KILL:
         killed = [tool.name for tool in registered_tools().values() if tool.cancel_policy == CancelPolicy.KILL]
@@ -128,21 +186,21 @@ def _without_processes(pool: str) -> CheckMessage:
         message = f"CELERY_WORKER_POOL is {pool!r}, in which a tool cannot be killed{named}."
     hint = (
         "Run tools in workers that `manage.py mcp worker` starts, whose pool is prefork unless you say --pool; then "
-        "silence this:" + lines.indented('SILENCED_SYSTEM_CHECKS = ["mcp_app.W006"]')
+        "silence this:" + lines.silenced("mcp_app.W006")
     )
     return Warning(message, hint=hint, id="mcp_app.W006")
 
 
 def _has_app() -> bool:
-    """Whether the site made a Celery app: the one that Celery makes where nobody did has these two names."""
+    """Return whether the site has a Celery app. Celery's own default app has these two names."""
     return (current_app.main, current_app.loader_cls) != ("default", "default")
 
 
 def _broker_url() -> str:
-    """The broker's URL, the first of several."""
+    """Return the broker's URL, or the first of several."""
     url = current_app.conf.broker_url or ""
     return str(url if isinstance(url, str) else next(iter(url), "")).split(";")[0]
 
 
-def _accepted(serializer: str) -> bool:
-    return any(name in (serializer, f"application/{serializer}") for name in current_app.conf.accept_content)
+def _accept_content(accepted: Iterable[str], missing: str) -> str:
+    return lines.in_settings(f"CELERY_ACCEPT_CONTENT = {[*accepted, missing]}")

@@ -1,4 +1,4 @@
-"""`CHANNEL_LAYERS`: a layer on Redis that can be idle. Refuses nothing else: a site on one host needs no layer."""
+"""Check `CHANNEL_LAYERS`: that a layer on Redis can be idle. A site on one host needs no layer."""
 
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -10,12 +10,12 @@ from django.core.checks import CheckMessage, Warning, register  # noqa: A004 - D
 from mcp_app.checks import lines
 
 READ_SECONDS: Final = 5
-"""How long channels_redis blocks in one read, and after which redis-py ends it since version 8."""
+"""How long channels_redis waits in one read, and the default timeout of redis-py 8 and later."""
 
 
 @register
 def check_layers(**kwargs: Any) -> list[CheckMessage]:
-    """Every host of a Redis layer may be waited for longer than the layer waits."""
+    """Check that the socket timeout of each Redis host is longer than a read of the layer."""
     layers = getattr(django_settings, "CHANNEL_LAYERS", None) or {}
     if redis_major() < 8 or not any(map(_is_impatient, layers.values())):
         return []
@@ -44,7 +44,7 @@ def _outlasts_a_read(host: Mapping[str, Any]) -> bool:
 
 
 def redis_major() -> int:
-    """The major version of redis-py; 0 where it is not installed."""
+    """Return the major version of redis-py, or 0 if it is not installed."""
     try:
         return int(version("redis").partition(".")[0])
     except PackageNotFoundError:

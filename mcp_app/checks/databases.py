@@ -1,5 +1,6 @@
-"""`DATABASES` and the routers: this app's rows have a database, get there, and on SQLite have one of their own."""
+"""Check `DATABASES` and the routers: this app's rows go to a database that suits them."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.conf import settings as django_settings
@@ -7,8 +8,9 @@ from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A
 from django.db import connections, router
 
 from mcp_app.checks import lines
-from mcp_app.checks.values import readable
+from mcp_app.checks.values import is_readable
 from mcp_app.conf import settings
+from mcp_app.diagnosis import file_permissions
 from mcp_app.models import Tool
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -17,36 +19,53 @@ _NETWORK: Final = '{"tcp_user_timeout": 15_000, "keepalives_idle": 15, "keepaliv
 
 @register
 def check_database(**kwargs: Any) -> list[CheckMessage]:
-    """`MCP["DATABASE"]` exists and holds the app's rows; on SQLite it is a file that several processes can share, on
-    PostgreSQL of another host nobody waits for a connection that the network forgot."""
-    if not readable():
+    """Check that `MCP["DATABASE"]` exists, and that the routers send this app's rows there.
+
+    On SQLite, it must be a file of its own that several processes can share. On PostgreSQL on
+    another host, connections should have keepalives, so that the process notices when the network
+    has dropped one.
+    """
+    if not is_readable():
         return []
     alias = settings.DATABASE
     if alias not in connections:
-        return [_unknown(alias)]
+        return [_unknown_database(alias)]
     if router.db_for_write(Tool) != alias or not router.allow_migrate_model(alias, Tool):
         hint = f"{lines.in_settings(lines.ROUTER)}\nbefore any router that claims mcp_app."
         return [Error(f"The rows of mcp_app do not go to the database {alias!r}.", hint=hint, id="mcp_app.E003")]
-    own = {"sqlite": _sqlite, "postgresql": _postgresql}.get(connections[alias].vendor)
-    return own(alias) if own is not None else []
+    return _ENGINES.get(connections[alias].vendor, _unsupported_engine)(alias)
 
 
 @register
 def check_times(**kwargs: Any) -> list[CheckMessage]:
-    """Times are with a zone: the audit's are UTC, and those of calls are compared with the database's own."""
+    """Check that Django uses time zones, because all times of this app's rows are in UTC."""
     if django_settings.USE_TZ:
         return []
     message = "The times of mcp_app's rows are in UTC, which Django keeps with time zones only."
     return [Error(message, hint=lines.in_settings("USE_TZ = True"), id="mcp_app.E032")]
 
 
-def _unknown(alias: object) -> CheckMessage:
+def _unknown_database(alias: object) -> CheckMessage:
     known = ", ".join(map(repr, connections))
     hint = f'{lines.in_settings(*lines.sqlite_database(str(alias)))}\nor MCP["DATABASE"] = one of {known}.'
     return Error(f'MCP["DATABASE"] names {alias!r}, which DATABASES has not.', hint=hint, id="mcp_app.E002")
 
 
-def _sqlite(alias: str) -> list[CheckMessage]:
+def _unsupported_engine(alias: str) -> list[CheckMessage]:
+    """Report an engine that is not supported, before `migrate` fails half-way."""
+    served = [each for each in connections if connections[each].vendor in _ENGINES]
+    name = served[0] if served else "mcp"
+    database = () if served else lines.sqlite_database(name)
+    hint = lines.in_settings(*database, lines.ROUTER, f'MCP = {{"DATABASE": "{name}", …}}')
+    engine = connections[alias].settings_dict["ENGINE"]
+    message = (
+        f"mcp_app's tables would be made in the database {alias!r}, on {engine}. They need SQLite or PostgreSQL. Your "
+        f"site's own tables stay where they are."
+    )
+    return [Error(message, hint=hint, id="mcp_app.E012")]
+
+
+def _check_sqlite(alias: str) -> list[CheckMessage]:
     name = _file(alias)
     if _is_in_memory(name):
         hint = lines.in_settings(*lines.sqlite_database(alias))
@@ -56,10 +75,18 @@ def _sqlite(alias: str) -> list[CheckMessage]:
         hint = lines.in_settings(*lines.sqlite_database("mcp"), lines.ROUTER, 'MCP = {"DATABASE": "mcp", …}')
         message = "On SQLite a tool that writes to the site's tables would hold up cancellations and progress."
         return [Warning(message, hint=hint, id="mcp_app.W001")]
-    return _options(alias)
+    return [*_check_options(alias), *_check_permissions(name)]
 
 
-def _options(alias: str) -> list[CheckMessage]:
+def _check_permissions(file: str) -> list[CheckMessage]:
+    if not file_permissions.others_may(file_permissions.READ, file):
+        return []
+    message = f"Every user of this machine can read {file}, which holds what tools were given and returned."
+    hint = f"Run `chmod o= {file}*`, or keep it in a folder that only this user can enter."
+    return [Warning(message, hint=hint, id="mcp_app.W040")]
+
+
+def _check_options(alias: str) -> list[CheckMessage]:
     options = connections[alias].settings_dict.get("OPTIONS") or {}
     begins_writing = str(options.get("transaction_mode")).upper() in ("IMMEDIATE", "EXCLUSIVE")
     wal = "journal_mode=wal" in str(options.get("init_command")).lower().replace(" ", "")
@@ -69,7 +96,7 @@ def _options(alias: str) -> list[CheckMessage]:
     return [Warning(message, hint=lines.in_settings(*lines.sqlite_database(alias)), id="mcp_app.W003")]
 
 
-def _postgresql(alias: str) -> list[CheckMessage]:
+def _check_postgresql(alias: str) -> list[CheckMessage]:
     own = connections[alias].settings_dict
     host, options = str(own.get("HOST") or ""), own.get("OPTIONS") or {}
     is_here = not host or host.startswith("/") or host in _LOOPBACK
@@ -80,8 +107,19 @@ def _postgresql(alias: str) -> list[CheckMessage]:
     return [Warning(message, hint=hint, id="mcp_app.W017")]
 
 
+_ENGINES: Final[dict[str, Callable[[str], list[CheckMessage]]]] = {
+    "sqlite": _check_sqlite,
+    "postgresql": _check_postgresql,
+}
+"""The checks of each supported engine."""
+
+
 def _is_in_memory(name: str) -> bool:
-    """Not what Django calls memorydb_…: that is the site's own tests', which run the checks, too."""
+    """Return whether SQLite's database is in memory.
+
+    Does not count Django's test databases (`memorydb_…`), because test runs execute the checks as
+    well.
+    """
     return "memorydb_" not in name and (not name or ":memory:" in name or "mode=memory" in name)
 
 

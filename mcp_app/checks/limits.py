@@ -1,4 +1,4 @@
-"""The rates of tools, and the cache that is to count them."""
+"""Check the cache that counts calls, if tools have rates."""
 
 from contextlib import suppress
 from typing import Any
@@ -8,12 +8,12 @@ from django.core.cache.backends.db import DatabaseCache
 from django.core.cache.backends.dummy import DummyCache
 from django.core.cache.backends.filebased import FileBasedCache
 from django.core.cache.backends.locmem import LocMemCache
-from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
+from django.core.checks import CheckMessage, Warning, register  # noqa: A004 - Django's name
 
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.checks import lines, values
 from mcp_app.conf import settings
-from mcp_app.lifecycle.call_rates import CallRate
+from mcp_app.lifecycle.limits.call_rates import CallRate
 
 _SHARED = lines.in_settings(
     'CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://…"}}'
@@ -22,25 +22,25 @@ _SHARED = lines.in_settings(
 
 @register
 def check_cache(**kwargs: Any) -> list[CheckMessage]:
-    """A cache that all server processes share, and that adds one at a time."""
-    if not values.readable() or not _rated():
+    """Check that all server processes share the cache, and that it increments atomically."""
+    if not values.is_readable() or not (rated := _find_rated_tool()):
         return []
     cache = caches[DEFAULT_CACHE_ALIAS]
     if isinstance(cache, DummyCache):
-        message = f"The cache counts nothing, so calls of {_rated()}, which has a rate, are refused."
-        return [Error(message, hint=_SHARED, id="mcp_app.E029")]
+        message = f"The cache counts nothing, so calls of {rated}, which has a rate, are refused."
+        return [Warning(message, hint=_SHARED, id="mcp_app.W020")]
     if isinstance(cache, LocMemCache):
-        message = f"The rate of {_rated()} is counted in each server process by itself: the cache is its memory."
+        message = f"The rate of {rated} is counted in each server process by itself: the cache is its memory."
         return [Warning(message, hint=f"Right where there is one such process; else {_SHARED}", id="mcp_app.W020")]
     if isinstance(cache, DatabaseCache | FileBasedCache):
-        message = f"Calls of {_rated()} that come together may be counted as one: the cache does not add atomically."
+        message = f"Calls of {rated} that come together may be counted as one: the cache does not add atomically."
         return [Warning(message, hint=_SHARED, id="mcp_app.W020")]
     return []
 
 
-def _rated() -> str:
-    """A tool that has a rate; empty where none has."""
-    with suppress(ValueError):  # which is told by itself
+def _find_rated_tool() -> str:
+    """Return the name of a tool that has a rate, or an empty string."""
+    with suppress(ValueError):  # reported by `check_values`
         if settings.TOOL_RATE is not None and CallRate.read(settings.TOOL_RATE):
             return "every tool"
     return next((tool.name for tool in registered_tools().values() if tool.rate is not None), "")

@@ -1,19 +1,24 @@
-"""The lines that hints ask for, with this site's own names in them."""
+"""The lines that the hints of checks ask to add, with the names of this site."""
 
 import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from django.conf import settings as django_settings
 
 from mcp_app.conf import settings
 from mcp_app.endpoint_settings import NOT_SHARED
 
 
 def settings_module() -> str:
-    """Where the site's settings are; the name that Django's documentation uses where they come from no module."""
+    """Return the settings module, or the one of Django's documentation if there is none."""
     return os.environ.get("DJANGO_SETTINGS_MODULE") or "mysite.settings"
 
 
 def package() -> str:
-    """The site's package, which holds its settings, `asgi.py` and `celery.py`."""
-    return settings_module().partition(".")[0]
+    """Return the site's package, which has `asgi.py`, `urls.py` and `celery.py`."""
+    module = settings_module() if "." in settings_module() else str(django_settings.ROOT_URLCONF)
+    return module.partition(".")[0]
 
 
 def indented(*lines: str) -> str:
@@ -21,11 +26,40 @@ def indented(*lines: str) -> str:
 
 
 def in_settings(*lines: str) -> str:
-    return f"In {settings_module().replace('.', '/')}.py:{indented(*lines)}"
+    return f"In {_settings_file()}:{indented(*lines)}"
+
+
+def in_folder(name: str) -> str:
+    """Return an expression for a file in the site's folder, with `BASE_DIR` if it is set."""
+    base = getattr(django_settings, "BASE_DIR", None)
+    if isinstance(base, Path):
+        return f'BASE_DIR / "{name}"'
+    return f'os.path.join(BASE_DIR, "{name}")' if isinstance(base, str) else repr(os.path.join(os.getcwd(), name))
+
+
+def _settings_file() -> str:
+    """Return the name of the settings' file, with a hint if they may be split into several."""
+    module = settings_module()
+    path = module.replace(".", "/")
+    if _is_package(module):
+        return f"{path}/__init__.py, or a file that it imports"
+    return f"{path}.py, or a file that it imports" if module.count(".") > 1 else f"{path}.py"
+
+
+def _is_package(module: str) -> bool:
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.submodule_search_locations is not None
+
+
+def silenced(check_id: str) -> str:
+    return indented(f'SILENCED_SYSTEM_CHECKS = ["{check_id}"]')
 
 
 def setting(name: str, endpoint: str) -> str:
-    """How a setting is written where an endpoint has it: of its own, or as all have it."""
+    """Return how a setting of an endpoint is written: as its own, or as one that all share."""
     own = name in settings.endpoints[endpoint] or (settings.ENDPOINTS and name in NOT_SHARED)
     return f'MCP["ENDPOINTS"]["{endpoint}"]["{name}"]' if own else f'MCP["{name}"]'
 
@@ -45,7 +79,7 @@ def celery_app() -> str:
 
 
 def asgi_application() -> str:
-    """What `asgi.py` needs beyond what `startproject` writes."""
+    """Return the lines to add to the `asgi.py` of `startproject`."""
     module = indented(
         "from mcp_app.routing import mcp_application",
         "application = mcp_application(application)",
@@ -57,15 +91,17 @@ def sqlite_database(alias: str) -> tuple[str, ...]:
     return (
         f'DATABASES["{alias}"] = {{',
         '    "ENGINE": "django.db.backends.sqlite3",',
-        f'    "NAME": BASE_DIR / "{alias}.sqlite3",',
+        f'    "NAME": {in_folder(f"{alias}.sqlite3")},',
         '    "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 10, "init_command": "PRAGMA journal_mode=WAL;"},',
         "}",
     )
 
 
+def broker() -> tuple[str, str]:
+    folder = in_folder("broker")
+    text = f"str({folder})" if folder.startswith("BASE_DIR") else folder
+    return 'CELERY_BROKER_URL = "mcpfs://"', f'CELERY_BROKER_TRANSPORT_OPTIONS = {{"folder": {text}}}'
+
+
 CONFIGURE = 'app.config_from_object("django.conf:settings", namespace="CELERY")'
 ROUTER = 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]'
-BROKER = (
-    'CELERY_BROKER_URL = "mcpfs://"',
-    'CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": str(BASE_DIR / "broker")}',
-)

@@ -1,6 +1,7 @@
-"""Where the site is its own authorization server: `OAUTH2_PROVIDER` as the MCP specification has it, and the pages.
+"""Check a site that is its own authorization server: `OAUTH2_PROVIDER`, and the pages for users.
 
-Asks for what would let others in, or nobody; the toolkit's own checks say the rest of RFC 9700 (`check --deploy`).
+The checks report settings that would let the wrong clients in, or none. The toolkit has its own
+checks for the other parts of RFC 9700 (`check --deploy`).
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from mcp_app.catalogue.registry import registered_tools
 from mcp_app.catalogue.resources import registered_resources
 from mcp_app.checks import lines
 from mcp_app.checks.oauth import TOOLKIT
-from mcp_app.checks.values import readable, well_typed
+from mcp_app.checks.values import is_readable, is_well_typed
 from mcp_app.conf import settings
 
 APP: Final = "oauth2_provider"
@@ -37,7 +38,10 @@ DEMANDED: Final = {
     "ROTATE_REFRESH_TOKEN": True,
     "REFRESH_TOKEN_REUSE_PROTECTION": True,
 }
-"""Of OAuth 2.1, RFC 9207 and MCP's security considerations; and that no token is in the database."""
+"""Required by OAuth 2.1, RFC 9207 and MCP's security considerations.
+
+With `TOKEN_STORAGE`, the database has only hashes of tokens.
+"""
 _URLS: Final = (
     "from oauth2_provider.urls import metadata_urlpatterns",
     "urlpatterns += [",
@@ -49,8 +53,8 @@ _URLS: Final = (
 
 @register(Tags.security)
 def check_toolkit(**kwargs: Any) -> list[CheckMessage]:
-    """An authorization server that issues tokens for its endpoints, to those alone who may have them."""
-    if not readable() or not well_typed():
+    """Check that the authorization server can issue tokens for the endpoints, safely."""
+    if not is_readable() or not is_well_typed():
         return []
     own = {endpoint: settings.at(endpoint) for endpoint in settings.endpoints}
     used = [name for name, each in own.items() if each.AUTHENTICATOR == TOOLKIT and each.OAUTH_ISSUERS]
@@ -61,12 +65,12 @@ def check_toolkit(**kwargs: Any) -> list[CheckMessage]:
         return [Error(f"{APP} is not installed: nobody issues tokens.", hint=hint, id="mcp_app.E027")]
     found: list[CheckMessage] = []
     for endpoint in used:
-        # What endpoints share is said once.
-        found += [message for message in (*_settings(endpoint), *_pages(endpoint)) if message not in found]
-    return [*found, *_consent()]
+        # A setting that endpoints share is reported only once.
+        found += [message for message in (*_check_settings(endpoint), *_check_pages(endpoint)) if message not in found]
+    return [*found, *_check_consent_page()]
 
 
-def _settings(endpoint: str) -> Iterator[CheckMessage]:
+def _check_settings(endpoint: str) -> Iterator[CheckMessage]:
     from oauth2_provider.settings import oauth2_settings
 
     own, named = settings.at(endpoint), partial(lines.setting, endpoint=endpoint)
@@ -90,29 +94,34 @@ def _settings(endpoint: str) -> Iterator[CheckMessage]:
             message = f"{named(name)} is for other authorization servers: here {why}."
             yield Error(message, hint="Remove it from the settings' MCP.", id="mcp_app.E027")
     if not own.OAUTH_REQUIRED_SCOPES:
-        # The toolkit lets a client that was let in for no resource name one when it fetches or renews its token.
+        # A client that was authorized without a resource can name one when it fetches or renews its
+        # token.
         required = named("OAUTH_REQUIRED_SCOPES")
         message = f"{required} is empty: whatever users ever let a client do at this site, it may call."
         yield Error(message, hint=lines.in_settings(f'{required} = ["mcp"]'), id="mcp_app.E027")
-    yield from _scopes(endpoint, oauth2_settings)
+    yield from _check_scopes(endpoint, oauth2_settings)
 
 
-def _scopes(endpoint: str, oauth2_settings: Any) -> Iterator[CheckMessage]:
+def _check_scopes(endpoint: str, oauth2_settings: Any) -> Iterator[CheckMessage]:
     from oauth2_provider.scopes import SettingsScopes
 
     if oauth2_settings.SCOPES_BACKEND_CLASS is not SettingsScopes:
-        return  # it may have to ask a database
-    taken = [*settings.at(endpoint).OAUTH_REQUIRED_SCOPES]
+        return  # another backend may query a database
+    required: list[str] = settings.at(endpoint).OAUTH_REQUIRED_SCOPES
+    taken = [*required]
     for registered in (registered_tools(), registered_resources(), registered_prompts()):
         for declared in registered.values():
             taken.extend(declared.access.scopes if endpoint in declared.access.endpoints else ())
     if unknown := [name for name in dict.fromkeys(taken) if name not in oauth2_settings.SCOPES]:
         message = f"Nobody can have the scopes that are taken here: {', '.join(unknown)}."
         hint = lines.in_settings(*(f'OAUTH2_PROVIDER["SCOPES"]["{name}"] = "…"  # for users' for name in unknown))
-        yield Error(message, hint=hint, id="mcp_app.E027")
+        if set(required) & set(unknown):
+            yield Error(message, hint=hint, id="mcp_app.E027")
+        else:
+            yield Warning(message, hint=hint, id="mcp_app.W038")
 
 
-def _pages(endpoint: str) -> Iterator[CheckMessage]:
+def _check_pages(endpoint: str) -> Iterator[CheckMessage]:
     missing = [name for name in ("authorize", "token") if not _is_named(f"{APP}:{name}")]
     if not _serves_metadata(path := WELL_KNOWN + urlsplit(settings.at(endpoint).OAUTH_ISSUERS[0]).path.rstrip("/")):
         missing.append(path)
@@ -152,7 +161,7 @@ def _is_page(address: str) -> bool:
         return False
 
 
-def _consent() -> Iterator[CheckMessage]:
+def _check_consent_page() -> Iterator[CheckMessage]:
     page: Any = get_template("oauth2_provider/authorize.html")
     if Path(page.origin.name).is_relative_to(apps.get_app_config(APP).path):
         message = "Users who are asked to agree are not shown where they are sent."

@@ -1,4 +1,4 @@
-"""`MCP`: its names are known, its values of the right type, and they make sense, alone and together."""
+"""Check `MCP`: that names are known, types are right, and values are valid, alone and together."""
 
 import logging
 import math
@@ -13,10 +13,11 @@ from django.core.exceptions import ImproperlyConfigured
 from mcp_types import Icon
 from pydantic import ValidationError
 
-from mcp_app.auth.oauth.bounds import MAX_CACHE_SECONDS
+from mcp_app.auth import authentication
+from mcp_app.auth.oauth.claims import MAX_CACHE_SECONDS
 from mcp_app.checks import lines
 from mcp_app.conf import Defaults, settings
-from mcp_app.lifecycle.call_rates import CallRate
+from mcp_app.lifecycle.limits.call_rates import CallRate
 from mcp_app.protocol.formats import is_icon_source
 
 MAY_BE_ZERO: Final = frozenset(
@@ -30,23 +31,23 @@ MAY_BE_ZERO: Final = frozenset(
         "OAUTH_INTROSPECTION_CACHE",
     }
 )
-"""Every other number is above 0."""
+"""All other numbers must be above 0."""
 SECRET: Final = frozenset({"AUDIT_KEY", "OAUTH_CLIENT_SECRET"})
-"""What no message shows."""
+"""Values that messages must not show."""
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ORIGIN: Final = re.compile(r"https?://[^/\s?#@]+")
 
 
-def readable() -> bool:
-    """Whether `settings.NAME` can be read; other checks have nothing to say where it cannot."""
+def is_readable() -> bool:
+    """Return whether the settings can be read. If not, the other checks return nothing."""
     try:
         return settings.DATABASE is not None
     except (ImproperlyConfigured, AttributeError, TypeError):
         return False
 
 
-def well_typed() -> bool:
-    """Whether every value is of its name's type, as far as they are readable."""
+def is_well_typed() -> bool:
+    """Return whether all values have the right type. The settings must be readable."""
     own = getattr(django_settings, "MCP", {})
     everywhere = [own, *own.get("ENDPOINTS", {}).values()]
     return all(_fits_name(name, value) for values in everywhere for name, value in values.items())
@@ -54,7 +55,7 @@ def well_typed() -> bool:
 
 @register
 def check_values(**kwargs: Any) -> list[CheckMessage]:
-    """Names, types and values of the site's own `MCP`."""
+    """Check the names, types and values in `MCP`."""
     own = getattr(django_settings, "MCP", {})
     if not isinstance(own, dict):
         return [Error("MCP is not a dictionary.", hint='Write it as MCP = {"NAME": value, …}.', id="mcp_app.E001")]
@@ -69,7 +70,10 @@ def check_values(**kwargs: Any) -> list[CheckMessage]:
         for name, value in values.items()
         if not _fits_name(name, value)
     ]
-    return wrong or [_nonsense(message) for message in (*_alone(own), *_of_endpoints(), *_unreadable(), *_together())]
+    return wrong or [
+        _nonsense(message)
+        for message in (*_check_each(own), *_check_endpoints(), *_check_tool_rate(), *_check_together())
+    ]
 
 
 def _fits_name(name: str, value: object) -> bool:
@@ -95,14 +99,16 @@ def _fits(value: object, hint: Any) -> bool:
 
 def _wrong_type(name: str, value: object) -> CheckMessage:
     wanted = get_type_hints(Defaults)[name]
-    hint = f'Set MCP["{name}"] to {_words(wanted)}, or leave it out: its default is {getattr(Defaults, name)!r}.'
+    hint = (
+        f'Set MCP["{name}"] to {_describe_type(wanted)}, or leave it out: its default is {getattr(Defaults, name)!r}.'
+    )
     shown = f"a {type(value).__name__}" if name in SECRET else repr(value)
-    return Error(f'MCP["{name}"] is {shown}, not {_words(wanted)}.', hint=hint, id="mcp_app.E006")
+    return Error(f'MCP["{name}"] is {shown}, not {_describe_type(wanted)}.', hint=hint, id="mcp_app.E006")
 
 
-def _words(hint: Any) -> str:
+def _describe_type(hint: Any) -> str:
     if get_origin(hint) is UnionType:
-        return " or ".join(_words(member) for member in get_args(hint))
+        return " or ".join(_describe_type(member) for member in get_args(hint))
     if get_origin(hint) is list:
         return "a list of strings" if get_args(hint) == (str,) else "a list of dictionaries"
     if get_origin(hint) is dict:
@@ -116,7 +122,7 @@ def _nonsense(message: str) -> CheckMessage:
     return Error(message, hint="Change it in the settings' MCP; mcp_app/conf.py has the units.", id="mcp_app.E007")
 
 
-def _alone(own: dict[str, Any]) -> Iterator[str]:
+def _check_each(own: dict[str, Any]) -> Iterator[str]:
     for name, value in own.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
@@ -133,7 +139,12 @@ def _alone(own: dict[str, Any]) -> Iterator[str]:
         yield f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}: name a level of Python\'s logging, such as INFO or WARNING.'
 
 
-def _of_endpoints() -> Iterator[str]:
+def _check_endpoints() -> Iterator[str]:
+    for endpoint in settings.endpoints:
+        allowed = settings.at(endpoint).ALLOW_ANONYMOUS
+        if allowed not in (True, False, None, authentication.LOCAL):
+            named = lines.setting("ALLOW_ANONYMOUS", endpoint)
+            yield f'{named} is {allowed!r}: it is True, False, "{authentication.LOCAL}" or None.'
     for named, icon in _icons():
         if not _is_icon(icon):
             yield f'{named} has {icon!r}: an icon is {{"src": …}}, at https:// or data:, as MCP has it.'
@@ -143,7 +154,7 @@ def _of_endpoints() -> Iterator[str]:
 
 
 def _origins() -> dict[tuple[str, str], None]:
-    """Each with how its setting is written; what endpoints share once."""
+    """Return pairs of a setting, as it is written, and an allowed origin, without duplicates."""
     named = {endpoint: lines.setting("ALLOWED_ORIGINS", endpoint) for endpoint in settings.endpoints}
     return {(named[each], origin): None for each in named for origin in settings.at(each).ALLOWED_ORIGINS}
 
@@ -161,7 +172,7 @@ def _is_icon(value: dict[str, Any]) -> bool:
         return False
 
 
-def _unreadable() -> Iterator[str]:
+def _check_tool_rate() -> Iterator[str]:
     if settings.TOOL_RATE is not None:
         try:
             CallRate.read(settings.TOOL_RATE)
@@ -169,7 +180,7 @@ def _unreadable() -> Iterator[str]:
             yield f'MCP["TOOL_RATE"] cannot be used: {error}.'
 
 
-def _together() -> Iterator[str]:
+def _check_together() -> Iterator[str]:
     if settings.HARD_GRACE < settings.COOPERATIVE_GRACE:
         yield (
             f'MCP["HARD_GRACE"] ({settings.HARD_GRACE:g} s) is less than MCP["COOPERATIVE_GRACE"] '

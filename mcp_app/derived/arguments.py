@@ -1,4 +1,4 @@
-"""Arguments into forms, and what forms say of them back to the model: one line for a problem, by argument."""
+"""Passes a tool's arguments to forms, and forms' errors to the model: one line for each problem."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -8,11 +8,11 @@ from django.forms import BaseForm
 
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.derived.form_fields import ArgumentWidget
-from mcp_app.derived.kinds import Kind
+from mcp_app.derived.kinds import ValueKind
 
 
-def read(kinds: Mapping[str, Kind], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as Python values. Raises `InvalidArguments`."""
+def read(kinds: Mapping[str, ValueKind], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments as Python values. Raises `InvalidArguments`."""
     values, lines = dict[str, Any](), list[str]()
     for name, argument in arguments.items():
         try:
@@ -25,7 +25,7 @@ def read(kinds: Mapping[str, Kind], arguments: Mapping[str, Any]) -> dict[str, A
 
 
 def keep_only(form: BaseForm, given: Collection[str]) -> None:
-    """Have a form clean what was given, as it was given; the rest keeps what it has."""
+    """Make a form clean only the fields that were given, without prefix and widgets."""
     form.prefix = None
     for name in [name for name in form.fields if name not in given]:
         del form.fields[name]
@@ -34,7 +34,7 @@ def keep_only(form: BaseForm, given: Collection[str]) -> None:
 
 
 def check(form: BaseForm) -> None:
-    """Raises `InvalidArguments` with what the form finds wrong, by field."""
+    """Raise `InvalidArguments` if the form has errors, with a line for each."""
     if not form.is_valid():
         raise unfit(_lines(form.errors.as_data()))
 

@@ -1,4 +1,4 @@
-"""Functions of what a form or a serializer made of a tool's arguments. Refuses to call them with anything else."""
+"""Makes tools' functions from functions that take the cleaned data of a form or a serializer."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -6,18 +6,19 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 
-from mcp_app.catalogue import signature
-from mcp_app.catalogue.context_marker import Context
+from mcp_app.catalogue.schema import signature
+from mcp_app.catalogue.schema.signature import Context
 from mcp_app.tools import ToolContext
 
 
 def with_cleaned(
     function: Callable[..., Any], clean: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> Callable[..., Any]:
-    """A tool's function, of all its arguments and its context, that calls `function` with what `clean` makes of them.
+    """Return a tool's function that passes the result of `clean` to `function`.
 
-    What Django's decorators say of `function` holds for it. Raises ValueError where that takes more than one parameter
-    besides its context.
+    The returned function takes all arguments and the context. It has the name, the return
+    annotation and the attributes of `function`, so that Django's decorators still apply. Raises
+    ValueError if `function` takes more than one parameter besides its context.
     """
     annotations = signature.annotations_of(function)
     parameters = dict(inspect.signature(function).parameters)

@@ -1,7 +1,7 @@
-"""A form's fields as JSON Schema, and arguments as what the fields clean.
+"""A form's fields as JSON Schema, and conversion of arguments to the values that the fields clean.
 
-What a browser would send is left out of it: no widget, prefix or text of a check box. Refuses fields that JSON cannot
-fill (files), or that take several inputs.
+Widgets, prefixes and other parts of HTML forms are not used. Fields that JSON cannot fill (files)
+or that take several inputs are refused.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from django.utils.choices import CallableChoiceIterator
 from django.utils.encoding import force_str
 
 from mcp_app.derived import kinds, model_fields
-from mcp_app.derived.kinds import Kind
+from mcp_app.derived.kinds import ValueKind
 
-_BY_TYPE: Final[tuple[tuple[type[forms.Field], Kind], ...]] = (
+_BY_TYPE: Final[tuple[tuple[type[forms.Field], ValueKind], ...]] = (
     (forms.JSONField, kinds.JSON_TEXT),
     (forms.UUIDField, kinds.IDENTIFIER),
     (forms.EmailField, kinds.TEXT.with_schema(format="email")),
@@ -34,18 +34,18 @@ _REFUSED: Final = (forms.FileField, forms.MultiValueField)
 
 
 class UnusableFieldError(ValueError):
-    """A form's field that no argument can be; the message says what to change."""
+    """A form's field cannot be an argument. The message says what to change."""
 
 
 class ArgumentWidget(forms.Widget):
-    """Takes an argument as it is."""
+    """Takes the argument unchanged."""
 
     def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> Any:
         return data.get(name)
 
 
-def kind_of(name: str, field: forms.Field) -> Kind:
-    """The argument for a field. Raises `UnusableFieldError`."""
+def kind_of(name: str, field: forms.Field) -> ValueKind:
+    """Return the type of the argument for a field. Raises `UnusableFieldError`."""
     kind = None if isinstance(field, _REFUSED) else _bare(name, field)
     if kind is None:
         raise UnusableFieldError(f"{name} is a {type(field).__name__}, which JSON cannot fill; leave it out")
@@ -53,25 +53,28 @@ def kind_of(name: str, field: forms.Field) -> Kind:
 
 
 def is_required(field: forms.Field) -> bool:
-    """Whether an argument must be given: what has an initial value is filled with it, as a page would be."""
+    """Return whether an argument is required.
+
+    A field with an initial value is not: it gets that value.
+    """
     return field.required and field.initial is None
 
 
-def object_schema(arguments: Mapping[str, Kind], required: list[str]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments."""
+def object_schema(arguments: Mapping[str, ValueKind], required: list[str]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments."""
     properties = {name: dict(kind.schema) for name, kind in arguments.items()}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
 
 
-def _bare(name: str, field: forms.Field) -> Kind | None:
+def _bare(name: str, field: forms.Field) -> ValueKind | None:
     if isinstance(field, forms.ModelChoiceField):
         key = _related_key(field)
         return key.many(uniqueItems=True) if isinstance(field, forms.ModelMultipleChoiceField) else key
     if isinstance(field, forms.MultipleChoiceField):
-        return Kind({"type": "array", "items": _enum(field, blank=False), "uniqueItems": True})
+        return ValueKind({"type": "array", "items": _enum(field, blank=False), "uniqueItems": True})
     if isinstance(field, forms.ChoiceField):
-        return Kind(_enum(field, blank=not field.required))
+        return ValueKind(_enum(field, blank=not field.required))
     if isinstance(field, forms.NullBooleanField):
         return kinds.BOOLEAN.or_null()
     if isinstance(field, forms.BooleanField):
@@ -80,7 +83,7 @@ def _bare(name: str, field: forms.Field) -> Kind | None:
     return None if kind is None else _limited(kind, field)
 
 
-def _limited(kind: Kind, field: forms.Field) -> Kind:
+def _limited(kind: ValueKind, field: forms.Field) -> ValueKind:
     if isinstance(field, forms.IntegerField):
         if callable(field.min_value) or callable(field.max_value):
             return kind
@@ -95,7 +98,7 @@ def _number(value: Any) -> Any:
     return value if value is None or isinstance(value, int) else float(value)
 
 
-def _related_key(field: "forms.ModelChoiceField[Any]") -> Kind:
+def _related_key(field: "forms.ModelChoiceField[Any]") -> ValueKind:
     assert field.queryset is not None
     options = field.queryset.model._meta
     key: ModelField[Any, Any] = options.get_field(field.to_field_name) if field.to_field_name else options.pk
@@ -118,10 +121,13 @@ def _says_more(value: Any, label: Any) -> bool:
 
 
 def _choices(field: forms.ChoiceField) -> list[tuple[Any, Any]]:
-    """Values and labels, out of their groups, without the one for nothing; none of what is asked for anew each time."""
+    """Return the values and labels of all groups, without the empty choice.
+
+    Return none if they are callable.
+    """
     found: list[tuple[Any, Any]] = []
-    choices: Any = field.choices  # read, they are always pairs
-    if isinstance(choices, CallableChoiceIterator):  # they may be others by the time of a call, and read the database
+    choices: Any = field.choices  # reading it makes pairs of them
+    if isinstance(choices, CallableChoiceIterator):  # reads the database; may differ at a call
         return found
     for value, label in choices:
         found.extend(label if isinstance(label, list | tuple) else [(value, label)])
@@ -129,7 +135,7 @@ def _choices(field: forms.ChoiceField) -> list[tuple[Any, Any]]:
 
 
 def _description(field: forms.Field) -> str:
-    """The help text, and what choices mean."""
+    """Return the help text, and the labels of choices that differ from their values."""
     said = [force_str(field.help_text)] if field.help_text else []
     if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
         labels = [f"{value}: {label}" for value, label in _choices(field) if _says_more(value, label)]
@@ -137,7 +143,7 @@ def _description(field: forms.Field) -> str:
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in said)
 
 
-def _default(kind: Kind, field: forms.Field) -> Any:
+def _default(kind: ValueKind, field: forms.Field) -> Any:
     if field.initial is None or callable(field.initial) or isinstance(field, forms.ModelChoiceField | forms.JSONField):
         return None
     return kind.to_json(field.initial)

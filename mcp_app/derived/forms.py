@@ -1,6 +1,6 @@
-"""`form_tool`: a Django form as a tool. Its fields are the arguments, its errors what the model is told.
+"""`form_tool`: a Django form as a tool. Its fields are the arguments.
 
-The function is called with what the form cleaned, and only where the form is valid.
+The function is called with the cleaned data, and only if the form is valid.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,23 +8,29 @@ from typing import Any, TypeVar
 
 from django import forms
 
-from mcp_app.catalogue import signature
 from mcp_app.catalogue.errors import InvalidTool
+from mcp_app.catalogue.schema import signature
 from mcp_app.derived import arguments, form_fields
 from mcp_app.derived.cleaned import with_cleaned
-from mcp_app.derived.kinds import Kind
+from mcp_app.derived.kinds import ValueKind
 from mcp_app.tools import tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def form_tool(form_class: type[forms.BaseForm], /, **options: Any) -> Callable[[F], F]:
-    """Offer a function (plain or `async`) of a form's `cleaned_data` as a tool; the function itself is returned.
+    """Offer a function (plain or `async`) that takes a form's `cleaned_data` as a tool.
 
-    It takes the dictionary and, where it has a parameter annotated so, the `ToolContext`. The arguments are the form's
-    fields, as far as they are not disabled; one with an initial value need not be given. `options`: those of `tool`.
+        @form_tool(ContactForm)
+        def contact(data):
+            send_mail(data["subject"], data["text"], None, ["office@example.com"])
 
-    Raises `InvalidTool` where the form's fields cannot be arguments, or the form cannot be made without any.
+    The function takes the dictionary, and the `ToolContext` if it has a parameter annotated so. It
+    is returned unchanged. The arguments are the form's fields except disabled ones. A field with an
+    initial value is optional. The model gets the form's errors. `options`: those of `tool`.
+
+    Raises `InvalidTool` if a field cannot be an argument, or the form cannot be created without
+    data.
     """
 
     def decorate(function: F) -> F:
@@ -42,22 +48,24 @@ def form_tool(form_class: type[forms.BaseForm], /, **options: Any) -> Callable[[
     return decorate
 
 
-def _read(form_class: type[forms.BaseForm]) -> tuple[dict[str, Kind], dict[str, Any]]:
+def _read(form_class: type[forms.BaseForm]) -> tuple[dict[str, ValueKind], dict[str, Any]]:
     fields = {name: field for name, field in form_class().fields.items() if not field.disabled}
     kinds = {name: _kind(name, field) for name, field in fields.items()}
     required = [name for name, field in fields.items() if form_fields.is_required(field)]
     return kinds, form_fields.object_schema(kinds, required)
 
 
-def _kind(name: str, field: forms.Field) -> Kind:
-    """What need not be given may be null as well."""
+def _kind(name: str, field: forms.Field) -> ValueKind:
+    """Return the type of a field's argument; optional arguments may also be null."""
     kind = form_fields.kind_of(name, field)
     nullable = not field.required and not isinstance(field, forms.NullBooleanField | forms.MultipleChoiceField)
     return kind.or_null() if nullable and "type" in kind.schema else kind
 
 
-def _clean(form_class: type[forms.BaseForm], kinds: Mapping[str, Kind], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises `InvalidArguments`."""
+def _clean(
+    form_class: type[forms.BaseForm], kinds: Mapping[str, ValueKind], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the cleaned data. Raises `InvalidArguments`."""
     values = arguments.read(kinds, given)
     form = form_class(data=values)
     for name, field in form.fields.items():

@@ -1,6 +1,7 @@
-"""Django's types of values as JSON: the schema of each, and the way in and out.
+"""Django's types of values as JSON: the schema of each type, and conversion in both directions.
 
-Exact both ways: decimals go out as text, times in ISO 8601 and with their offset where the site has time zones.
+No precision is lost: decimals are written as text, times in ISO 8601, with their offset if
+`USE_TZ`.
 """
 
 import json
@@ -21,11 +22,12 @@ from django.utils.translation import gettext as _
 P = TypeVar("P")
 
 MAX_INTEGER: Final = 2**63 - 1
-"""Of a database column; some databases raise at what is larger, also where it is only compared."""
+"""Maximum of a database column. Some databases raise an error for larger values even in
+comparisons."""
 _LONGEST: Final = timedelta(microseconds=MAX_INTEGER)
-"""Which is how some databases keep a duration."""
+"""Some databases store a duration as an integer of microseconds."""
 _NULL_CHARACTER: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-"""In JSON that escapes it, and not a backslash before these letters."""
+"""Matches the escape in JSON, but not an escaped backslash before these letters."""
 DECIMAL_PATTERN: Final = r"^[+-]?[0-9]+(\.[0-9]+)?$"
 
 
@@ -34,37 +36,43 @@ def _same(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One type: its JSON Schema, shared and never changed, and its values' way in and out."""
+class ValueKind:
+    """A type of values: its JSON Schema and its conversions.
+
+    Schemas are shared: do not change them.
+    """
 
     schema: Mapping[str, Any]
     read: Callable[[Any], Any] = _same
-    """From JSON that fits the schema. Raises ValueError with a sentence for the model."""
+    """Converts JSON that fits the schema. Raises ValueError with a sentence for the model."""
     write: Callable[[Any], Any] = _same
-    """To JSON, of anything but None."""
+    """Converts a value other than `None` to JSON."""
 
-    def with_schema(self, **members: Any) -> "Kind":
-        """The same kind, its schema narrowed by these members; those that are None or "" are left out."""
+    def with_schema(self, **members: Any) -> "ValueKind":
+        """Return the same type with these members in its schema.
+
+        Members that are `None` or "" are left out.
+        """
         said = {name: value for name, value in members.items() if value not in (None, "")}
         return replace(self, schema={**self.schema, **said})
 
-    def or_null(self) -> "Kind":
-        """The same kind, or null."""
-        return Kind(nullable(self.schema), lambda value: None if value is None else self.read(value), self.to_json)
+    def or_null(self) -> "ValueKind":
+        """Return the same type, extended by null."""
+        return ValueKind(nullable(self.schema), lambda value: None if value is None else self.read(value), self.to_json)
 
     def to_json(self, value: Any) -> Any:
         return None if value is None else self.write(value)
 
-    def many(self, **members: Any) -> "Kind":
-        """A list of them."""
+    def many(self, **members: Any) -> "ValueKind":
+        """Return the type of a list of these values."""
         schema = {"type": "array", "items": dict(self.schema), **members}
-        return Kind(
+        return ValueKind(
             schema, lambda values: [self.read(each) for each in values], lambda values: [*map(self.write, values)]
         )
 
 
 def nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema that null fits as well."""
+    """Return a schema that also allows null."""
     widened = dict(schema)
     if "enum" in widened:
         widened["enum"] = [*widened["enum"], None]
@@ -82,13 +90,13 @@ def _text(value: str) -> str:
 
 def _json_text(value: Any) -> str:
     text = json.dumps(value)
-    if _NULL_CHARACTER.search(text):  # PostgreSQL stores none in JSON either, and its error names no field
+    if _NULL_CHARACTER.search(text):  # PostgreSQL does not store it, and its error names no field
         raise ValueError(_("Null characters are not allowed."))
     return text
 
 
 def _integer(value: float) -> int:
-    whole = int(value)  # to JSON Schema 5.0 is an integer
+    whole = int(value)  # in JSON Schema, 5.0 is an integer
     if abs(whole) > MAX_INTEGER:
         raise ValueError(_("The number is too large."))
     return whole
@@ -112,7 +120,10 @@ def _parsed(parse: Callable[[str], P | None], complaint: str) -> Callable[[str],
 
 
 def _moment(text: str) -> datetime | None:
-    """Without an offset it is in the current time zone, as in Django's forms."""
+    """Parse a date and time.
+
+    Without an offset it is in the current time zone, as in Django's forms.
+    """
     if (found := parse_datetime(text)) is None:
         return None
     if settings.USE_TZ and timezone.is_naive(found):
@@ -120,7 +131,7 @@ def _moment(text: str) -> datetime | None:
     elif not settings.USE_TZ and timezone.is_aware(found):
         found = timezone.make_naive(found)
     if timezone.is_aware(found):
-        found.astimezone(UTC)  # OverflowError at the ends of the calendar, where databases would meet it
+        found.astimezone(UTC)  # raises OverflowError at the ends of the calendar, as databases would
     return found
 
 
@@ -143,30 +154,30 @@ def _write_duration(value: timedelta) -> str:
     return duration_iso_string(value)
 
 
-ANYTHING: Final = Kind({})
-TEXT: Final = Kind({"type": "string"}, _text, str)
-INTEGER: Final = Kind({"type": "integer"}, _integer, int)
-NUMBER: Final = Kind({"type": "number"}, float, float)
-DECIMAL: Final = Kind({"type": ["string", "number"], "pattern": DECIMAL_PATTERN}, _decimal, str)
-DECIMAL_TEXT: Final = Kind({"type": "string"}, _decimal, str)
-"""As it goes out."""
-BOOLEAN: Final = Kind({"type": "boolean"}, bool, bool)
-DATE: Final = Kind(
+ANYTHING: Final = ValueKind({})
+TEXT: Final = ValueKind({"type": "string"}, _text, str)
+INTEGER: Final = ValueKind({"type": "integer"}, _integer, int)
+NUMBER: Final = ValueKind({"type": "number"}, float, float)
+DECIMAL: Final = ValueKind({"type": ["string", "number"], "pattern": DECIMAL_PATTERN}, _decimal, str)
+DECIMAL_TEXT: Final = ValueKind({"type": "string"}, _decimal, str)
+"""For output."""
+BOOLEAN: Final = ValueKind({"type": "boolean"}, bool, bool)
+DATE: Final = ValueKind(
     {"type": "string", "format": "date"}, _parsed(parse_date, "This is no date; write it as 2026-11-22."), _iso
 )
-MOMENT: Final = Kind(
+MOMENT: Final = ValueKind(
     {"type": "string", "format": "date-time"},
     _parsed(_moment, "This is no date and time; write it as 2026-11-22T15:30:00Z."),
     _write_moment,
 )
-TIME: Final = Kind(
+TIME: Final = ValueKind(
     {"type": "string", "format": "time"}, _parsed(parse_time, "This is no time; write it as 15:30:00."), _iso
 )
-DURATION: Final = Kind(
+DURATION: Final = ValueKind(
     {"type": "string", "format": "duration"},
     _parsed(_duration, "This is no duration; write it as P1DT2H30M."),
     _write_duration,
 )
-IDENTIFIER: Final = Kind({"type": "string", "format": "uuid"}, _parsed(UUID, "This is no UUID."), str)
-JSON_TEXT: Final = Kind({}, _json_text)
-"""Any JSON for one of Django's form fields, which parses text."""
+IDENTIFIER: Final = ValueKind({"type": "string", "format": "uuid"}, _parsed(UUID, "This is no UUID."), str)
+JSON_TEXT: Final = ValueKind({}, _json_text)
+"""Any JSON, for Django's form field, which parses text."""

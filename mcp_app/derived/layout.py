@@ -1,6 +1,6 @@
-"""What a `ModelTools` class comes to: its columns, the arguments of its tools, its filters; all checked.
+"""`Layout`: the checked columns, arguments and filters of a `ModelTools` class.
 
-Made once, while the author's module is imported. Nothing here depends on who calls.
+It is created once, while the author's module is imported, and does not depend on the caller.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,24 +12,24 @@ from django.core.exceptions import FieldError
 from django.db import models
 from pydantic import TypeAdapter
 
-from mcp_app.auth.access import Access
-from mcp_app.catalogue import signature
-from mcp_app.catalogue.sendable import jsonable
+from mcp_app.auth.principal import Access
+from mcp_app.catalogue.content.blocks import jsonable
+from mcp_app.catalogue.schema import signature
 from mcp_app.derived import form_fields, kinds, lookups, model_fields, model_forms
-from mcp_app.derived.kinds import Kind
+from mcp_app.derived.kinds import ValueKind
 from mcp_app.derived.lookups import Filter
-from mcp_app.derived.model_forms import ArgumentsForm
+from mcp_app.derived.model_forms import PartialModelForm
 from mcp_app.derived.model_tools import ModelTools
 
 MAX_OFFSET: Final = 10_000
 LIST_ARGUMENTS: Final = ("order_by", "limit", "offset")
-"""Those of every list, besides its filters."""
+"""The arguments of every list, besides its filters."""
 _NO_DEFAULT: Final = (None, models.NOT_PROVIDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One published member of a row."""
+    """One published member of a row: its schema, and the function that reads it from the row."""
 
     schema: dict[str, Any]
     value: Callable[[Any], Any]
@@ -37,34 +37,35 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All that the tools of one class need to know."""
+    """The properties of a published model that its tools need."""
 
     tools: ModelTools
-    key: Kind
+    key: ValueKind
     columns: Mapping[str, Column]
     many: Mapping[str, Any]
-    """The many-to-many fields among the columns, by name: shown as far as their rows exist for the caller."""
-    writable: Mapping[str, Kind]
+    """The many-to-many fields among the columns, by name. A caller sees only rows that exist for
+    them."""
+    writable: Mapping[str, ValueKind]
     required: tuple[str, ...]
-    form: type[ArgumentsForm]
+    form: type[PartialModelForm]
     filters: Mapping[str, Filter]
     view_access: Access
-    """What it takes to be shown a row."""
+    """The rights that a caller must have to see a row."""
 
     @property
     def row_schema(self) -> dict[str, Any]:
-        """Of a row as it is shown."""
+        """The JSON Schema of a row in results."""
         properties = {name: column.schema for name, column in self.columns.items()}
         return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def prefetched(name: str) -> str:
-    """The attribute of a row that holds what the caller is shown of a many-to-many relation."""
+    """Return the attribute of a row that holds the related rows that the caller may see."""
     return f"mcp_allowed_{name}"
 
 
 def of(tools: ModelTools, view_access: Access) -> Layout:
-    """Raises ValueError, its subclasses among them, for what cannot be published."""
+    """Make the layout of a class. Raises ValueError or a subclass if it cannot be published."""
     model = tools.model
     _check_names(tools)
     fields = {name: model_fields.find(model, name) for name in tools.fields}
@@ -103,7 +104,10 @@ def _check_names(tools: ModelTools) -> None:
 
 
 def _is_column(model: type[models.Model], path: str) -> bool:
-    """Whether rows can be sorted by it: not by what each has many of, which would list a row for each."""
+    """Return whether rows can be sorted by a path.
+
+    To-many relations are excluded: they repeat rows.
+    """
     try:
         return not lookups.resolve(model, f"{path}__isnull").is_multiple
     except lookups.UnusableLookupError:
@@ -116,12 +120,12 @@ def _is_writable(tools: ModelTools, field: Any) -> bool:
 
 def _inputs(
     model: type[models.Model], tools: ModelTools, writable: list[str]
-) -> tuple[type[ArgumentsForm], dict[str, Kind], tuple[str, ...]]:
+) -> tuple[type[PartialModelForm], dict[str, ValueKind], tuple[str, ...]]:
     try:
         form = model_forms.form_class(model, tools.form, writable)
     except FieldError as error:
         raise ValueError(str(error)) from error
-    arguments, required = dict[str, Kind](), list[str]()
+    arguments, required = dict[str, ValueKind](), list[str]()
     for name in writable:
         if (field := form.base_fields.get(name)) is None:
             raise ValueError(f"its form leaves out {name}; make it read_only, or leave it out of fields")
@@ -131,7 +135,7 @@ def _inputs(
     return form, arguments, tuple(required)
 
 
-def _argument(name: str, form_field: Any, field: Any) -> Kind:
+def _argument(name: str, form_field: Any, field: Any) -> ValueKind:
     try:
         kind = form_fields.kind_of(name, form_field)
     except form_fields.UnusableFieldError as error:
@@ -149,7 +153,7 @@ def _column(tools: ModelTools, name: str, field: Any) -> Column:
     if isinstance(field, models.ManyToManyField):
         many = kind.many().with_schema(**said)
         return Column(dict(many.schema), lambda row: many.write([each.pk for each in getattr(row, prefetched(name))]))
-    if field.null or isinstance(field, models.GeneratedField):  # whose expression may come to nothing
+    if field.null or isinstance(field, models.GeneratedField):  # its expression may be null
         kind = kind.or_null()
     value = attrgetter(field.attname)
     if isinstance(field, models.FileField):
@@ -168,5 +172,5 @@ def _computed(tools: ModelTools, name: str) -> Column:
     schema = adapter.json_schema(mode="serialization")
     if "$defs" in schema:
         raise ValueError(f"the method {name} is to return plain values, lists or dictionaries of them")
-    kind = kinds.Kind(schema).with_schema(description=signature.description_of(method))
+    kind = kinds.ValueKind(schema).with_schema(description=signature.description_of(method))
     return Column(dict(kind.schema), lambda row: jsonable(method(row)))

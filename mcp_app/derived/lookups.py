@@ -1,6 +1,8 @@
-"""Filters: Django's lookups, as arguments of a list. Only those that are named, checked when they are declared.
+"""Filters of lists: Django's lookups as arguments.
 
-Refuses regular expressions: what a database makes of a stranger's has no bound.
+Only lookups that the author names are offered. They are checked when they are declared.
+
+Regular expressions are not offered, because their cost in a database has no limit.
 """
 
 from collections.abc import Iterator
@@ -11,15 +13,15 @@ from django.db import models
 from django.db.models import Q, QuerySet
 
 from mcp_app.derived import kinds, model_fields
-from mcp_app.derived.kinds import Kind
+from mcp_app.derived.kinds import ValueKind
 
 MAX_VALUES: Final = 100
-"""In one list of values to look for."""
+"""Maximum length of a list of values for `in`."""
 
 _COMPARISONS: Final = frozenset({"exact", "gt", "gte", "lt", "lte"})
 _TEXTUAL: Final = frozenset({"contains", "startswith", "endswith", "icontains", "istartswith", "iendswith", "iexact"})
 _PARTS: Final = {
-    # Their bounds are dates to Django, in any time zone.
+    # Django turns them into a range of dates, which must be valid in any time zone.
     **dict.fromkeys(("year", "iso_year"), kinds.INTEGER.with_schema(minimum=2, maximum=9998)),
     **dict.fromkeys(("quarter", "month", "week", "day", "week_day", "iso_week_day"), kinds.INTEGER),
     **dict.fromkeys(("hour", "minute", "second"), kinds.INTEGER),
@@ -29,22 +31,26 @@ _PARTS: Final = {
 
 
 class UnusableLookupError(ValueError):
-    """A filter that cannot be offered; the message says what to change."""
+    """A filter cannot be offered. The message says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One argument of a list: a lookup of Django's, by its own name."""
+    """One argument of a list: the lookup whose name it has."""
 
     lookup: str
-    kind: Kind
+    kind: ValueKind
     is_multiple: bool
-    """Whether a row may be met more than once on the lookup's way."""
+    """Whether the lookup's joins may return a row more than once."""
     many: Any = None
-    """The model's many-to-many field that the way begins with: of its rows only some exist for a caller."""
+    """The model's many-to-many field with which the lookup begins. A caller sees only some of its
+    rows."""
 
     def narrow(self, queryset: QuerySet[Any], value: Any, seen: QuerySet[Any] | None) -> QuerySet[Any]:
-        """The rows that have the value, each once. `seen`: what exists for the caller of the field `many`."""
+        """Return the rows that have the value, each once.
+
+        `seen`: the rows of the field `many` that exist for the caller.
+        """
         if not self.is_multiple:
             return queryset.filter(**{self.lookup: value})
         rows = queryset.model._base_manager.using(queryset.db)
@@ -54,12 +60,12 @@ class Filter:
         if self.lookup == f"{self.many.name}__isnull":
             has_any = Q(pk__in=rows.filter(**among).values("pk"))
             return queryset.filter(~has_any if value else has_any)
-        # In one call, which Django takes to be of one related row.
+        # In one call of `filter`, so that both conditions apply to the same related row.
         return queryset.filter(pk__in=rows.filter(**{self.lookup: value}, **among).values("pk"))
 
 
 def resolve(model: type[models.Model], lookup: str) -> Filter:
-    """The filter of that name. Raises `UnusableLookupError`."""
+    """Return the filter for a lookup. Raises `UnusableLookupError`."""
     parts = lookup.split("__")
     fields = list(_fields(model, parts))
     if not fields:
@@ -77,7 +83,7 @@ def resolve(model: type[models.Model], lookup: str) -> Filter:
 
 
 def _fields(model: type[models.Model], parts: list[str]) -> Iterator[Any]:
-    """The fields that the first parts of a lookup lead through."""
+    """Yield the fields that the first parts of a lookup lead through."""
     current: type[models.Model] | None = model
     for part in parts:
         if current is None:
@@ -89,16 +95,16 @@ def _fields(model: type[models.Model], parts: list[str]) -> Iterator[Any]:
         current = field.related_model if field.is_relation else None
 
 
-def _narrowed(field: Any) -> Kind | None:
+def _narrowed(field: Any) -> ValueKind | None:
     if field.is_relation and not field.concrete and field.related_model:
-        return model_fields.key_of(field.related_model)  # a relation of others to the model
+        return model_fields.key_of(field.related_model)  # a reverse relation
     kind = model_fields.kind_of(field)
     if kind is not None and (values := model_fields.choices_of(field)):
         return kind.with_schema(enum=[kind.write(value) for value in values])
     return kind
 
 
-def _compared(lookup: str, word: str, kind: Kind | None) -> Kind:
+def _compared(lookup: str, word: str, kind: ValueKind | None) -> ValueKind:
     if word == "isnull":
         return kinds.BOOLEAN
     if kind is None or kind is kinds.ANYTHING:

@@ -1,6 +1,6 @@
-"""A model's fields as JSON: what of a row is shown, the key that it is asked for by.
+"""A model's fields as JSON types, for the columns of a row and for its key.
 
-Refuses types that JSON has no word for: a method of the author's says what is to be shown of those.
+Types without a counterpart in JSON are refused. Authors can publish a method for such a field.
 """
 
 from decimal import Decimal
@@ -11,13 +11,13 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from mcp_app.derived import kinds
-from mcp_app.derived.kinds import Kind
+from mcp_app.derived.kinds import ValueKind
 
-_BY_TYPE: Final["tuple[tuple[type[models.Field[Any, Any]], Kind], ...]"] = (
+_BY_TYPE: Final["tuple[tuple[type[models.Field[Any, Any]], ValueKind], ...]"] = (
     (
         models.AutoField,
         kinds.INTEGER,
-    ),  # the other automatic and integer fields are instances of these, by Django's word
+    ),  # Django makes the other automatic and integer fields instances of these
     (models.IntegerField, kinds.INTEGER),
     (models.BooleanField, kinds.BOOLEAN),
     (models.DecimalField, kinds.DECIMAL_TEXT),
@@ -38,8 +38,11 @@ _BY_TYPE: Final["tuple[tuple[type[models.Field[Any, Any]], Kind], ...]"] = (
 )
 
 
-def kind_of(field: Any) -> Kind | None:
-    """What a value of a field is, a relation's by its key; null apart. None: JSON has no word for it."""
+def kind_of(field: Any) -> ValueKind | None:
+    """Return the type of a field's values without null; for a relation, that of its key.
+
+    Return `None` if JSON has no such type.
+    """
     if isinstance(field, models.ManyToManyField):
         return kind_of(field.remote_field.model._meta.pk)
     if isinstance(field, models.ForeignKey):
@@ -49,15 +52,15 @@ def kind_of(field: Any) -> Kind | None:
     return next((kind for type_, kind in _BY_TYPE if isinstance(field, type_)), None)
 
 
-def key_of(model: type[models.Model]) -> Kind:
-    """The kind of a model's primary key. Raises ValueError."""
+def key_of(model: type[models.Model]) -> ValueKind:
+    """Return the type of a model's primary key. Raises ValueError if JSON has no such type."""
     if (kind := kind_of(model._meta.pk)) is None:
         raise ValueError(f"the primary key of {model._meta.label} has no JSON type")
     return kind
 
 
 def find(model: type[models.Model], name: str) -> Any:
-    """A model's own field by name, None where it has none: relations of others to it are none."""
+    """Return a model's own field by name, or `None`. Reverse relations are not included."""
     try:
         field = model._meta.get_field(name)
     except FieldDoesNotExist:
@@ -66,12 +69,12 @@ def find(model: type[models.Model], name: str) -> Any:
 
 
 def choices_of(field: Any) -> list[Any]:
-    """The values that a field's choices allow, in their order; none where it has no choices."""
+    """Return the values that a field's choices allow, in order; empty if it has no choices."""
     return [value for value, _ in getattr(field, "flatchoices", ()) if value not in (None, "")]
 
 
 def limits_of(field: Any) -> dict[str, Any]:
-    """What a field's validators say of its least and largest value, in words of JSON Schema."""
+    """Return `minimum` and `maximum` from a field's validators, as members of a JSON Schema."""
     limits = dict[str, Any]()
     for validator in getattr(field, "validators", ()):
         limit = getattr(validator, "limit_value", None)

@@ -1,7 +1,7 @@
-"""The ModelForm behind `create` and `update`: Django's own validation, for part of a row's fields.
+"""The ModelForm behind `create` and `update`: Django's validation for some of a row's fields.
 
-Fields that were not given keep what they have, and are there where the form or the model looks at several together:
-uniqueness and constraints are held with all of them.
+Fields that were not given keep their values. They take part in checks of several fields: in the
+form's and model's `clean`, in uniqueness, and in constraints.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +16,11 @@ from mcp_app.derived import arguments
 
 ModelFormClass: TypeAlias = "type[forms.ModelForm[Any]]"
 RelatedQueryset: TypeAlias = Callable[[Any], models.QuerySet[Any]]
-"""From a relation's field to the rows that it may name."""
+"""Takes the field of a relation and returns the rows that it may refer to."""
 
 
-class ArgumentsForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run time
-    """Takes the values of some fields, of a row that is there or is to be."""
+class PartialModelForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run time
+    """Takes the values of some fields, for an existing or a new row."""
 
     def __init__(self, data: Mapping[str, Any], instance: models.Model, related: RelatedQueryset) -> None:
         super().__init__(data=dict(data), instance=instance)
@@ -34,7 +34,7 @@ class ArgumentsForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run ti
                 apply_limit_choices_to_to_formfield(field)
 
     def add_error(self, field: str | None, error: Any) -> None:
-        """What is wrong with a field that was not given is wrong with those that were."""
+        """Report errors of fields that were not given as errors of the whole form."""
         found = error if isinstance(error, ValidationError) else ValidationError(error)
         by_field = found.error_dict if hasattr(found, "error_dict") else {field: found.error_list}
         for name, problems in by_field.items():
@@ -48,12 +48,16 @@ class ArgumentsForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run ti
         super()._post_clean()  # type: ignore[misc]  # django-stubs leave it out
         for name in self.fields.keys() - self.errors.keys():
             field = self.instance._meta.get_field(name)
-            # Django lets a blank one be null, as no page's form can fill it with that, and the database refuses.
+            # Django allows null for a blank JSONField because no HTML form can produce it. The
+            # database does not.
             if isinstance(field, models.JSONField) and not field.null and getattr(self.instance, name) is None:
                 self.add_error(name, field.error_messages["null"])
 
     def validate_unique(self) -> None:
-        """With the fields that were not given, too: what Django checks by itself leaves them out."""
+        """Check uniqueness and constraints with all fields.
+
+        Django leaves out the fields that were not given.
+        """
         for check in (self.instance.validate_unique, self.instance.validate_constraints):
             try:
                 check(exclude=set(self.errors))
@@ -61,8 +65,11 @@ class ArgumentsForm(forms.ModelForm):  # type: ignore[type-arg]  # not at run ti
                 self.add_error(None, error)
 
 
-class AuthoredArgumentsForm(ArgumentsForm):
-    """The same for an author's form, whose `clean` may look at fields that were not given."""
+class AuthoredArgumentsForm(PartialModelForm):
+    """A `PartialModelForm` for an author's form.
+
+    The author's `clean` may also read the fields that were not given.
+    """
 
     def clean(self) -> dict[str, Any]:
         fields = (field.name for field in self.instance._meta.concrete_fields if field.editable)
@@ -73,8 +80,11 @@ class AuthoredArgumentsForm(ArgumentsForm):
         return {name: value for name, value in self.cleaned_data.items() if name in self.fields}
 
 
-def form_class(model: type[models.Model], form: ModelFormClass, names: Sequence[str]) -> type[ArgumentsForm]:
-    """The form for these fields, validated as the author's `form` does. Raises Django's FieldError."""
+def form_class(model: type[models.Model], form: ModelFormClass, names: Sequence[str]) -> type[PartialModelForm]:
+    """Create the form for these fields, based on the author's `form`.
+
+    Raises Django's FieldError.
+    """
     authored = form is not forms.ModelForm
-    base = type(form.__name__, (AuthoredArgumentsForm, form), {}) if authored else ArgumentsForm
-    return cast("type[ArgumentsForm]", modelform_factory(model, form=base, fields=list(names)))
+    base = type(form.__name__, (AuthoredArgumentsForm, form), {}) if authored else PartialModelForm
+    return cast("type[PartialModelForm]", modelform_factory(model, form=base, fields=list(names)))

@@ -1,6 +1,6 @@
-"""The rows of a published model as resources: `model://app.book/{pk}`, with completion of the keys.
+"""The rows of a published model as resources, `model://app.book/{pk}`, with completion of the keys.
 
-The rights are those of its `get` tool.
+Their rights are those of the `get` tool.
 """
 
 from collections.abc import Iterable
@@ -11,28 +11,28 @@ from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from mcp_app.auth.access import Access
-from mcp_app.catalogue.completing import MAX_COMPLETIONS
-from mcp_app.catalogue.sendable import encode
+from mcp_app.auth.principal import Access
+from mcp_app.catalogue.completion import MAX_COMPLETIONS
+from mcp_app.catalogue.content.blocks import encode
 from mcp_app.derived import operations
 from mcp_app.derived.layout import Layout
-from mcp_app.resources import ResourceNotFound, Visit, resource
+from mcp_app.resources import ReadContext, ResourceNotFound, resource
 
 _LOOKED_AT: Final = 10 * MAX_COMPLETIONS
-"""Rows that are asked about for one completion."""
+"""Maximum rows that are read for one completion."""
 
 
 def add(layout: Layout, location: str, access: Access) -> None:
-    """Register the template."""
+    """Register the resource template of a published model."""
     model = layout.tools.model
 
-    def read(pk: str, visit: Visit) -> str:
+    def read(pk: str, visit: ReadContext) -> str:
         found = _find(layout, pk, visit)
         if found is None:
             raise ResourceNotFound
         return encode(operations.shown(layout, found))
 
-    def keys(value: str, context: Any, visit: Visit) -> Iterable[str]:
+    def keys(value: str, context: Any, visit: ReadContext) -> Iterable[str]:
         return list(islice(_keys(layout, value, visit), MAX_COMPLETIONS + 1))
 
     read.__module__, _, read.__qualname__ = location.rpartition(".")
@@ -49,12 +49,15 @@ def add(layout: Layout, location: str, access: Access) -> None:
     )(read)
 
 
-def _user(visit: Visit) -> Any:
+def _user(visit: ReadContext) -> Any:
     return visit.user or AnonymousUser()
 
 
-def _find(layout: Layout, text: str, visit: Visit) -> Any:
-    """The row whose key is written so: each row has one URI."""
+def _find(layout: Layout, text: str, visit: ReadContext) -> Any:
+    """Return the row with the key `text`, or `None`.
+
+    The text must be the key's canonical form, so that each row has one URI.
+    """
     try:
         key = layout.tools.model._meta.pk.to_python(text)
         written = str(layout.key.write(key))
@@ -64,13 +67,13 @@ def _find(layout: Layout, text: str, visit: Visit) -> Any:
     return operations.find(layout, _user(visit), key) if written == text else None
 
 
-def _keys(layout: Layout, value: str, visit: Visit) -> Iterable[str]:
-    """The keys that begin with `value`, of rows that the caller may see."""
+def _keys(layout: Layout, value: str, visit: ReadContext) -> Iterable[str]:
+    """Yield the keys that begin with `value`, of rows that the caller may see."""
     if "\x00" in value:
         return
     tools, user = layout.tools, _user(visit)
     path, key = "pk", layout.tools.model._meta.pk
-    while isinstance(key, models.ForeignKey):  # of an inheriting model, say: Django compares no text with a relation
+    while isinstance(key, models.ForeignKey):  # as in model inheritance: relations have no text lookups
         key = key.target_field
         path = f"{path}__{key.name}"
     rows = tools.get_queryset(user).filter(**{f"{path}__startswith": value}).order_by("pk")[:_LOOKED_AT]

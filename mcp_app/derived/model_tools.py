@@ -1,6 +1,6 @@
-"""What an author says of a published model: `ModelTools`, in the shape of Django's ModelAdmin.
+"""`ModelTools`: the options of a published model, in the manner of Django's ModelAdmin.
 
-Owns the defaults. Refuses to know how tools are made of it: `registration` does that.
+`registration` makes tools from them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,59 +12,71 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import Q, QuerySet
 
-from mcp_app.auth.access import EVERYBODY
+from mcp_app.auth.principal import EVERYBODY
 from mcp_app.catalogue.declaration import Registry
 from mcp_app.catalogue.errors import InvalidTool
 
 User: TypeAlias = AbstractBaseUser | AnonymousUser
 
 ACTIONS: Final = {"list": "view", "get": "view", "create": "add", "update": "change"}
-"""The operations, each with the action of Django's permission for it."""
+"""The operations, each with the action of its Django permission."""
 
 
 class ModelTools:
-    """Tools for the rows of one model. Subclass it, and decorate with `register(Model)`; one instance serves all calls.
+    """Tools for the rows of one model. Subclass it, and decorate the class with `register(Model)`.
 
-    The caller's `user` is Django's AnonymousUser where there is none.
+    One instance serves all calls. An anonymous caller is passed as Django's AnonymousUser.
+
+        @register(Book)
+        class BookTools(ModelTools):
+            fields = ["title", "author", "pages"]
+            filters = ["author", "title__icontains"]
+            operations = ["list", "get", "update"]
+
+            def get_queryset(self, user):
+                return super().get_queryset(user).filter(library__members=user)
     """
 
     fields: ClassVar[Sequence[str]] = ()
-    """What is published, in this order: fields of the model, and methods of this class that take a row and say by their
-    annotation what they return. Nothing that is not named; the primary key is always there, as `pk`."""
+    """The published members, in order: fields of the model, and methods of this class. Such a
+    method takes a row and has a return annotation. Nothing else is published, except the primary
+    key as `pk`."""
     read_only: ClassVar[Sequence[str]] = ()
-    """Those of `fields` that are not written. Methods never are, nor what Django does not edit."""
+    """Fields that cannot be written. Methods cannot either, nor fields that are not `editable`."""
     filters: ClassVar[Sequence[str]] = ()
-    """Django's lookups that a list may be narrowed by, as `author` or `title__icontains`."""
+    """Django's lookups by which lists can be filtered, such as `author` or `title__icontains`."""
     ordering: ClassVar[Sequence[str]] = ()
-    """How lists are sorted; without, as the model says."""
+    """Default order of lists. If empty, the model's."""
     ordering_fields: ClassVar[Sequence[str]] = ()
-    """What a caller may sort lists by instead."""
+    """Fields by which callers may sort lists."""
     operations: ClassVar[Iterable[str] | Mapping[str, Mapping[str, Any]]] = ("list", "get")
-    """Of list, get, create and update: their names, or for each the options of `@tool` that are to differ: its `name`,
-    `permissions`, `scopes`, `queue` …"""
+    """Names among list, get, create and update, or a mapping from these names to options of `@tool`
+    to override: `name`, `permissions`, `scopes`, `queue` …"""
     max_limit: ClassVar[int] = 100
-    """Rows in one list."""
+    """Maximum rows in one list."""
     resource: ClassVar[bool] = True
-    """Whether rows are resources as well, where `get` is among the operations."""
+    """Whether rows are also resources, if `get` is among the operations."""
     form: ClassVar["type[forms.ModelForm[Any]]"] = forms.ModelForm
-    """A form whose validation is to hold, its `clean` given the fields that were not."""
+    """A form that validates writes. Its `clean` also gets the fields that were not given."""
     object_permissions: ClassVar[bool] = False
-    """Whether a row takes `user.has_perm(permission, row)`. Django's own backend grants none on single rows."""
+    """Whether `user.has_perm(permission, row)` is required. Django's own backend grants none for
+    single rows."""
 
     def __init__(self, queryset: QuerySet[Any]) -> None:
         self._queryset = queryset
         self.model: type[models.Model] = queryset.model
 
     def get_queryset(self, user: User) -> QuerySet[Any]:
-        """The rows that exist for this caller: all others are not found."""
+        """Return the rows that exist for this caller. All others are reported as not found."""
         return self._queryset.all()
 
     def get_related_queryset(self, user: User, field: Any) -> QuerySet[Any]:
-        """The rows that a relation may name, and of a many-to-many relation shows.
+        """Return the rows that a relation may refer to, and that a many-to-many relation shows.
 
-        Where their model is published, those that exist for this caller there, by the classes whose rows they may be
-        shown if there are any; else all, as in Django's forms. What the field's `limit_choices_to` says holds in any
-        case.
+        If their model is published, these are the rows that exist for the caller in its classes. If
+        the caller may see the rows of some of these classes, only those classes count. If the model
+        is not published, these are all rows, as in Django's forms. The field's `limit_choices_to`
+        always applies.
         """
         model = field.remote_field.model
         rows: QuerySet[Any] = model._default_manager.all()
@@ -77,36 +89,39 @@ class ModelTools:
         return rows.filter(seen)
 
     def has_object_permission(self, user: User, action: str, obj: Any) -> bool:
-        """Whether the caller may `view` or `change` this row, or `add` this one that is not saved yet."""
+        """Return whether the caller may `view` or `change` this row, or `add` this unsaved one."""
         if not self.object_permissions or action == "add":
             return True
         has_perm = getattr(user, "has_perm", None)
         return has_perm is not None and bool(has_perm(self.permission(action), obj))
 
     def new_object(self, user: User) -> Any:
-        """The row that `create` fills: the place for what callers do not say, such as its owner."""
+        """Return the row that `create` fills.
+
+        Override it to set values that callers cannot, such as an owner.
+        """
         return self.model()
 
     def save(self, user: User, obj: Any) -> None:
-        """Save a valid row, in the transaction of its create or update."""
+        """Save a valid row, inside the transaction of its create or update."""
         obj.save()
 
     def permission(self, action: str) -> str:
-        """Django's permission for an action on the model, as `app_label.codename`."""
+        """Return Django's permission for an action on the model, as `app_label.codename`."""
         options = self.model._meta
         return f"{options.app_label}.{get_permission_codename(action, options)}"
 
 
 class Published:
-    """One registration of a model."""
+    """The registration of a model with one class."""
 
     def __init__(self, tools: ModelTools) -> None:
         self.tools = tools
         self.model = tools.model
         self.view_access = EVERYBODY
-        """What it takes to be shown a row."""
+        """The rights that a caller must have to see a row."""
         self.location = f"{type(tools).__module__}.{type(tools).__qualname__}"
 
 
 published_models: Registry[Published] = Registry("model", InvalidTool)
-"""By the place of their classes."""
+"""By the module and name of their classes."""

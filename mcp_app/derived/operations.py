@@ -1,6 +1,6 @@
-"""list, get, create and update at work: one caller, one call. Everything is looked up among the caller's rows.
+"""The operations list, get, create and update, for one call. They only see the caller's own rows.
 
-What is written is in one transaction, on the database that the site's routers send writes of the model to.
+A write is one transaction, on the database to which the site's routers send writes of the model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,15 +22,15 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who calls, and whether they may be shown rows: not all who write may."""
+class ModelCaller:
+    """The caller, and whether they may see rows. A caller who may write may lack that right."""
 
     user: User
     may_view: bool
 
 
-def list_rows(layout: Layout, caller: Caller, given: Arguments) -> dict[str, Any]:
-    """A page of the caller's rows, and where the next one starts; null: there is none."""
+def list_rows(layout: Layout, caller: ModelCaller, given: Arguments) -> dict[str, Any]:
+    """Return a page of the caller's rows, and the offset of the next page or `None`."""
     tools, user = layout.tools, caller.user
     kinds = {name: each.kind for name, each in layout.filters.items()}
     queryset = tools.get_queryset(user)
@@ -44,8 +44,8 @@ def list_rows(layout: Layout, caller: Caller, given: Arguments) -> dict[str, Any
     return {"items": rows, "next_offset": offset + limit if len(found) > limit else None}
 
 
-def get_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
-    """One of the caller's rows. Raises `ToolError` where there is none."""
+def get_row(layout: Layout, caller: ModelCaller, given: Arguments) -> Row:
+    """Return one of the caller's rows. Raises `ToolError` if it does not exist for the caller."""
     key = _key(layout, given)
     found = find(layout, caller.user, key)
     if found is None:
@@ -54,12 +54,15 @@ def get_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
 
 
 def find(layout: Layout, user: User, key: Any) -> Any:
-    """The row of that key as it is shown to the caller; None where there is none for them."""
+    """Return the row with this key, or `None` if the caller may not see it."""
     return _found(layout, user, layout.tools.get_queryset(user), key)
 
 
-def create_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
-    """Make a row. Raises `InvalidArguments`, and `ToolError` where the caller may not make this one."""
+def create_row(layout: Layout, caller: ModelCaller, given: Arguments) -> Row:
+    """Create a row and return it.
+
+    Raises `InvalidArguments`, and `ToolError` if the caller may not add it.
+    """
     tools, user = layout.tools, caller.user
     values = arguments.read(layout.writable, given)
     alias = _written_in(tools.get_queryset(user))
@@ -76,8 +79,8 @@ def create_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
         return _written(layout, caller, alias, row)
 
 
-def update_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
-    """Change what was given of one of the caller's rows. Raises as `create_row` and `get_row`."""
+def update_row(layout: Layout, caller: ModelCaller, given: Arguments) -> Row:
+    """Change the given fields of one of the caller's rows. Raises as `create_row` and `get_row`."""
     tools, user = layout.tools, caller.user
     key = _key(layout, given)
     values = arguments.read(layout.writable, {name: value for name, value in given.items() if name != "pk"})
@@ -94,35 +97,35 @@ def update_row(layout: Layout, caller: Caller, given: Arguments) -> Row:
         tools.save(user, row)
         for name in layout.many.keys() & values.keys():
             kept = getattr(row, name).exclude(pk__in=related(layout.many[name]).values("pk"))
-            form.cleaned_data[name] = [*form.cleaned_data[name], *kept]  # what the caller cannot see stays
+            form.cleaned_data[name] = [*form.cleaned_data[name], *kept]  # keep rows that the caller cannot see
         form.save_m2m()
         return _written(layout, caller, alias, row)
 
 
-def _to_change(layout: Layout, caller: Caller, alias: str, key: Any) -> Any:
-    """The row, locked where the database can."""
+def _to_change(layout: Layout, caller: ModelCaller, alias: str, key: Any) -> Any:
+    """Return the row to change, locked if the database supports it."""
     tools, user = layout.tools, caller.user
     rows = tools.get_queryset(user).using(alias)
     if (row := rows.filter(pk=key).first()) is None:
         raise _not_found(layout, key)
     _check_change(layout, caller, row, key)
-    # By its key alone: no database locks what it joined or grouped.
+    # Locked by its key alone, because databases cannot lock joined or grouped rows.
     list(tools.model._base_manager.using(alias).select_for_update().filter(pk=key).values_list("pk"))
     if (row := rows.filter(pk=key).first()) is None:
         raise _not_found(layout, key)
-    _check_change(layout, caller, row, key)  # as it is now: who held the lock may have changed what decides
+    _check_change(layout, caller, row, key)  # again: the previous holder of the lock may have changed the row
     return row
 
 
-def _check_change(layout: Layout, caller: Caller, row: Any, key: Any) -> None:
+def _check_change(layout: Layout, caller: ModelCaller, row: Any, key: Any) -> None:
     tools, user = layout.tools, caller.user
     if not tools.has_object_permission(user, "change", row):
         seen = caller.may_view and tools.has_object_permission(user, "view", row)
         raise ToolError(_("You may not change this.")) if seen else _not_found(layout, key)
 
 
-def _written(layout: Layout, caller: Caller, alias: str, row: Any) -> Row:
-    """What was written, as the caller is shown it: its key alone where they may not see it."""
+def _written(layout: Layout, caller: ModelCaller, alias: str, row: Any) -> Row:
+    """Return the written row as the caller may see it, or only its key."""
     if caller.may_view:
         found = _found(layout, caller.user, layout.tools.get_queryset(caller.user).using(alias), row.pk)
         if found is not None:
@@ -136,7 +139,7 @@ def _found(layout: Layout, user: User, queryset: QuerySet[Any], key: Any) -> Any
 
 
 def _shown(layout: Layout, user: User, queryset: QuerySet[Any]) -> QuerySet[Any]:
-    """With the relations that are shown: in one query for each, however many rows there are."""
+    """Prefetch the shown relations, with one query for each."""
     tools = layout.tools
     related = {name: tools.get_related_queryset(user, field) for name, field in layout.many.items()}
     if (alias := _stated_alias(queryset)) is not None:
@@ -147,7 +150,7 @@ def _shown(layout: Layout, user: User, queryset: QuerySet[Any]) -> QuerySet[Any]
 
 
 def _sorted(layout: Layout, queryset: QuerySet[Any], order_by: str | None) -> QuerySet[Any]:
-    """With the key last, so that pages neither repeat nor leave out what is equal."""
+    """Sort by the key last, so that pages neither repeat nor skip rows with equal values."""
     meant: Any = [order_by] if order_by else layout.tools.ordering or queryset.query.order_by
     return queryset.order_by(*(meant or layout.tools.model._meta.ordering or ()), "pk")
 
@@ -166,7 +169,7 @@ def _not_found(layout: Layout, key: Any) -> ToolError:
 
 
 def _stated_alias(queryset: QuerySet[Any]) -> str | None:
-    """The database that `using` named; None: the routers' to say."""
+    """Return the database that `using` set, or `None` if the routers decide."""
     return getattr(queryset, "_db", None)
 
 
@@ -176,7 +179,7 @@ def _written_in(queryset: QuerySet[Any]) -> str:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Around the transaction: what the database refuses, in words for the model."""
+    """Turn IntegrityError from the block, a transaction, into a `ToolError`."""
     try:
         yield
     except IntegrityError as error:

@@ -1,4 +1,4 @@
-"""`register`: from a `ModelTools` class to registered tools and a resource template."""
+"""`register`: makes tools and a resource template from a `ModelTools` class."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,17 +12,16 @@ from django.utils import translation
 from django.utils.text import camel_case_to_spaces
 from pydantic import WithJsonSchema
 
-from mcp_app.auth import scopes
-from mcp_app.auth.access import Access
+from mcp_app.auth.principal import Access, missing_scopes
 from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.derived import form_fields, kinds, layout, model_resources, operations
 from mcp_app.derived.layout import MAX_OFFSET, Layout
 from mcp_app.derived.model_tools import ACTIONS, ModelTools, Published, published_models
-from mcp_app.derived.operations import Caller
+from mcp_app.derived.operations import ModelCaller
 from mcp_app.tools import ToolContext, tool
 
 T = TypeVar("T", bound=type[ModelTools])
-Operation: TypeAlias = Callable[[Layout, Caller, Mapping[str, Any]], dict[str, Any]]
+Operation: TypeAlias = Callable[[Layout, ModelCaller, Mapping[str, Any]], dict[str, Any]]
 
 _OPERATIONS: Final[Mapping[str, Operation]] = {
     "list": operations.list_rows,
@@ -39,13 +38,17 @@ _HINTS: Final = {
 
 
 def register(source: type[models.Model] | Manager[Any] | QuerySet[Any], /) -> Callable[[T], T]:
-    """Publish a model, or the rows of a queryset, as the decorated subclass of `ModelTools` says.
+    """Publish a model, or the rows of a queryset, with the decorated subclass of `ModelTools`.
 
-    Makes tools named `list_books`, `get_book`, `create_book` and `update_book`, as far as they are among its
-    operations, each for those who have Django's permission to view, add or change; and where `get` is, the resources
-    `model://app.book/{pk}`.
+        @register(Book)
+        class BookTools(ModelTools):
+            fields = ["title", "author"]
 
-    Raises `InvalidTool` where it cannot be published.
+    It registers the tools `list_books`, `get_book`, `create_book` and `update_book`, if they are
+    among the operations. Each requires Django's permission to view, add or change. With `get`, rows
+    are also resources, `model://app.book/{pk}`.
+
+    Raises `InvalidTool` if the model cannot be published.
     """
 
     def decorate(tools_class: T) -> T:
@@ -81,7 +84,7 @@ def _publish(published: Published) -> None:
 
 
 def _makes_keys(tools: ModelTools) -> bool:
-    """Whether new rows have keys: callers do not say them."""
+    """Return whether new rows get a key, since callers cannot set it."""
     key: Any = tools.model._meta.pk
     is_made = isinstance(key, models.AutoField) or key.has_default() or key.db_default is not models.NOT_PROVIDED
     is_parents = key.remote_field is not None and key.remote_field.parent_link
@@ -95,7 +98,7 @@ def _makes_keys(tools: ModelTools) -> bool:
 
 
 def _options(tools: ModelTools) -> dict[str, Mapping[str, Any]]:
-    """The options of `@tool` for each operation."""
+    """Return the options of `@tool` for each operation."""
     stated = tools.operations
     if isinstance(stated, str):
         raise ValueError("operations is a list of names, not one of them")
@@ -116,7 +119,10 @@ def _access(tools: ModelTools, operation: str, options: Mapping[str, Any]) -> Ac
 
 
 def _view_access(tools: ModelTools, options: Mapping[str, Mapping[str, Any]]) -> Access:
-    """What it takes to be shown a row: what it takes to get one, else to list them, else Django's permission."""
+    """Return the rights to see a row.
+
+    They are those of `get`, else of `list`, else Django's view permission.
+    """
     for operation in ("get", "list"):
         if operation in options:
             return _access(tools, operation, options[operation])
@@ -146,15 +152,15 @@ def _add_tool(made: Layout, operation: str, location: str, options: Mapping[str,
     tool(**{**defaults, **options})(function)
 
 
-def _caller(made: Layout, context: ToolContext) -> Caller:
+def _caller(made: Layout, context: ToolContext) -> ModelCaller:
     user, access = context.user, made.view_access
     is_here = context.request.endpoint in access.endpoints
-    may_view = is_here and access.admits(user) and not scopes.missing(access.scopes, context.scopes)
-    return Caller(user or AnonymousUser(), may_view)
+    may_view = is_here and access.admits(user) and not missing_scopes(access.scopes, context.scopes)
+    return ModelCaller(user or AnonymousUser(), may_view)
 
 
 def _words(tools: ModelTools, operation: str) -> tuple[str, str]:
-    """A tool's name and description, in no language but the code's."""
+    """Return a tool's name and description, untranslated."""
     one = camel_case_to_spaces(tools.model._meta.object_name or "")
     with translation.override(None):
         many = str(tools.model._meta.verbose_name_plural).lower()
@@ -179,13 +185,13 @@ def _input_schema(made: Layout, operation: str) -> dict[str, Any]:
     if operation == "create":
         return form_fields.object_schema(made.writable, list(made.required))
     without_defaults = {
-        name: kinds.Kind({word: value for word, value in kind.schema.items() if word != "default"})
+        name: kinds.ValueKind({word: value for word, value in kind.schema.items() if word != "default"})
         for name, kind in made.writable.items()
     }
     return form_fields.object_schema({"pk": made.key, **without_defaults}, ["pk"])
 
 
-def _list_arguments(made: Layout) -> dict[str, kinds.Kind]:
+def _list_arguments(made: Layout) -> dict[str, kinds.ValueKind]:
     tools = made.tools
     found = {name: each.kind for name, each in made.filters.items()}
     if tools.ordering_fields:

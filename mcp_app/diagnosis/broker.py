@@ -1,4 +1,7 @@
-"""The broker: it answers, and how soon; a folder is there, and can be written to."""
+"""Check the broker: that it responds, and how fast.
+
+The embedded broker needs a folder that it can write to.
+"""
 
 import os
 import time
@@ -7,16 +10,16 @@ from typing import Final
 
 from celery import current_app
 
-from mcp_app.diagnosis.examination import Seen, first_line
-from mcp_app.diagnosis.findings import Finding, failed, ok, warning
-from mcp_app.lifecycle import broker
-from mcp_app.lifecycle.broker import SilentBrokerError
+from mcp_app.celery_adapter import broker
+from mcp_app.celery_adapter.broker import SilentBrokerError
+from mcp_app.diagnosis import file_permissions
+from mcp_app.diagnosis.examination import Finding, SharedFacts, failed, first_line, ok, warning
 
 NAME: Final = "broker"
 
 
-def look(seen: Seen) -> Iterator[Finding]:
-    """Asked twice: what is told is the second round trip, on the connection that the first one made."""
+def check(shared: SharedFacts) -> Iterator[Finding]:
+    """Check the broker. Reports the second of two round trips, because the first one connects."""
     folder = _folder()
     if folder is not None and not os.path.isdir(folder):
         yield warning(
@@ -31,23 +34,28 @@ def look(seen: Seen) -> Iterator[Finding]:
         began_at = time.perf_counter()
         broker.reach()
     except SilentBrokerError as error:
-        yield _away(where, error)
+        yield _unreachable(where, error)
         return
     took = (time.perf_counter() - began_at) * 1000
     what = "can be written to" if folder is not None else "answers"
-    yield ok(NAME, f"{where}: {what} in {took:.1f} ms.")
+    found = f"{where}: {what} in {took:.1f} ms."
+    if folder is not None and file_permissions.others_may(file_permissions.WRITE, folder):
+        remedy = f"Run `chmod o-w {folder}`."
+        yield warning(NAME, f"{found} Every user of this machine can put messages into it.", remedy)
+    else:
+        yield ok(NAME, found)
 
 
-def answers() -> list[Finding]:
-    """The same in short, for who asks every second."""
+def check_quickly() -> list[Finding]:
+    """Check only that the broker responds, for probes every second."""
     try:
         broker.reach()
     except SilentBrokerError as error:
-        return [_away(_folder() or broker.address(), error)]
+        return [_unreachable(_folder() or broker.address(), error)]
     return [ok(NAME, "It answers.")]
 
 
-def _away(where: str, error: SilentBrokerError) -> Finding:
+def _unreachable(where: str, error: SilentBrokerError) -> Finding:
     remedy = "Start it, or correct CELERY_BROKER_URL."
     if _folder() is not None:
         remedy = "Let this user write there, or correct CELERY_BROKER_TRANSPORT_OPTIONS."
@@ -55,6 +63,6 @@ def _away(where: str, error: SilentBrokerError) -> Finding:
 
 
 def _folder() -> str | None:
-    """Where the messages of the embedded broker are; None of another."""
+    """Return the folder of the embedded broker, or `None` for other brokers."""
     folder = current_app.conf.broker_transport_options.get("folder")
     return str(folder) if folder and broker.address().startswith("mcpfs:") else None

@@ -1,4 +1,4 @@
-"""The channel layer: whether there is one that crosses processes, and whether what is sent through it arrives."""
+"""Check the channel layer: that it connects processes, and that messages arrive."""
 
 import asyncio
 import socket
@@ -8,20 +8,19 @@ from typing import Any, Final
 
 from channels.layers import channel_layers, get_channel_layer
 
-from mcp_app.diagnosis.examination import Seen, first_line
-from mcp_app.diagnosis.findings import Finding, failed, ok, warning
-from mcp_app.lifecycle import wakeups
+from mcp_app.diagnosis.examination import Finding, SharedFacts, failed, first_line, ok, warning
+from mcp_app.lifecycle.liveness import wakeups
 
 NAME: Final = "channel layer"
 ARRIVAL_SECONDS: Final = 3.0
-"""What one message through the layer may take."""
+"""How long a message through the layer may take."""
 CONFIGURE: Final = "Set CHANNEL_LAYERS to channels_redis.core.RedisChannelLayer, as docs/deployment.md has it."
 
 
-def look(seen: Seen) -> Iterator[Finding]:
-    """One message is sent to a group and received, as a wake-up is."""
+def check(shared: SharedFacts) -> Iterator[Finding]:
+    """Check the layer: send a message to a group and receive it, as wake-ups are."""
     if not wakeups.layer_crosses_processes():
-        yield _none(seen)
+        yield _missing_layer(shared)
         return
     kind = type(get_channel_layer()).__name__
     try:
@@ -35,7 +34,10 @@ def look(seen: Seen) -> Iterator[Finding]:
 
 
 async def _round_trip() -> float:
-    """Seconds. A layer of this loop's own: connections belong to the loop that opened them."""
+    """Send and receive a message, and return the seconds that it took.
+
+    Makes a new layer, because connections belong to the event loop that has opened them.
+    """
     layer: Any = channel_layers.make_backend("default")
     try:
         async with asyncio.timeout(ARRIVAL_SECONDS):
@@ -54,8 +56,8 @@ async def _round_trip() -> float:
                 await close()
 
 
-def _none(seen: Seen) -> Finding:
-    hosts = {presence.hostname for presence in seen.presences or []} | {socket.gethostname()}
+def _missing_layer(shared: SharedFacts) -> Finding:
+    hosts = {answer.hostname for answer in shared.worker_answers or []} | {socket.gethostname()}
     if len(hosts) == 1:
         return ok(NAME, "None that crosses processes, which one host does not need.")
     found = f"None crosses processes, and {len(hosts)} hosts are at work ({', '.join(sorted(hosts))})."

@@ -1,7 +1,8 @@
-"""The clocks: the database's, by which everything is timed, and those of the hosts on which workers run.
+"""Check the clocks of the database and of the workers' hosts against this machine's.
 
-A clock is held against another over a round trip, half of which is in doubt. Rows cannot tell a host's clock: their
-times are the database's.
+A clock is compared during a round trip, so the result may be wrong by half of its duration
+(`doubt`). The hosts' clocks are in the workers' answers over the broker. Rows do not show them,
+because their times are the database's.
 """
 
 import socket
@@ -15,51 +16,45 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 
 from mcp_app.conf import settings
-from mcp_app.diagnosis.examination import Seen
-from mcp_app.diagnosis.findings import Finding, ok, warning
-from mcp_app.diagnosis.presences import Presence
+from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
+from mcp_app.diagnosis.worker_ping import WorkerAnswer
 
 NAME: Final = "clocks"
 TRIES: Final = 3
-"""How often the database is asked: the shortest round trip tells most."""
+"""How often the database is queried. The shortest round trip gives the most precise result."""
 MOST_SECONDS: Final = 1.0
-"""By which clocks may differ: logs are then out of order, and tokens expire early or late."""
+"""The accepted difference. With more, logs are out of order, and tokens expire early or late."""
 REMEDY: Final = "Have the clocks set by NTP (`timedatectl set-ntp true`, chrony)."
 
 
-def look(seen: Seen) -> Iterator[Finding]:
-    """The database's clock, then each other host's of which a worker has answered, by the best of its answers."""
-    difference, doubt = _database()
-    yield _told("The database's clock", difference, doubt)
-    for host, presence in _by_host(seen.presences or []).items():
+def check(shared: SharedFacts) -> Iterator[Finding]:
+    """Check the database's clock and the other hosts' clocks, by the best answer of each."""
+    difference, doubt = min((_measure() for _ in range(TRIES)), key=lambda measured: measured[1])
+    yield _finding("The database's clock", difference, doubt)
+    best: dict[str, WorkerAnswer] = {}
+    for answer in shared.worker_answers or []:
+        if answer.hostname not in best or answer.doubt < best[answer.hostname].doubt:
+            best[answer.hostname] = answer
+    for host, answer in best.items():
         if host != socket.gethostname():
-            yield _told(f"The clock of {host}", presence.ahead, presence.doubt)
+            yield _finding(f"The clock of {host}", answer.ahead, answer.doubt)
 
 
-def _database() -> tuple[float, float]:
-    """Seconds by which the database's clock is ahead of this machine's, and those in doubt. Raises django.db.Error."""
-    return min((_ask() for _ in range(TRIES)), key=lambda told: told[1])
+def _measure() -> tuple[float, float]:
+    """Return the seconds by which the database's clock is ahead, and the possible error.
 
-
-def _ask() -> tuple[float, float]:
-    # There is always a row: that of this app's first migration.
+    Raises `django.db.Error`.
+    """
+    # The table is never empty: it has at least this app's first migration.
     rows = MigrationRecorder(connections[settings.DATABASE]).migration_qs.annotate(now=Now())
     began_at = time.time()
-    told: datetime = rows.values_list("now", flat=True)[0]
+    measured: datetime = rows.values_list("now", flat=True)[0]
     ended_at = time.time()
-    aware = told if told.tzinfo else told.replace(tzinfo=UTC)
+    aware = measured if measured.tzinfo else measured.replace(tzinfo=UTC)
     return aware.timestamp() - (began_at + ended_at) / 2, (ended_at - began_at) / 2
 
 
-def _by_host(presences: list[Presence]) -> dict[str, Presence]:
-    best: dict[str, Presence] = {}
-    for presence in presences:
-        if presence.hostname not in best or presence.doubt < best[presence.hostname].doubt:
-            best[presence.hostname] = presence
-    return best
-
-
-def _told(whose: str, ahead: float, doubt: float) -> Finding:
+def _finding(clock: str, ahead: float, doubt: float) -> Finding:
     way = "ahead of" if ahead >= 0 else "behind"
-    found = f"{whose} is {abs(ahead) * 1000:.0f} ms {way} this machine's, give or take {doubt * 1000:.0f} ms."
+    found = f"{clock} is {abs(ahead) * 1000:.0f} ms {way} this machine's, give or take {doubt * 1000:.0f} ms."
     return warning(NAME, found, REMEDY) if abs(ahead) - doubt > MOST_SECONDS else ok(NAME, found)

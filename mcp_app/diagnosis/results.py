@@ -1,4 +1,4 @@
-"""Celery's result backend: the view of a call that Celery itself has, beside the row."""
+"""Check Celery's result backend, which has the results of calls that failed or were stopped."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,22 +7,21 @@ from celery import current_app
 from django.apps import apps
 from django.db.models.functions import Now
 
-from mcp_app.diagnosis.examination import Seen
-from mcp_app.diagnosis.findings import Finding, ok, warning
+from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
 
 NAME: Final = "results"
-SET: Final = 'CELERY_RESULT_BACKEND = "django-db", and django_celery_results in INSTALLED_APPS.'
+SET: Final = 'CELERY_RESULT_BACKEND = "django-db".'
 
 
-def look(seen: Seen) -> Iterator[Finding]:
-    """Whether it is the one whose rows the admin shows, and when the newest of these was written."""
+def check(shared: SharedFacts) -> Iterator[Finding]:
+    """Check whether the admin can show Celery's results, and when the newest was stored."""
     backend = str(current_app.conf.result_backend or "none")
+    if not apps.is_installed("django_celery_results"):
+        yield ok(NAME, "django_celery_results is not installed: the admin does not show Celery's own view of a call.")
+        return
     if not backend.startswith(("django-db", "django_celery_results")):
         kind = backend.partition(":")[0]
         yield warning(NAME, f"Celery keeps results in {kind}, where the admin does not look.", SET)
-        return
-    if not apps.is_installed("django_celery_results"):
-        yield warning(NAME, "django_celery_results is not installed: Celery keeps no results.", SET)
         return
     rows = apps.get_model("django_celery_results", "TaskResult").objects.order_by("-date_done").annotate(now=Now())
     newest = rows.values_list("date_done", "now")[:1]

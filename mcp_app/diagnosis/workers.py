@@ -1,64 +1,70 @@
-"""The workers: those that their rows vouch for, held against those that answer over the broker.
+"""Check the workers: compare the rows of the database with the answers over the broker.
 
-A worker has two ways to be heard, and each may be lost alone: its heartbeat, by the database, from a thread of its own;
-its answers, by the broker, from the loop in which it takes messages.
+A worker shows in two ways that it is alive, and each can fail alone. Its heartbeat goes to the
+database, from a thread of its own. Its answers go to the broker, from the loop that receives
+messages.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from mcp_app.diagnosis.examination import Seen
-from mcp_app.diagnosis.findings import Finding, failed, ok, warning
-from mcp_app.diagnosis.presences import ANSWER_SECONDS, Presence
-from mcp_app.lifecycle.processes import Vouched
+from mcp_app.diagnosis.examination import Finding, SharedFacts, failed, ok, warning
+from mcp_app.diagnosis.worker_ping import ANSWER_SECONDS, WorkerAnswer
+from mcp_app.lifecycle.liveness.processes import KnownProcess
 
 NAME: Final = "workers"
 START: Final = "Start one: `python manage.py mcp worker`, or `python manage.py mcp serve`, which brings its own."
 RESTART: Final = "See its log; once it is ended its calls are lost, and another worker takes those that wait."
 
 
-def look(seen: Seen) -> Iterator[Finding]:
-    """A finding for each worker that lives by either way; one if there is none that runs tools."""
-    answered = {presence.boot_id: presence for presence in seen.presences or []}
-    vouched = {worker.identity.boot_id: worker for worker in seen.workers}
+def check(shared: SharedFacts) -> Iterator[Finding]:
+    """Check the workers. Yields a finding for each that is alive in one of the two ways.
+
+    If none of them runs tools, the first finding reports that.
+    """
+    answered = {answer.boot_id: answer for answer in shared.worker_answers or []}
+    vouched = {worker.identity.boot_id: worker for worker in shared.workers}
     if not any(worker.lives for worker in vouched.values()) and not any(each.runs_tools for each in answered.values()):
-        yield failed(NAME, f"None is alive{_last(seen.workers)}: calls wait, and are given up in the end.", START)
+        last = _describe_last(shared.workers)
+        yield failed(NAME, f"No worker that runs tools is alive{last}: calls wait, and time out.", START)
     for worker in vouched.values():
         if worker.lives:
-            yield _alive(worker, answered.get(worker.identity.boot_id), asked=seen.presences is not None)
-    for presence in answered.values():
-        known = vouched.get(presence.boot_id)
+            yield _describe_alive(
+                worker, answered.get(worker.identity.boot_id), asked=shared.worker_answers is not None
+            )
+    for answer in answered.values():
+        known = vouched.get(answer.boot_id)
         if known is None or not known.lives:
-            yield _only_answers(presence, known)
+            yield _describe_without_heartbeat(answer, known)
 
 
-def _alive(worker: Vouched, presence: Presence | None, *, asked: bool) -> Finding:
+def _describe_alive(worker: KnownProcess, answer: WorkerAnswer | None, *, asked: bool) -> Finding:
     identity = worker.identity
-    who = f"{identity.hostname}:{identity.pid} (boot id {identity.boot_id.hex[:8]})"
-    heard = f"heartbeat {max(0.0, worker.silent_for):.1f} s ago"
-    if presence is not None:
-        takes = ", ".join(presence.queues) or "no queue"
-        return ok(NAME, f"{who}: {presence.pool}, {presence.slots} slots, {heard}, takes {takes}.")
+    name = f"{identity.hostname}:{identity.pid} (boot id {identity.boot_id.hex[:8]})"
+    heartbeat = f"heartbeat {max(0.0, worker.silent_for):.1f} s ago"
+    if answer is not None:
+        takes = ", ".join(answer.queues) or "no queue"
+        return ok(NAME, f"{name}: {answer.pool}, {answer.slots} slots, {heartbeat}, takes {takes}.")
     if not asked:
-        return ok(NAME, f"{who}: {heard}. The broker could not be asked what it takes.")
+        return ok(NAME, f"{name}: {heartbeat}. The broker could not be asked what it takes.")
     remedy = f"See that it has the same broker, and that no tool holds its process. {RESTART}"
-    return warning(NAME, f"{who}: {heard}, and no answer over the broker within {ANSWER_SECONDS:g} s.", remedy)
+    return warning(NAME, f"{name}: {heartbeat}, and no answer over the broker within {ANSWER_SECONDS:g} s.", remedy)
 
 
-def _only_answers(presence: Presence, known: Vouched | None) -> Finding:
-    who = f"{presence.hostname}:{presence.pid} ({presence.node})"
-    takes = ", ".join(presence.queues) or "no queue"
-    if not presence.runs_tools:
-        return ok(NAME, f"{who}: takes {takes}, and none of the tools' queues when it began.")
+def _describe_without_heartbeat(answer: WorkerAnswer, known: KnownProcess | None) -> Finding:
+    name = f"{answer.hostname}:{answer.pid} ({answer.node})"
+    takes = ", ".join(answer.queues) or "no queue"
+    if not answer.runs_tools:
+        return ok(NAME, f"{name}: takes {takes}, and none of the tools' queues when it began.")
     if known is None:
-        found = f"{who}: answers over the broker, takes {takes}, and has no row in this database."
+        found = f"{name}: answers over the broker, takes {takes}, and has no row in this database."
         return warning(NAME, found, "Give it the same database: what it takes from the queue it cannot find.")
-    found = f"{who}: answers over the broker, but its last heartbeat was {known.silent_for:.0f} s ago."
+    found = f"{name}: answers over the broker, but its last heartbeat was {known.silent_for:.0f} s ago."
     return warning(NAME, found, f"See whether it reaches the database. {RESTART}")
 
 
-def _last(workers: list[Vouched]) -> str:
-    """When one was last heard of that did not say that it stopped."""
+def _describe_last(workers: list[KnownProcess]) -> str:
+    """Describe the last heartbeat of a worker that has not been stopped, if there is one."""
     if not workers:
         return ""
     last = workers[0]

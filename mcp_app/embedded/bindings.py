@@ -1,7 +1,8 @@
-"""Which queues an exchange feeds, as one small file per exchange that every process reads.
+"""Which queues an exchange feeds: one small file for each exchange, read by every process.
 
-A table is replaced by rename under a lock, so readers never lock and never see half a table; they keep what
-they read until the file changes. It refuses to know what an exchange's type makes of its bindings.
+A table is replaced by a rename while a lock is held. So readers need no lock and never see half a
+table. They keep a table until its file changes. How an exchange type interprets its bindings is
+kombu's business.
 """
 
 import fcntl
@@ -12,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mcp_app.embedded.folder import Folder, encode
+from mcp_app.embedded.folder import Folder, encode, write
 
 
 class Binding(NamedTuple):
-    """One row of a table, in the order kombu's exchange types unpack."""
+    """One row of a table, in the order in which kombu's exchange types unpack it."""
 
     routing_key: str
     pattern: str
@@ -28,14 +29,17 @@ _Signature = tuple[int, int, int]
 
 
 class Bindings:
-    """The binding tables of one folder. Reading never raises; changing raises OSError if the disk refuses."""
+    """The binding tables of one folder.
+
+    Reading never raises. A change raises `OSError` if the disk refuses.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._known: dict[str, tuple[_Signature, Table]] = {}
 
     def table(self, exchange: str) -> Table:
-        """The exchange's bindings; read again only when its file was replaced."""
+        """Return an exchange's bindings. The file is read again only if it was replaced."""
         path = self._path(exchange)
         try:
             status = os.stat(path)
@@ -58,7 +62,7 @@ class Bindings:
         self.forget_directory(encode(queue))
 
     def forget_directory(self, directory: str) -> None:
-        """Unbind the queue of that directory name from every exchange."""
+        """Unbind the queue with this directory name from every exchange."""
         for name in os.listdir(self._folder.exchanges):
             if name.endswith(".json"):
                 path = os.path.join(self._folder.exchanges, name)
@@ -73,8 +77,7 @@ class Bindings:
             after = change(before)
             if after != before:
                 written = os.path.join(self._folder.tmp, uuid.uuid4().hex)
-                with open(written, "w", encoding="ascii") as file:
-                    json.dump(after, file)
+                write(written, json.dumps(after).encode("ascii"))
                 os.replace(written, path)
 
     @contextmanager
@@ -89,7 +92,10 @@ class Bindings:
 
 
 def _load(path: str) -> Table:
-    """A table's bindings. A table that is missing or damaged is empty: workers bind again when they start."""
+    """Return the bindings in a file.
+
+    A missing or damaged table is empty: workers bind again when they start.
+    """
     try:
         with open(path, encoding="ascii") as file:
             return tuple(Binding(*map(str, row)) for row in json.load(file))

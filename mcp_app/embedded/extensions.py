@@ -1,4 +1,7 @@
-"""What the embedded server tells an application beyond ASGI, under which name in the scope's `extensions`."""
+"""Names in the `extensions` of an ASGI scope that only the embedded server sets."""
 
 UNSENT_BYTES = "mcp_app.unsent_bytes"
-"""A function without arguments: how many bytes of this response wait for its peer. Daphne's `send` never waits."""
+"""A function that returns how many bytes of this response the client has not read yet.
+
+Daphne's `send` never waits.
+"""

@@ -1,14 +1,19 @@
-"""Queues of message files in one directory tree: the storage under the embedded broker.
+"""Queues of message files in one directory tree: the store of the embedded broker.
 
-    queues/<queue>/new/     messages that wait, one file each, named so that they sort by age
-    queues/<queue>/cur/     messages that a reader has claimed and is reading right now
-    queues/<queue>/reader   only in transient queues: locked by whoever consumes (`readers.py`)
+    queues/<queue>/new/     messages that wait, one file each; their names sort by age
+    queues/<queue>/cur/     messages that a reader has claimed and is reading
+    queues/<queue>/reader   only in transient queues: locked by the consumer (`readers.py`)
     exchanges/              binding tables (`bindings.py`)
-    tmp/                    messages being written, directories being removed
-    rejected/               files that are no messages, kept for a person to look at
+    tmp/                    messages that are being written, directories that are being removed
+    rejected/               files that are no messages, kept for the operator
 
-It owns the two promises everything rests on: a message appears by one rename, so nobody sees half of it, and
-leaves by one rename and one unlink, so nobody gets it twice. It refuses to know kombu, Celery or Django.
+Two rules make this safe for any number of processes:
+
+1. A message is written in `tmp/` and appears in `new/` by one rename. So no reader sees half of it.
+2. A reader claims it by a rename to `cur/`, and has it only if its unlink succeeds. So no message
+   is read twice, even if a claim was handed back because its reader seemed to be dead.
+
+Nothing here depends on kombu, Celery or Django.
 """
 
 import bisect
@@ -21,19 +26,18 @@ import shutil
 import stat
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 from hashlib import sha256
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 logger = logging.getLogger(__name__)
 
-#: Seconds after which a claim's reader must have died between its rename and its unlink.
+#: Seconds after which the reader of a claim must have died.
 CLAIM_SECONDS = 60.0
-#: Bytes; a larger file is not ours: messages carry ids.
+#: A larger file is not from this app, whose messages only carry ids.
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-
 T = TypeVar("T")
-
 _MESSAGE_NAME = re.compile(r"\A\d{20}-\d{10}-[0-9a-f]{32}\Z")
 _UNSAFE = re.compile(rb"[^a-z0-9_@.-]|\A\.")
 _MAX_NAME_BYTES = 160
@@ -41,18 +45,22 @@ _counter = itertools.count()
 
 
 def encode(name: str) -> str:
-    """A file name for a queue or exchange: readable, unlike any other name's, also where case is ignored."""
+    """Return a file name for a queue or an exchange.
+
+    It is readable, and different for each name, also on file systems that ignore case.
+    """
     raw = _UNSAFE.sub(lambda match: b"%%%02X" % match[0][0], name.encode("utf-8", "surrogatepass"))
     if len(raw) <= _MAX_NAME_BYTES:
         return raw.decode("ascii") or "%"
-    # "~" never survives above, so a shortened name equals no complete one
+    # "~" is escaped above, so a shortened name differs from every complete one
     return f"{raw[:64].decode('ascii')}~{sha256(raw).hexdigest()}"
 
 
 class Folder:
-    """The queues below `root`; any number of processes and threads may hold a `Folder` of their own.
+    """The queues below `root`. Each process and thread may have a `Folder` of its own.
 
-    A queue that does not exist is empty. Writing raises OSError when the disk refuses; reading never does.
+    A queue that does not exist is empty. Writing raises `OSError` if the disk refuses; reading
+    never does.
     """
 
     def __init__(self, root: str) -> None:
@@ -64,9 +72,14 @@ class Folder:
         self._reported: set[str] = set()
 
     def prepare(self) -> None:
-        """Make the tree, readable by its owner alone."""
-        for path in (self.root, self.queues, self.exchanges, self.tmp, self.rejected):
+        """Make the tree, readable by its owner only. An existing `root` keeps its mode."""
+        os.makedirs(self.root, mode=0o700, exist_ok=True)
+        for path in (self.queues, self.exchanges, self.tmp, self.rejected):
             os.makedirs(path, mode=0o700, exist_ok=True)
+            if os.stat(path).st_mode & 0o077:
+                # If another user owns the folder, only that user can do this.
+                with contextlib.suppress(PermissionError):
+                    os.chmod(path, 0o700)
 
     def path(self, queue: str, *parts: str) -> str:
         return os.path.join(self.queues, encode(queue), *parts)
@@ -75,18 +88,18 @@ class Folder:
         return os.path.isdir(self.path(queue, "new"))
 
     def create(self, queue: str) -> None:
-        for part in ("new", "cur"):
-            os.makedirs(self.path(queue, part), mode=0o700, exist_ok=True)
+        for path in (self.path(queue), self.path(queue, "new"), self.path(queue, "cur")):
+            os.makedirs(path, mode=0o700, exist_ok=True)
 
     def put(self, queue: str, data: bytes, *, create: bool) -> bool:
-        """Add one message. False: the queue does not exist, and `create` did not allow to make it."""
+        """Add a message. Return `False` if the queue does not exist and `create` is not set."""
         name = f"{time.time_ns():020d}-{next(_counter):010d}-{uuid.uuid4().hex}"
         written, target = os.path.join(self.tmp, name), self.path(queue, "new", name)
         try:
-            _write(written, data)
+            write(written, data)
         except FileNotFoundError:
             self.prepare()
-            _write(written, data)
+            write(written, data)
         try:
             try:
                 os.rename(written, target)
@@ -100,35 +113,35 @@ class Folder:
         return True
 
     def try_writing(self) -> None:
-        """Write a file where messages are written, and remove it. Raises OSError."""
+        """Check that messages can be written. Raises `OSError`."""
         written = os.path.join(self.tmp, uuid.uuid4().hex)
         try:
-            _write(written, b"")
+            write(written, b"")
         except FileNotFoundError:
             self.prepare()
-            _write(written, b"")
+            write(written, b"")
         _unlink(written)
 
     def names(self, queue: str, *, max_age: float | None = None) -> list[str]:
-        """The waiting messages, oldest first.
+        """Return the names of the waiting messages, oldest first.
 
-        On the way, what is no message is set aside, and what waited longer than `max_age` seconds dropped.
+        Files that are no messages are set aside. Messages older than `max_age` seconds are dropped.
         """
         return self._names(self.path(queue, "new"), max_age)
 
     def drop_older(self, directory: str, seconds: float) -> None:
-        """Drop what has waited too long in the queue of that directory name."""
+        """Drop messages older than `seconds` from the queue in this directory."""
         self._names(os.path.join(self.queues, directory, "new"), seconds)
 
     def directories(self) -> list[str]:
-        """The encoded names of all queues."""
+        """Return the encoded names of all queues."""
         return _listdir(self.queues)
 
     def take(self, queue: str, name: str, parse: Callable[[bytes], T]) -> T | None:
-        """Claim, read and remove one message; None when another reader has it, or `parse` refused it.
+        """Claim, read and remove one message.
 
-        Only the reader whose unlink succeeds has the message: a claim handed back by `return_claims`
-        while its reader was merely stopped is not read twice.
+        Return `None` if another reader has it or `parse` raises. A file that `parse` rejects is set
+        aside.
         """
         claimed = self.path(queue, "cur", name)
         try:
@@ -142,13 +155,16 @@ class Folder:
             parsed = parse(_read(claimed))
         except FileNotFoundError:
             return None
-        except Exception as error:  # whatever a foreign file makes of the parser, consuming must go on
+        except Exception as error:  # a foreign file may raise anything, and consuming must go on
             self._set_aside(claimed, repr(error))
             return None
         return parsed if _unlink(claimed) else None
 
     def return_claims(self) -> None:
-        """Hand messages back whose reader died while it read them, and drop what a writer left half done."""
+        """Return messages to their queues whose readers died while reading.
+
+        Remove old unfinished files.
+        """
         for queue in _listdir(self.queues):
             directory = os.path.join(self.queues, queue)
             for name in _listdir(os.path.join(directory, "cur")):
@@ -162,11 +178,11 @@ class Folder:
                 shutil.rmtree(path, ignore_errors=True)
 
     def purge(self, queue: str) -> int:
-        """Drop the waiting messages and say how many there were."""
+        """Drop the waiting messages, and return their number."""
         return sum(_unlink(self.path(queue, "new", name)) for name in self.names(queue))
 
     def remove(self, directory: str) -> None:
-        """Remove a queue's directory; nobody ever sees it half removed."""
+        """Remove the directory of a queue. No process sees it half removed."""
         trash = os.path.join(self.tmp, uuid.uuid4().hex)
         try:
             os.rename(directory, trash)
@@ -200,19 +216,51 @@ class Folder:
             logger.warning("Set a file aside that is no message: %s (%s), kept as %s", path, reason, kept)
 
     def _report(self, path: str, reason: str) -> None:
-        """Say it once: the file stays where it is and is met again at every look."""
+        """Log an error once for each file: the file stays, and every check meets it again."""
         if path not in self._reported:
             self._reported.add(path)
             logger.error("Left a file that is no message: %s (%s)", path, reason)
 
 
-def _write(path: str, data: bytes) -> None:
+class Backlog(Generic[T]):
+    """The waiting messages of queues.
+
+    `parse` reads a file, and raises for one that is no message.
+    """
+
+    def __init__(self, folder: Folder, parse: Callable[[bytes], T]) -> None:
+        self._folder = folder
+        self._parse = parse
+        self._listed: dict[str, deque[str]] = {}
+
+    def take(self, queue: str, max_age: float | None) -> T | None:
+        """Take the oldest message, or return `None`.
+
+        Long queues are slow to list, so a listing is used up before the next one is made. A new
+        listing drops messages older than `max_age` seconds.
+        """
+        listed = self._listed.setdefault(queue, deque())
+        for is_used_up in (False, True):
+            if is_used_up:
+                listed.extend(self._folder.names(queue, max_age=max_age))
+            while listed:
+                if (message := self._folder.take(queue, listed.popleft(), self._parse)) is not None:
+                    return message
+        return None
+
+    def forget(self, queue: str) -> None:
+        """Drop the listing of a queue that is no longer consumed."""
+        self._listed.pop(queue, None)
+
+
+def write(path: str, data: bytes) -> None:
+    """Write a new file that only its owner can read."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(data)
 
 
 def _read(path: str) -> bytes:
-    # neither a pipe nor a symbolic link put here by mistake may block the worker or lead it elsewhere
+    # A pipe that was put here must not block the worker, and a symbolic link must not be followed.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
@@ -237,7 +285,7 @@ def _listdir(path: str) -> list[str]:
 
 
 def _changed_seconds_ago(path: str) -> float:
-    """Seconds since the file was last renamed or written; 0 when it is gone."""
+    """Return the seconds since the file was last renamed or written, or 0 if it is gone."""
     try:
         return time.time() - os.lstat(path).st_ctime
     except OSError:

@@ -1,8 +1,8 @@
-"""Queues that die with their reader: control, reply and event queues.
+"""Transient queues, which end with their reader: control, reply and event queues.
 
-Their consumer holds a lock on the queue's `reader` file. The kernel lets go of it however a process ends, so
-a queue that was declared a while ago and has no lock has no reader, nor will it: it is removed and unbound.
-That needs no clean shutdown and costs an idle reader nothing.
+The consumer holds a lock on the queue's file `reader`. The kernel releases it when the process
+ends, for any reason. So a queue that was declared some time ago and is not locked has lost its
+reader, and is removed and unbound. This needs no clean shutdown, and an idle reader costs nothing.
 """
 
 import fcntl
@@ -12,14 +12,14 @@ import time
 from mcp_app.embedded.bindings import Bindings
 from mcp_app.embedded.folder import Folder, encode
 
-#: Seconds that a message waits in a transient queue, and such a queue for a reader, at most.
+#: How long a message may wait in a transient queue, and such a queue for its reader.
 TRANSIENT_SECONDS = 60.0
-#: Seconds between two looks for dead queues by one process.
+#: Seconds between two searches for queues without a reader, by one process.
 PRUNE_SECONDS = 10.0
 
 
 class Readers:
-    """The reader locks this process holds, and the removal of queues for which nobody holds one."""
+    """The reader locks of this process, and the removal of queues without a reader."""
 
     def __init__(self, folder: Folder, bindings: Bindings) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class Readers:
         self._pruned_at = 0.0
 
     def declare(self, queue: str) -> None:
-        """Make a transient queue, or stamp it as wanted."""
+        """Create a transient queue, or mark it as just declared."""
         self._folder.create(queue)
         reader = self._folder.path(queue, "reader")
         os.close(os.open(reader, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -43,7 +43,7 @@ class Readers:
             try:
                 lock = os.open(reader, os.O_RDWR | os.O_CLOEXEC)
             except FileNotFoundError:
-                continue  # removed as dead in this very moment
+                continue  # another process has just removed it
             fcntl.flock(lock, fcntl.LOCK_SH)
             if _same_file(lock, reader):
                 self._held[queue] = lock
@@ -51,7 +51,7 @@ class Readers:
             os.close(lock)
 
     def holds(self, queue: str) -> bool:
-        """Whether the queue is this process's to read, and still there."""
+        """Return whether this process holds the lock and the queue still exists."""
         lock = self._held.get(queue)
         return lock is not None and _same_file(lock, self._folder.path(queue, "reader"))
 
@@ -65,11 +65,14 @@ class Readers:
             self.release(queue)
 
     def remove_unread(self, queue: str) -> bool:
-        """Remove and unbind a transient queue that nobody reads; False when somebody does, or it is gone."""
+        """Remove and unbind a transient queue. Return `False` if it has a reader or is gone."""
         return self._remove_unread(encode(queue), 0.0)
 
     def prune(self) -> None:
-        """Remove dead queues and their bindings, and messages nobody came for; at most every few seconds."""
+        """Remove queues without a reader, and old messages of transient queues.
+
+        Does this every PRUNE_SECONDS at most.
+        """
         if time.monotonic() - self._pruned_at < PRUNE_SECONDS:
             return
         self._pruned_at = time.monotonic()

@@ -1,60 +1,90 @@
-"""The embedded web server: Daphne, with its holes for a public endpoint closed.
+"""The embedded web server: Daphne, made safe for a public endpoint. It serves any ASGI application.
 
-It owns the sockets and their end: a body over the limit is refused while it arrives (`server_requests.py`), what is
-slow to arrive is given up and a connection too many refused (`server_limits.py`), an exception in mid-response ends
-that connection and nothing else, and SIGINT or SIGTERM frees the port, drains, and only then stops. It refuses to know
-what is served: any ASGI application will do.
+Differences from Daphne:
 
-Importing it installs Twisted's asyncio reactor, as `daphne.server` does: nothing may import a reactor before.
+1. A body that is too large is refused while it arrives. All arriving bodies together are limited,
+   too. Twisted parses no form on the event loop.
+2. Requests that are slow to arrive, and connections beyond a number, are refused
+   (`server_connections`).
+3. Headers by which a proxy in front could be deceived are refused.
+4. An application whose client reads slowly has to wait. Daphne would buffer the whole response.
+5. An exception in the middle of a response ends that connection only.
+6. SIGINT or SIGTERM frees the port, drains open requests, and then stops the server.
+
+Importing this module installs Twisted's asyncio reactor, as `daphne.server` does. No reactor may be
+imported before.
 """
+
+# ruff: noqa: N802  (Twisted's method names)
 
 import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakSet
 
+from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server
 from daphne.ws_protocol import WebSocketFactory
 from twisted.internet import defer
 from twisted.internet import reactor as _reactor
 from twisted.internet.error import CannotListenError
 from twisted.logger import globalLogBeginner
+from twisted.web.http_headers import Headers
 
+from mcp_app import descriptors
 from mcp_app.embedded.extensions import UNSENT_BYTES
-from mcp_app.embedded.server_limits import refusal
-from mcp_app.embedded.server_requests import EmbeddedFactory, EmbeddedRequest
+from mcp_app.embedded.server_connections import LINGER_SECONDS, EmbeddedChannel, PatientPort, RefusedConnection, refusal
 
 logger = logging.getLogger(__name__)
+
 access_logger = logging.getLogger(f"{__name__}.access")
-
-#: What runs is more than the interface Twisted declares.
+#: The reactor has more methods than Twisted declares.
 reactor: Any = _reactor
-
 Drain = Callable[[], Awaitable[None]]
-
 BUSY = "The server is busy; try again in a moment."
-
-#: Seconds that the last bytes get to leave once the applications have ended.
+#: Connections that may wait to be accepted. The system may have a lower limit.
+BACKLOG = 1_024
+#: How long the last bytes may take to be sent after the applications have ended.
 FLUSH_SECONDS = 1.0
+#: Bytes that a client has not read, beyond which its application waits. More than
+#: `MAX_UNSENT_BYTES`, at which this app's transport ends a stream.
+WRITE_AHEAD_BYTES = 4 * 1024 * 1024
+#: A body up to this size is not refused because of other bodies.
+SMALL_BODY_BYTES = 64 * 1024
+#: How many chunks of a body may be smaller than CHUNK_BYTES. Each one takes time of the event loop.
+SMALL_CHUNKS = 2_000
+CHUNK_BYTES = 64
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ListenError(OSError):
-    """The address cannot be listened on; the message says which and why."""
+    """The address cannot be used for listening. The message names it and the reason."""
+
+
+def serve(application: Any, host: str, port: int, **options: Any) -> None:
+    """Listen and serve until a signal. Raises `ListenError` before anything runs."""
+    EmbeddedServer(application, host, port, **options).run()
 
 
 class EmbeddedServer(Server):
-    """One listening address in front of one ASGI application. `listen`, then `run`; once per process.
+    """One listening address in front of one ASGI application. Call `listen`, then `run`, once in a
+    process.
 
-    `max_body_bytes`: bytes a request's body may have, else 413. `max_held_bytes`: of all bodies that are arriving, and
-    `max_connections` at once, else 503 with `retry_after` seconds. `head_timeout`, `body_timeout`: seconds from the
-    first byte of a request, or its connection, to its last header, and from there to the last byte. `vanished_after`:
-    seconds of silence of a client's machine, asked or written to, after which its connection ends. `ready_callable`:
-    called with host and port in the event loop, once signals are handled. `drain`: awaited on the first signal, after
-    the port is freed and while open requests go on; for `drain_seconds` at most, or until the second signal.
-    `application_close_timeout`: seconds that an application gets to end after its client went, or after it was
-    cancelled at the stop.
+    - `max_body_bytes`: a larger request body gets a 413.
+    - `max_held_bytes`: the limit for all bodies that are arriving; beyond it requests get a 503.
+    - `max_connections`: the limit for connections; more get a 503 with `retry_after` seconds.
+    - `head_timeout`: seconds from the first byte of a request, or its connection, to its last
+      header.
+    - `body_timeout`: seconds from there to the last byte of the body.
+    - `vanished_after`: seconds without an acknowledgement of the client's host, after which its
+      connection ends.
+    - `ready_callable`: called with host and port in the event loop, once signals are handled.
+    - `drain`: awaited after the first signal, when the port is free and open requests go on. It
+      ends after `drain_seconds`, or at the second signal.
+    - `application_close_timeout`: seconds that an application has to end after its client has gone,
+      or after it was cancelled at the stop.
     """
 
     def __init__(
@@ -97,7 +127,7 @@ class EmbeddedServer(Server):
         self._ready = ready_callable
         self._drain = drain
         self._drain_seconds = drain_seconds
-        self._listening: Any = None
+        self.listening: Any = None
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = False
         self.http_factory = EmbeddedFactory(self)
@@ -111,19 +141,20 @@ class EmbeddedServer(Server):
         )
 
     def listen(self) -> int:
-        """Bind, and return the port: a free one when 0 was asked for. Raises ListenError."""
+        """Bind the address and return its port; port 0 means any free one. Raises `ListenError`."""
         try:
-            self._listening = reactor.listenTCP(self.port, self.http_factory, interface=self.host)
+            self.listening = PatientPort(self.port, self.http_factory, BACKLOG, self.host, reactor)
+            self.listening.startListening()
         except CannotListenError as error:
             raise ListenError(f"Cannot listen on {self.host} port {self.port}: {error.socketError}") from error
-        self.port = self._listening.getHost().port
+        self.port = self.listening.getHost().port
         return self.port
 
     def run(self) -> None:
-        """Serve until a signal, or until `stop`; listens first if nobody did. Returns when all has ended."""
-        if self._listening is None:
+        """Serve until a signal or `stop`. Return when everything has ended."""
+        if self.listening is None:
             self.listen()
-        # Twisted keeps its log in memory until somebody takes it
+        # Twisted buffers its log in memory until an observer is set.
         observers: list[Any] = [lambda _: None]
         globalLogBeginner.beginLoggingTo(observers, redirectStandardIO=False, discardBuffer=True)
         loop = reactor._asyncioEventloop
@@ -144,31 +175,38 @@ class EmbeddedServer(Server):
                 signal.signal(number, handler)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """As Daphne does, and let the application see what a slow reader has not taken yet."""
+        """Create the application, with a function that returns its unsent bytes in the scope."""
         if isinstance(protocol, EmbeddedRequest):
             scope["extensions"] = {UNSENT_BYTES: protocol.unsent_bytes}
         return super().create_application(protocol, scope)
 
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
-        """As Daphne does, and hold the application up whose client does not read: Daphne would keep it all."""
+        """Send a part of a response. Let the application wait if its client reads slowly."""
         await super().handle_reply(protocol, message)
         if isinstance(protocol, EmbeddedRequest) and message.get("more_body"):
-            await protocol.taken()
+            await protocol.wait_until_written()
 
     def kill_all_applications(self) -> Any:
-        """Cancel what still runs, without stumbling over requests that are still arriving, and not for ever."""
+        """Cancel the applications that still run, and wait for them for a limited time.
+
+        Daphne's own method fails for requests that are still arriving.
+        """
         return defer.Deferred.fromFuture(asyncio.ensure_future(self._end_applications()))
 
     def stop(self) -> None:
-        """Stop at once; again, nothing more."""
+        """Stop at once. Does nothing if called again."""
         if not self._stopped:
             self._stopped = True
             super().stop()
 
+    def stop_soon(self) -> None:
+        """Drain and stop, as on a first signal. Safe in any thread, also before `run`."""
+        reactor.callFromThread(self._begin_stop)
+
     async def drain_and_stop(self) -> None:
-        """Free the port, await `drain`, let answers leave, stop."""
+        """Free the port, await `drain`, let responses be sent, and stop."""
         self.draining = True
-        await defer.maybeDeferred(self._listening.stopListening).asFuture(asyncio.get_running_loop())
+        await defer.maybeDeferred(self.listening.stopListening).asFuture(asyncio.get_running_loop())
         if self._drain is not None:
             try:
                 await asyncio.wait_for(self._drain(), self._drain_seconds)
@@ -192,15 +230,171 @@ class EmbeddedServer(Server):
 
     def _on_signal(self) -> None:
         if self._stopping is None:
-            self._stopping = asyncio.ensure_future(self.drain_and_stop())
+            self._begin_stop()
         else:
             self._stopping.cancel()
             self.stop()
 
+    def _begin_stop(self) -> None:
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self.drain_and_stop())
 
-def serve(application: Any, host: str, port: int, **options: Any) -> None:
-    """Listen and serve until a signal: `EmbeddedServer(...).run()`. Raises ListenError before anything runs."""
-    EmbeddedServer(application, host, port, **options).run()
+
+class EmbeddedFactory(HTTPFactory):
+    """Builds an `EmbeddedChannel` for each connection, or refuses it.
+
+    Knows the open connections.
+    """
+
+    protocol = EmbeddedChannel
+
+    def __init__(self, server: Any) -> None:
+        super().__init__(server)
+        self.channels: WeakSet[Any] = WeakSet()
+        self.transports: WeakSet[Any] = WeakSet()
+
+    def buildProtocol(self, addr: Any) -> Any:
+        at_most: int = self.server.max_connections
+        # Closed connections are forgotten soon. Exclude them only if the limit seems to be reached.
+        is_full = len(self.transports) >= at_most and sum(bool(each.connected) for each in self.transports) >= at_most
+        if is_full or not descriptors.has_capacity_for_connections():
+            return RefusedConnection(self.server.busy, self.server.listening)
+        channel = super().buildProtocol(addr)
+        channel.requestFactory = EmbeddedRequest
+        return channel
+
+    async def close_connections(self, seconds: float) -> None:
+        """Close connections once their data has been sent, or after `seconds`."""
+        for transport in self._open():
+            transport.loseConnection()
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._open() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 (Twisted has no event for it)
+            await asyncio.sleep(0.01)
+        for transport in self._open():
+            transport.abortConnection()
+
+    def _open(self) -> list[Any]:
+        transports = [channel.transport for channel in self.channels]
+        return [transport for transport in transports if transport is not None and transport.connected]
+
+
+class EmbeddedRequest(WebRequest):
+    """Daphne's request, with limits on its body while it arrives."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # By default Twisted would parse forms, for any path and before any check.
+        super().__init__(*args, parsePOSTFormSubmission=False, **kwargs)
+        self.channel.factory.channels.add(self.channel)
+        self._received_bytes = 0
+        self._held_bytes = 0
+        self._chunks = 0
+        self._is_chunked = False
+        self._linger: Any = None
+        self.is_refused = False
+        """Whether the request was answered with an error, so that the rest of it is dropped."""
+
+    def gotLength(self, length: int | None) -> None:
+        self._is_chunked = length is None
+        too_large = length is not None and length > self.server.max_body_bytes
+        super().gotLength(0 if too_large else length)
+        if too_large:
+            # Otherwise "100 Continue" would follow the refusal.
+            self.requestHeaders.removeHeader(b"Expect")
+            self._refuse_too_large()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        self._received_bytes += len(data)
+        if self.is_refused:
+            return
+        self._hold(len(data))
+        self._chunks += self._is_chunked
+        if self._chunks > SMALL_CHUNKS + self._received_bytes / CHUNK_BYTES:
+            self._refuse(refusal(400, "Bad Request", "The request's body comes in too many small chunks."))
+        elif self._received_bytes > self.server.max_body_bytes:
+            self._refuse_too_large()
+        elif self.server.held_bytes > self.server.max_held_bytes and self._held_bytes > SMALL_BODY_BYTES:
+            self._refuse(self.server.busy)
+        else:
+            super().handleContentChunk(data)
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        self._hold(-self._held_bytes)
+        if self.is_refused:
+            self.channel.loseConnection()
+        elif (fault := _framing_fault(self.requestHeaders, version)) is not None:
+            self._refuse(refusal(400, "Bad Request", fault))
+        else:
+            super().requestReceived(command, path, version)
+
+    def process(self) -> Any:
+        # With this header, any client could set Daphne's root path.
+        self.requestHeaders.removeHeader(b"Daphne-Root-Path")
+        if self.server.draining:
+            self.channel.persistent = False
+            self.responseHeaders.setRawHeaders(b"Connection", [b"close"])
+        return super().process()
+
+    def handle_exception(self, exception: BaseException) -> None:
+        """Close the connection if a response has begun.
+
+        A second one would end Daphne's checker for good.
+        """
+        if self._response_started:
+            if self.channel is not None:
+                self.channel.transport.abortConnection()
+        else:
+            super().handle_exception(exception)
+
+    def connectionLost(self, reason: Any) -> None:
+        if self._linger is not None and self._linger.active():
+            self._linger.cancel()
+        self._hold(-self._held_bytes)
+        super().connectionLost(reason)
+
+    def unsent_bytes(self) -> int:
+        """Return how many written bytes were not sent yet; 0 if the connection is closed."""
+        return 0 if self.channel is None else int(self.channel.unsent_bytes())
+
+    async def wait_until_written(self) -> None:
+        """Wait while the client has `WRITE_AHEAD_BYTES` or more to read."""
+        if self.channel is not None and self.channel.unsent_bytes() >= WRITE_AHEAD_BYTES:
+            await self.channel.wait_until_written()
+
+    def _hold(self, size: int) -> None:
+        """Count bytes of bodies that were not passed to an application yet."""
+        self._held_bytes += size
+        self.server.held_bytes += size
+
+    def _refuse_too_large(self) -> None:
+        message = f"The request's body is larger than {self.server.max_body_bytes} bytes."
+        self._refuse(refusal(413, "Content Too Large", message))
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer at once, and drop the rest of the request for up to LINGER_SECONDS."""
+        self.is_refused = True
+        self._hold(-self._held_bytes)
+        self.content.seek(0)
+        self.content.truncate()
+        self.channel.write(answer)
+        transport = self.channel.transport
+        transport.loseWriteConnection()
+        self._linger = reactor.callLater(LINGER_SECONDS, transport.abortConnection)
+
+
+def _framing_fault(headers: Headers, version: bytes) -> str | None:
+    """Return what is wrong with headers that a proxy in front could interpret differently, or
+    `None`.
+
+    They would let it see another end of the request, or another host. Twisted itself refuses a
+    doubled `Content-Length`, one beside `Transfer-Encoding`, and one that is no number.
+    """
+    encodings = headers.getRawHeaders(b"Transfer-Encoding", [])
+    if encodings and (version != b"HTTP/1.1" or [each.lower() for each in encodings] != [b"chunked"]):
+        return "Send Transfer-Encoding once, as chunked, in HTTP/1.1; or send Content-Length."
+    hosts = headers.getRawHeaders(b"Host", [])
+    if len(hosts) > 1 or (version == b"HTTP/1.1" and not hosts):
+        return "Send the header Host once."
+    return None
 
 
 def _log_access(protocol: str, action: str, details: dict[str, Any]) -> None:
@@ -208,7 +402,8 @@ def _log_access(protocol: str, action: str, details: dict[str, Any]) -> None:
         access_logger.info(
             "%s %s %s %s bytes in %.3f s",
             details["method"],
-            details["path"].partition("?")[0],  # clients put tokens into queries that do not belong there
+            # The query is left out, because clients sometimes put tokens there.
+            details["path"].partition("?")[0],
             details["status"],
             details["size"],
             details["time_taken"],

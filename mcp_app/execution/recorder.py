@@ -1,9 +1,29 @@
-"""The recorder: what writes the rows of running calls, on a connection that no tool can touch.
+"""The recorder writes the rows of running calls, on a database connection that no tool can touch.
 
-A thread beside the tools does, so that progress made inside the tool's transaction is visible at once and survives its
-rollback, and an interrupt cannot break a write. Before and after a tool's body, when nothing is interrupted, the thread
-that runs the call writes by itself, on that same connection: handing over costs more than most writes do. A flood is
-thinned here, before anything is stored: a token bucket, the newest of the excess, first and last kept.
+Theory of operation
+-------------------
+
+A tool reports progress while it is inside its own transactions, and may be interrupted at any
+instruction. So its events are written by a thread beside it, on a separate connection: they are
+visible at once, survive a rollback, and no interrupt breaks a write.
+
+1. There are two ways to write. `call` and `enqueue` give a job to the recorder's thread.
+   `call_in_this_thread` writes in the caller's thread, on the same connection. It is used before
+   and after the body, when nothing is interrupted, because a hand-over costs more than most writes.
+2. All writes have one order. `_writing` lets one thread at a time use the connection. While jobs
+   are queued, `call_in_this_thread` queues as well.
+3. Events go through a token bucket for each request (`EventBuffer`). With a token an event is
+   written soon. Without one it is held, and replaces the held event of the same kind. So a flood
+   stores `EVENT_RATE` events a second, and the first and the last event are always stored.
+4. `post` only takes a lock. It wakes the thread only if something becomes due sooner than before: a
+   thread that is woken by each event would take the interpreter from the tool.
+5. `close` takes the remaining events and writes them before the ending. Events that are posted
+   later, by a thread that outlived the call, are dropped.
+6. If the database is away, a write is repeated on a new connection, for RETRY_SECONDS or, for an
+   ending, `ENDING_TIMEOUT`.
+
+An interrupt between taking `_lock` and releasing it would leave it taken. So tools call `post` and
+`call` inside a shield.
 """
 
 import logging
@@ -20,9 +40,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_app import databases
 from mcp_app.conf import settings
-from mcp_app.lifecycle import reports, transitions
-from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.reports import Report
+from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.lifecycle.requests.statements import Addition
 from mcp_app.states import EventKind
 
 logger = logging.getLogger(__name__)
@@ -33,7 +54,7 @@ RETRY_SECONDS = 30.0
 
 
 class EventBuffer:
-    """The token bucket of one request. Pure: told the time in seconds; not safe for threads by itself."""
+    """The token bucket of one request. It gets the time as an argument, and is not thread-safe."""
 
     def __init__(self, now: float) -> None:
         self._tokens = float(settings.EVENT_BURST)
@@ -42,9 +63,9 @@ class EventBuffer:
         self._held: dict[EventKind, Event] = {}
 
     def offer(self, event: Event, now: float) -> bool:
-        """Take in an event: for the next write while there are tokens, else in place of the last one held back.
+        """Take in an event, for the next write or in place of the held event of its kind.
 
-        Whether something is to be written sooner than before.
+        Return whether a write is now due sooner than before.
         """
         if event.kind in self._held:
             self._held[event.kind] = event
@@ -58,7 +79,7 @@ class EventBuffer:
         return len(self._ready) == 1
 
     def take(self, now: float, *, final: bool = False) -> list[Event]:
-        """What is to be written now; with `final` all that is left."""
+        """Return the events that must be written now; with `final`, all of them."""
         self._refill(now)
         taken, self._ready = self._ready, []
         for kind in list(self._held):
@@ -68,7 +89,7 @@ class EventBuffer:
         return taken
 
     def wait(self, now: float) -> float | None:
-        """Seconds until something is to be written; None when nothing is."""
+        """Return the seconds until the next write, or `None` if there is nothing to write."""
         if self._ready:
             return 0.0
         if not self._held:
@@ -83,16 +104,19 @@ class EventBuffer:
 
 
 class Recorder:
-    """Runs writes in order, one at a time. A request's events are taken in while it is open."""
+    """Runs writes in order, one at a time.
+
+    Events of a request are accepted between `open` and `close`.
+    """
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._lock = threading.Lock()
         self._open: dict[UUID, EventBuffer] = {}
-        self._heard: set[UUID] = set()
-        """Those of them that have told something which is not written yet."""
-        self._asked = 0
-        """Jobs of the thread's that are not done yet."""
+        self._with_events: set[UUID] = set()
+        """The open requests whose events are not all written."""
+        self._pending_jobs = 0
+        """Jobs that the recorder's thread has not done yet."""
         self._writing = threading.Lock()
         self._connection: BaseDatabaseWrapper | None = None
 
@@ -100,17 +124,21 @@ class Recorder:
         threading.Thread(target=self._run, name="mcp-recorder", daemon=True).start()
 
     def call(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
-        """Run `function` on the recorder's thread and wait; a database that is away is tried again for `patience` s."""
+        """Run `function` on the recorder's thread, and return its result.
+
+        If the database is away, retry for `patience` seconds.
+        """
         outcome: SimpleQueue[tuple[R] | BaseException] = SimpleQueue()
-        give_up_at = time.monotonic() + patience  # from now: many may wait here in turn
+        # The time counts from now, because many threads may wait here in turn.
+        give_up_at = time.monotonic() + patience
 
         def job() -> None:
             try:
-                outcome.put((insist(function, give_up_at),))
+                outcome.put((retry_while_away(function, give_up_at),))
             except BaseException as error:
                 outcome.put(error)
 
-        self._ask(job)
+        self._put(job)
         returned = outcome.get()
         if isinstance(returned, tuple):
             return returned[0]
@@ -119,18 +147,22 @@ class Recorder:
         finally:
             del returned  # its traceback has this frame
 
-    def call_here(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
-        """As `call`, in this thread, where no tool's body runs now: nothing interrupts it, and no event loop waits."""
+    def call_in_this_thread(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
+        """Run `function` in this thread, with the recorder's connection, like `call`.
+
+        Only for use outside a tool's body, so that nothing interrupts it and no event loop is
+        blocked.
+        """
         with self._lock:
-            is_asked = self._asked
-        if is_asked:  # of what is to be written first
+            is_asked = self._pending_jobs
+        if is_asked:  # they must be written first
             return self.call(function, patience=patience)
         give_up_at = time.monotonic() + patience
-        with self._connected():
-            return insist(function, give_up_at)
+        with self._on_own_connection():
+            return retry_while_away(function, give_up_at)
 
-    def cast(self, function: Callable[[], object]) -> None:
-        """Run `function` on the recorder's thread sometime; a failure is logged."""
+    def enqueue(self, function: Callable[[], object]) -> None:
+        """Run `function` on the recorder's thread later. A failure is logged."""
 
         def job() -> None:
             try:
@@ -138,52 +170,49 @@ class Recorder:
             except Exception:
                 logger.exception("a write that nobody waits for failed")
 
-        self._ask(job)
+        self._put(job)
 
     def open(self, request_id: UUID) -> None:
         with self._lock:
             self._open[request_id] = EventBuffer(time.monotonic())
 
     def post(self, request_id: UUID, event: Event) -> None:
-        """Have an event of an open request stored soon; of another, which a thread outlived, nothing is kept.
-
-        Never blocks on the database.
-        """
+        """Store an event of an open request soon. Never blocks on the database."""
         with self._lock:
             buffer = self._open.get(request_id)
             is_due_sooner = buffer is not None and buffer.offer(event, time.monotonic())
             if buffer is not None:
-                self._heard.add(request_id)
-        # Woken by each event of a flood, the thread that writes would take the interpreter from the tool.
+                self._with_events.add(request_id)
         if is_due_sooner:
-            self._jobs.put(_look_again)
+            self._jobs.put(_wake_thread)
 
     def close(self, request_id: UUID, ending: Callable[[], R]) -> R:
-        """Write here what is left of a request's events, then `ending`; nothing posted later is kept.
+        """Write the remaining events of a request, then call `ending`.
 
-        A database that is away is tried again for `ENDING_TIMEOUT`.
+        Events that are posted later are dropped.
         """
 
-        def last() -> R:
+        def write_rest_and_ending() -> R:
             with self._lock:
                 buffer = self._open.pop(request_id, None)
-                self._heard.discard(request_id)
+                self._with_events.discard(request_id)
                 taken = buffer.take(time.monotonic(), final=True) if buffer is not None else []
             write_events(request_id, taken)
             return ending()
 
-        return self.call_here(last, patience=settings.ENDING_TIMEOUT)
+        return self.call_in_this_thread(write_rest_and_ending, patience=settings.ENDING_TIMEOUT)
 
-    def _ask(self, job: Callable[[], None]) -> None:
+    def _put(self, job: Callable[[], None]) -> None:
         with self._lock:
-            self._asked += 1
+            self._pending_jobs += 1
         self._jobs.put(job)
 
     @contextmanager
-    def _connected(self) -> Iterator[None]:
-        """Write, one thread at a time, on the connection that is the recorder's instead of on this thread's."""
+    def _on_own_connection(self) -> Iterator[None]:
+        """Use the recorder's connection in place of this thread's. One thread at a time."""
         with self._writing:
-            own = getattr(connections._connections, settings.DATABASE, None)  # type: ignore[attr-defined] # has no public look-up
+            made = connections.all(initialized_only=True)
+            own = next((wrapper for wrapper in made if wrapper.alias == settings.DATABASE), None)
             if self._connection is None:
                 self._connection = connections.create_connection(settings.DATABASE)
                 self._connection.inc_thread_sharing()
@@ -204,33 +233,34 @@ class Recorder:
                 with suppress(Exception):
                     self._flush()
             else:
-                with self._connected():
+                with self._on_own_connection():
                     job()
-                if job is not _look_again:
+                if job is not _wake_thread:
                     with self._lock:
-                        self._asked -= 1
-                del job  # what it holds is not kept until the next
+                        self._pending_jobs -= 1
+                del job  # release what it refers to
 
     def _wait(self) -> float | None:
-        """Seconds until events are due; None when none are."""
-        if not self._heard:
+        """Return the seconds until events are due, or `None` if there are none."""
+        if not self._with_events:
             return None
         with self._lock:
             now = time.monotonic()
-            waits = [wait for each in self._heard if (wait := self._open[each].wait(now)) is not None]
+            waits = [wait for each in self._with_events if (wait := self._open[each].wait(now)) is not None]
         return min(waits, default=None)
 
     def _flush(self) -> None:
-        with self._connected():  # before it takes any: what is written last is the end
+        # Connect before taking events, so that no ending is written before them.
+        with self._on_own_connection():
             with self._lock:
                 now = time.monotonic()
-                due = [(request_id, self._open[request_id].take(now)) for request_id in self._heard]
-                self._heard = {each for each in self._heard if self._open[each].wait(now) is not None}
-            write_all([(request_id, taken) for request_id, taken in due if taken])
+                due = [(request_id, self._open[request_id].take(now)) for request_id in self._with_events]
+                self._with_events = {each for each in self._with_events if self._open[each].wait(now) is not None}
+            write_all_events([(request_id, taken) for request_id, taken in due if taken])
 
 
-def _look_again() -> None:
-    """A job that only wakes the thread: events are due sooner."""
+def _wake_thread() -> None:
+    """A job that only wakes the thread, because events are due sooner."""
 
 
 def write_events(request_id: UUID, taken: list[Event]) -> None:
@@ -243,17 +273,22 @@ def write_events(request_id: UUID, taken: list[Event]) -> None:
         databases.connection().close()
 
 
-def write_all(told: Sequence[tuple[UUID, list[Event]]]) -> None:
-    """The same of several requests, by one statement; where that fails, of each by itself."""
-    if len(told) > 1:
+def write_all_events(batches: Sequence[tuple[UUID, list[Event]]]) -> None:
+    """Write the events of several requests in one statement.
+
+    If that fails, write them one by one.
+    """
+    if len(batches) > 1:
         try:
-            reports.record_all([Report(request_id, taken, _newest_progress(taken)) for request_id, taken in told])
+            transitions.record_all(
+                [Addition(request_id, taken, _newest_progress(taken)) for request_id, taken in batches]
+            )
         except Exception:
-            logger.warning("the events of %d requests are stored one by one", len(told), exc_info=True)
+            logger.warning("the events of %d requests are stored one by one", len(batches), exc_info=True)
             databases.connection().close()
         else:
             return
-    for request_id, taken in told:
+    for request_id, taken in batches:
         write_events(request_id, taken)
 
 
@@ -268,21 +303,20 @@ def _newest_progress(taken: list[Event]) -> dict[str, Any]:
     return {}
 
 
-def insist(function: Callable[[], R], give_up_at: float) -> R:
-    """Call `function` until the database answers, or it is `give_up_at`, on fresh connections each time.
+def retry_while_away(function: Callable[[], R], give_up_at: float) -> R:
+    """Call `function` until the database answers or `give_up_at` has passed, each time on a new
+    connection.
 
-    Raises what `databases.AWAY` has then.
+    Raises the last error (one of `databases.AWAY`) if the time is over.
     """
-    delay = 0.05
-    while True:
-        try:
-            return function()
-        except databases.AWAY as error:
-            if time.monotonic() > give_up_at:
-                raise
-            logger.warning("the database is away, trying again: %s", error)
-            databases.connection().close()
-            for connection in connections.all(initialized_only=True):  # its users may be in another
-                connection.close_if_unusable_or_obsolete()
-        time.sleep(delay)
-        delay = min(delay * 2, 2.0)
+    return locks.repeat(
+        function, databases.AWAY, delays=locks.growing(0.05, 2.0), give_up_at=give_up_at, on_error=_reconnect
+    )
+
+
+def _reconnect(error: Exception) -> None:
+    logger.warning("the database is away, trying again: %s", error)
+    databases.connection().close()
+    # The site's users may be in another database.
+    for connection in connections.all(initialized_only=True):
+        connection.close_if_unusable_or_obsolete()

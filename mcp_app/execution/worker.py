@@ -1,137 +1,135 @@
-"""Celery's worker and ours: control commands, its queues, the ladder's start and end.
+"""This app's part of a Celery worker: its task, control commands, queues, and the ladder's life.
 
-With `prefork`, `threads` and `async_pool` the only module that speaks of Celery's worker internals. Refuses to run
-tools in a pool that is none of these, and leaves alone the workers of a site that consume none of the tools' queues.
+Importing this module registers the task that runs a tool, two control commands, an inspect command
+and receivers of Celery's signals. In the order in which Celery uses them:
+
+    celeryd_init          set limits for a lost broker, keep the options about queues
+    worker_init           fix the worker's identity before the fork, choose its queues
+    worker_ready          start the ladder, if the worker consumes a queue of the tools
+    worker_shutting_down  let the ladder cancel calls that do not end in time
+    worker_shutdown       stop the ladder; after a cold shutdown `atexit` does that
+
+A worker of the site that consumes no queue of the tools is left alone. A worker that should run
+tools but cannot, because of its pool, ends with an error.
 """
 
 import atexit
 import logging
 import os
-import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
-from multiprocessing import current_process
 from typing import Any
 from uuid import UUID
 
-from celery import signals
-from celery.concurrency import get_implementation
-from celery.concurrency.prefork import TaskPool
-from celery.concurrency.thread import TaskPool as ThreadTaskPool
-from celery.exceptions import WorkerLostError, WorkerTerminate
-from celery.worker import state as worker_state
+from celery import Task, shared_task, signals
+from celery.exceptions import WorkerLostError
 from celery.worker.control import control_command, inspect_command
 from django.db import Error, connections
 
-from mcp_app import loaded
-from mcp_app.catalogue import rows
-from mcp_app.conf import settings
-from mcp_app.execution import async_pool, broker_loss, job_writes, messages
-from mcp_app.execution.async_ladder import AsyncLadder
-from mcp_app.execution.child import UnsupportedPoolError, open_for_threads
-from mcp_app.execution.identity import worker_identity
-from mcp_app.execution.ladder import Ladder
-from mcp_app.execution.main_database import guard_forks, visit
-from mcp_app.execution.prefork import PreforkLadder, PreforkPool
-from mcp_app.execution.recorder import RETRY_SECONDS, insist
-from mcp_app.execution.threads import ThreadsLadder, ThreadsPool
-from mcp_app.lifecycle.publishing import (
+from mcp_app.catalogue import tool_rows
+from mcp_app.celery_adapter import consumer as celery_consumer
+from mcp_app.celery_adapter import pools
+from mcp_app.celery_adapter.broker import (
     CANCEL_COMMAND,
-    OVERDUE_COMMAND,
     PRESENCE_COMMAND,
     REVOKE_COMMAND,
-    RUN_BATCH_TASK,
     RUN_TASK,
-    SHUTDOWN_COMMAND,
+    parsed_id,
+    request_id_of,
 )
+from mcp_app.celery_adapter.prefork import PreforkPool, leave_no_temporary_folder, watch_processes
+from mcp_app.celery_adapter.thread_pool import ThreadsPool
+from mcp_app.conf import settings
+from mcp_app.execution import tool_queues
+from mcp_app.execution.pools import async_pool
+from mcp_app.execution.pools.async_pool import AsyncLadder
+from mcp_app.execution.pools.prefork import PreforkLadder
+from mcp_app.execution.pools.threads import ThreadsLadder
+from mcp_app.execution.process import worker_pipe
+from mcp_app.execution.process.child import UnsupportedPoolError, open_for_threads, worker_identity
+from mcp_app.execution.process.ladder import Ladder
+from mcp_app.execution.process.main_database import guard_forks, visit
+from mcp_app.execution.recorder import RETRY_SECONDS, retry_while_away
+from mcp_app.execution.run import runner
+from mcp_app.execution.tool_queues import ToolQueues
 
 logger = logging.getLogger(__name__)
 
+_ladders: dict[int, Ladder] = {}
+"""The ladder of each main process, by process id. A process that was forked from it has none."""
 
-class ToolQueues:
-    """The queues of a worker that takes every tool's calls: it learns of those that are new while it runs."""
 
-    def __init__(self, worker: Any) -> None:
-        self._worker = worker
-        self._consumed = set(worker.app.amqp.queues.consume_from)
-
-    def look(self) -> None:
-        """Have the worker consume what tools were given since the last look. On the ladder's thread."""
-        for queue in sorted(rows.queues() - self._consumed):
-            self._worker.consumer.call_soon(self._consume, queue)
-            self._consumed.add(queue)
-
-    def _consume(self, queue: str) -> None:
-        """In the worker's loop. Celery keeps the queue's name, so that a new connection consumes it in any case."""
-        try:
-            self._worker.consumer.add_task_queue(queue)
-        except Exception:
-            logger.exception("queue %s is consumed from the next connection on", queue)
-        else:
-            logger.warning("queue %s is new, and consumed from now on", queue)
+@shared_task(
+    name=RUN_TASK,
+    Request="mcp_app.celery_adapter.request_class:ToolRequest",
+    bind=True,
+    acks_late=False,
+    max_retries=0,
+    # Zero overrides the site's CELERY_TASK_TIME_LIMIT. The ladder enforces the tool's own limit.
+    time_limit=0,
+    soft_time_limit=0,
+    # The row shows how each run began and ended. Celery's result backend stores only runs that
+    # failed, were revoked or were lost.
+    ignore_result=True,
+    store_errors_even_if_ignored=True,
+)
+def run_tool(self: Task, request_id: str) -> Any:
+    """Run the tool of one request. The message carries only the row's id."""
+    return runner.run(self, UUID(request_id), self.request.get(runner.REST))
 
 
 def take_for_tools(worker: Any, *, follows: bool) -> None:
-    """Have a Celery worker that was not started yet run tools alone; `follows`: also of queues given to them later."""
+    """Mark a Celery worker, before it starts, as one that runs only tools.
+
+    With `follows`, it also consumes queues that are given to tools later.
+    """
     worker.is_for_tools, worker.follows_tool_queues = True, follows
-
-
-_ladders: dict[int, Ladder] = {}
 
 
 def _ladder() -> Ladder | None:
     return _ladders.get(os.getpid())
 
 
-def _look(step: Callable[[Ladder, UUID], None], request_ids: list[str]) -> dict[str, str]:
-    ladder = _ladder()
-    if ladder is not None:
-        for request_id in request_ids:
-            step(ladder, UUID(request_id))
-    return {"ok": "looking"}
-
-
 @control_command(name=CANCEL_COMMAND, variadic="request_ids", signature="[request id …]")
 def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """Requests of this site were asked to stop: look at their rows."""
-    return _look(Ladder.cancel_requested, request_ids)
-
-
-@control_command(name=OVERDUE_COMMAND, variadic="request_ids", signature="[request id …]")
-def overdue(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """The time limits of these runs have passed, each a request and its rounds of input so far: look at their rows."""
-    ladder = _ladder()
-    if ladder is not None:
-        for run in request_ids:
-            request_id, _, input_round = run.partition("/")
-            ladder.overdue(UUID(request_id), int(input_round))
+    """Check the rows of requests of this site whose cancellation was requested."""
+    if (ladder := _ladder()) is not None:
+        for request_id in _parsed(request_ids):
+            ladder.cancel_requested(request_id)
     return {"ok": "looking"}
-
-
-@control_command(name=SHUTDOWN_COMMAND, variadic="request_ids", signature="[request id …]")
-def process_ends(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """The processes that run these requests are to end: cancel those that are ours."""
-    return _look(Ladder.process_ends, request_ids)
 
 
 @control_command(name=REVOKE_COMMAND, variadic="request_ids", signature="[request id …]")
 def revoke(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """Requests of this site were closed while queued: drop their messages without troubling a child."""
-    worker_state.revoked.update(request_ids)
-    return {"ok": "revoked"}
+    """Drop the messages of requests of this site that were closed while they were queued.
+
+    The rows are read first: only messages of closed requests are dropped.
+    """
+
+    def drop(closed: list[UUID]) -> None:
+        state.consumer.call_soon(celery_consumer.revoke, closed)
+
+    if (ladder := _ladder()) is not None:
+        ladder.call_with_ended(_parsed(request_ids), drop)
+    return {"ok": "looking"}
+
+
+def _parsed(request_ids: Any) -> list[UUID]:
+    """Return the ids in a control command. Anyone who can write to the broker can send one."""
+    given = request_ids if isinstance(request_ids, list) else []
+    return [request_id for request_id in map(parsed_id, given) if request_id is not None]
 
 
 @inspect_command(name=PRESENCE_COMMAND)
 def presence(state: Any, **kwargs: Any) -> dict[str, Any]:
-    """Who this worker is, what it consumes, and which time it has: what no row of its says."""
+    """Return this worker's identity, the queues that it consumes, and the time of its clock."""
     identity = worker_identity()
     worker, consumer = state.consumer.controller, state.consumer.task_consumer
     return {
         "boot_id": str(identity.boot_id),
         "hostname": identity.hostname,
         "pid": identity.pid,
-        "pool": _name(worker.pool),
+        "pool": pools.kind_of(worker.pool),
         "slots": worker.concurrency,
         "queues": [] if consumer is None else sorted(queue.name for queue in consumer.queues),
         "runs_tools": _ladder() is not None,
@@ -139,70 +137,91 @@ def presence(state: Any, **kwargs: Any) -> dict[str, Any]:
     }
 
 
-def _name(pool: Any) -> str:
-    if isinstance(pool, async_pool.TaskPool):
-        return "async"
-    return "threads" if isinstance(pool, ThreadTaskPool) else type(pool).__module__.rsplit(".")[-1]
-
-
 @signals.celeryd_init.connect
-def _configure(instance: Any, **kwargs: Any) -> None:
-    broker_loss.prepare(instance.app)
+def _configure(instance: Any, options: dict[str, Any], **kwargs: Any) -> None:
+    celery_consumer.configure(instance.app)
+    tool_queues.note_options(instance, options)
+
+
+@signals.worker_init.connect
+def limit_only_tasks_of_site(sender: Any, **kwargs: Any) -> None:
+    """Keep the site's `CELERY_TASK_TIME_LIMIT` and soft limit away from the worker's pool.
+
+    Celery gives both limits to each task without limits of its own, and to the pool as well. There
+    they would also end a task whose limit is 0, like ours. The site's tasks keep them. Limits that
+    were given to `celery worker` as options apply to every task.
+    """
+    conf = sender.app.conf
+    if sender.time_limit == conf.task_time_limit:
+        sender.time_limit = None
+    if sender.soft_time_limit == conf.task_soft_time_limit:
+        sender.soft_time_limit = None
 
 
 @signals.worker_init.connect
 def _prepare(sender: Any, **kwargs: Any) -> None:
     worker_identity()
-    loaded.keep()  # before the pool is forked: a collection in a child would copy the pages that it looks through
-    if issubclass(get_implementation(sender.pool_cls), TaskPool):
-        guard_forks()  # elsewhere this process runs tools, whose forks and connections are their own
-        # The pool's shared memory is a file without a name, made in a folder that a killed worker could not remove.
-        vars(current_process())["_config"].setdefault("tempdir", tempfile.gettempdir())
+    worker_pipe.make()
+    if pools.is_prefork(sender.pool_cls):
+        # In other pools this process runs tools, which fork and connect by themselves.
+        guard_forks()
+        leave_no_temporary_folder()
+    tool_queues.choose(sender)
 
 
 @signals.worker_ready.connect
 def _start(sender: Any, **kwargs: Any) -> None:
     worker = sender.controller
     if not _consumes_tools(worker):
+        tool_queues.warn_of_pool(worker)
         return
     ladder = _ladders[os.getpid()] = _ladder_for(worker)
     if isinstance(ladder, PreforkLadder):
-        job_writes.install(worker, job_writes.patience())
+        watch_processes(worker)
     if isinstance(ladder, ThreadsLadder):
         ladder.soon(ladder.warn)
     if getattr(worker, "follows_tool_queues", False):
         queues = ToolQueues(worker)
-        # Where nothing happens, nothing waits in a new queue either.
-        ladder.every(settings.SUPERVISION_INTERVAL, lambda: None if ladder.rests else queues.look())
+        # While the site is idle, no message waits in a new queue.
+        ladder.every(settings.SUPERVISION_INTERVAL, lambda: None if ladder.is_idle else queues.consume_new())
+    ladder.consumed_queues = lambda: sorted(worker.app.amqp.queues.consume_from)
+    worker_pipe.read(ladder.overdue, ladder.process_ends)
     ladder.start()
-    atexit.register(_stop, None)  # a cold shutdown sends no signal when it is over
+    atexit.register(_stop, None)  # a cold shutdown sends no signal at its end
 
 
 def _consumes_tools(worker: Any) -> bool:
-    """Whether some queue of a worker is one that tools are sent to."""
+    """Return whether a worker consumes a queue that tools are sent to."""
     consumed = set(worker.app.amqp.queues.consume_from)
-    if consumed & rows.declared_queues():
+    if consumed & tool_rows.declared_queues():
         return True
     is_for_tools = getattr(worker, "is_for_tools", False)
     try:
-        return bool(consumed & insist(_tool_queues, time.monotonic() + (RETRY_SECONDS if is_for_tools else 0.0)))
+        return bool(
+            consumed & retry_while_away(_tool_queues, time.monotonic() + (RETRY_SECONDS if is_for_tools else 0.0))
+        )
     except Error as error:
         if not is_for_tools:
             logger.error("whether tools are sent to this worker's queues cannot be read: %s", str(error).strip())
             return False
-        # Celery passes over what a receiver raises: this worker would take calls that nobody stops or vouches for.
+        # Celery ignores exceptions of a signal receiver: the worker would take calls without a
+        # ladder.
         logger.critical("this worker cannot find out which tools are its own, and ends: %s", str(error).strip())
-        raise WorkerTerminate(os.EX_TEMPFAIL) from error
+        raise celery_consumer.ending(worker, os.EX_TEMPFAIL) from error
 
 
 def _tool_queues() -> set[str]:
     with visit():
-        return rows.queues()
+        return tool_rows.queues()
 
 
 @signals.worker_shutting_down.connect
 def _shut_down(sender: Any, how: str, **kwargs: Any) -> None:
-    """In a signal handler; of a cold shutdown only after its wait for the pool, long after `_cancelled_by_celery`."""
+    """Begin the shutdown of the ladder. This runs in a signal handler.
+
+    In a cold shutdown Celery sends this signal after it has waited for the pool.
+    `_cancelled_by_celery` comes first.
+    """
     ladder = _ladder()
     if ladder is not None:
         if how == "Warm":
@@ -213,22 +232,28 @@ def _shut_down(sender: Any, how: str, **kwargs: Any) -> None:
 
 @signals.task_retry.connect
 def _cancelled_by_celery(sender: Any, **kwargs: Any) -> None:
-    """In a signal handler: how a cold shutdown begins, for each task that runs. No task of ours is retried."""
+    """End all calls at once. This runs in a signal handler.
+
+    Celery sends `task_retry` for each running task when a cold shutdown begins. The task of this
+    app is never retried for another reason.
+    """
     ladder = _ladder()
-    if ladder is not None and sender.name in (RUN_TASK, RUN_BATCH_TASK):
+    if ladder is not None and sender.name == RUN_TASK:
         ladder.end_now()
 
 
 def _ladder_for(worker: Any) -> Ladder:
-    """Raises WorkerTerminate for a pool in which tools cannot run."""
-    if isinstance(worker.pool, TaskPool):
+    """Return the ladder for the pool. Raises `WorkerTerminate` if tools cannot run in it."""
+    kind = pools.kind_of(worker.pool)
+    if kind == "prefork":
         return PreforkLadder(worker_identity(), PreforkPool(worker))
-    if isinstance(worker.pool, async_pool.TaskPool):
+    if kind == "async":
         return AsyncLadder(worker_identity(), ThreadsPool(worker), open_for_threads(), worker.pool.loop)
-    if isinstance(worker.pool, ThreadTaskPool):
+    if kind == "threads":
         return ThreadsLadder(worker_identity(), ThreadsPool(worker), open_for_threads())
-    logger.critical(UnsupportedPoolError.__doc__)
-    raise WorkerTerminate(os.EX_USAGE)
+    why = "this worker takes calls of tools and ends, because they cannot run in its pool"
+    logger.critical("%s. %s", why, UnsupportedPoolError.__doc__)
+    raise celery_consumer.ending(worker, os.EX_USAGE)
 
 
 @signals.worker_shutdown.connect
@@ -239,30 +264,29 @@ def _stop(sender: Any, **kwargs: Any) -> None:
 
 
 @signals.task_postrun.connect
-def _let_go(sender: Any, **kwargs: Any) -> None:
-    """A process has a connection or two; two hundred threads would have more than a database server gives away."""
-    if isinstance(_ladder(), ThreadsLadder) and not async_pool.is_at_desk():
+def _close_connections_of_thread(sender: Any, **kwargs: Any) -> None:
+    """Close the connections of a thread after each task.
+
+    A process has one or two connections. Two hundred threads would have more than a database server
+    allows.
+    """
+    if isinstance(_ladder(), ThreadsLadder) and not async_pool.keeps_connections():
         connections.close_all()
 
 
 @signals.task_failure.connect
 def _failed(sender: Any, exception: BaseException, args: Any, **kwargs: Any) -> None:
     ladder = _ladder()
-    if ladder is not None and sender.name in (RUN_TASK, RUN_BATCH_TASK) and isinstance(exception, WorkerLostError):
-        for request_id in args:
-            ladder.child_lost(UUID(request_id))
+    if ladder is not None and sender.name == RUN_TASK and isinstance(exception, WorkerLostError):
+        ladder.child_lost(UUID(args[0]))
 
 
-@messages.batch_begun.connect
-def _batch_begun(sender: Any, **kwargs: Any) -> None:
-    if (ladder := _ladder()) is not None:
-        ladder.left_behind.begun(sender)
-
-
-@messages.batch_broken.connect
-def _batch_broken(request_ids: list[str], **kwargs: Any) -> None:
-    if (ladder := _ladder()) is not None:
-        ladder.left_behind.broken(request_ids)
+@signals.task_rejected.connect
+def _rejected(sender: Any, message: Any, exc: Exception | None, **kwargs: Any) -> None:
+    """Fail a request whose message cannot be read. Otherwise it would wait until its deadline."""
+    request_id = request_id_of(message)
+    if (ladder := _ladder()) is not None and request_id is not None:
+        ladder.message_rejected(request_id, f"{type(exc).__name__}: {exc}")
 
 
 @signals.task_revoked.connect

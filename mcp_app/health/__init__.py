@@ -1,5 +1,9 @@
-"""The door for probes, as Django's URLs: `path("health/", include("mcp_app.health.urls"))`.
+"""Health checks for probes. Add `path("health/", include("mcp_app.health.urls"))` to the URLs.
 
-`live/`: this process answers. `ready/`: it is to be sent requests. Where a probe cannot say a name that ALLOWED_HOSTS
-has, `mcp_application(…, health="/health")` serves the same before Django.
+    urls   the URLs
+    views  the responses
+
+`live/` responds while the process runs. `ready/` responds with 200 if the process can serve
+requests. If a probe cannot send a host name that is in ALLOWED_HOSTS, `mcp_application(…,
+health="/health")` serves the same responses before Django handles the request.
 """

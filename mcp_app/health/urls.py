@@ -1,4 +1,4 @@
-"""`live/` and `ready/`, below where the site includes them."""
+"""The URLs `live/` and `ready/`."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""What a probe asks of a server process. Open to anybody, never kept, and in no transaction: GET and HEAD alone."""
+"""The views for probes: GET and HEAD, without authentication, caching and transactions."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,13 +10,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
-from mcp_app.transport import readiness
+from mcp_app.transport.http import readiness
 
 View = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]
 
 
 def _for_probes(view: View) -> View:
-    for alias in connections:  # ATOMIC_REQUESTS would have the database asked first, and refuses async views
+    for alias in connections:  # ATOMIC_REQUESTS would query the database first, and forbids async views
         view = transaction.non_atomic_requests(using=alias)(view)
     safe: View = login_not_required(csrf_exempt(never_cache(require_safe(view))))
     return safe
@@ -24,19 +24,19 @@ def _for_probes(view: View) -> View:
 
 @_for_probes
 async def live(request: HttpRequest) -> HttpResponse:
-    """200: this process answers. Nothing else is asked."""
+    """Return 200: this process responds. Checks nothing else."""
     return _response(readiness.LIVE)
 
 
 @_for_probes
 async def ready(request: HttpRequest) -> HttpResponse:
-    """200, or 503 where a request would be served badly, with the states of what it needs."""
+    """Return 200, or 503 if this process cannot serve requests, and the state of each check."""
     return _response(await readiness.ready())
 
 
 def _response(answer: readiness.Answer) -> HttpResponse:
-    status, told = answer
-    response = JsonResponse(told, status=status)
-    # Else Django logs each 503 as an error of the site, and mails ADMINS every time that somebody probes.
+    status, body = answer
+    response = JsonResponse(body, status=status)
+    # Otherwise Django would log each 503 as an error, and send a mail to ADMINS for each probe.
     response._has_been_logged = True  # type: ignore[attr-defined]  # Django's own mark, which its stubs leave out
     return response

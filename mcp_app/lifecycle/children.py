@@ -1,8 +1,8 @@
-"""Requests that tools start: each a request of its own, of the same principal, that does not outlive its parent's run.
+"""Calls that tools start. Each is a request of its own, for the same principal, and ends with its parent's run.
 
-A child is stored only while its parent's run goes on, under the lock that whoever cancels the parent takes, too: so
-there is none that the cancellation does not find. It has no client, no server and no session. Refuses families without
-bound: in depth, for one parent, for one principal.
+A child is stored under the lock of its parent's row, which a cancellation of the parent takes as well. So a
+cancellation finds every child. A child has no client, no server process and no session. The depth, and the numbers of
+open children per parent and per principal, are limited.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, QuerySet
 
-from mcp_app.auth.principal import COLUMNS, Principal, key_of
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, endings, transitions
-from mcp_app.lifecycle.locks import transactional
-from mcp_app.lifecycle.submission import Submission
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.limits import capacity
+from mcp_app.lifecycle.requests import observation, transitions
+from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import Request
 from mcp_app.states import OPEN, TERMINAL, Status
 
@@ -23,58 +24,58 @@ BATCH = 500
 
 
 class ParentStoppedError(Exception):
-    """The run that would start a call is to stop, or is over."""
+    """The run that would start a call must stop, or has ended."""
 
 
 class TooManyChildrenError(Exception):
-    """As many calls are open as may be; the text says whose."""
+    """A limit on open calls is reached. The message names the limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A child as it is now. `result` is a CallToolResult once it has ended; of one that was stopped it says why."""
+class ChildState:
+    """The state of a child. `result` is a CallToolResult once it has ended."""
 
     status: Status
     result: dict[str, Any] | None = None
     stopped_with_parent: bool = False
-    """Whether the run that started it is to stop as well."""
+    """Whether the run that started it must stop as well."""
 
 
 @transactional
 def submit(submission: Submission, *, worker: UUID | None) -> Request:
-    """Store a call that the running tool of `submission.parent` starts. Published as any other.
+    """Store a call that the running tool of `submission.parent` starts.
 
-    Raises ParentStoppedError, also where the parent is not `worker`'s any more, and TooManyChildrenError.
+    Raises `ParentStoppedError`, also if `worker` does not run the parent any more, and `TooManyChildrenError`.
     """
     assert submission.parent is not None, "calls without a parent go to `transitions`"
-    # The parent's row is the lock that its cancellation takes: it comes before, and is seen, or after, and sees this.
+    # A cancellation locks the parent's row, too. It either comes first and is seen here, or it finds this child.
     parent = transitions.unstopped().select_for_update().filter(pk=submission.parent, worker=worker, killing=False)
     if not parent.values_list("pk").first():
         raise ParentStoppedError
     siblings = Request.objects.filter(parent=submission.parent, status__in=OPEN).exclude(pk=submission.id)
     if siblings.count() >= settings.MAX_CHILDREN:
         raise TooManyChildrenError(f"The call has started {settings.MAX_CHILDREN} others that have not ended.")
-    if _open_children(submission.principal) >= settings.MAX_CHILDREN_PER_PRINCIPAL:
+    if not capacity.has_room(submission.principal, _open(), settings.MAX_CHILDREN_PER_PRINCIPAL):
         at_most = settings.MAX_CHILDREN_PER_PRINCIPAL
         raise TooManyChildrenError(f"Calls of this caller have started {at_most} others that have not ended.")
     Request.objects.filter(pk=submission.parent).update(children=F("children") + 1)
     return transitions.submit(submission)
 
 
-def look(request_id: UUID) -> Seen:
-    """A child as it is now. Raises Request.DoesNotExist where it was purged."""
+def look(request_id: UUID) -> ChildState:
+    """Return the state of a child. Raises `Request.DoesNotExist` if it was purged."""
     status = Status(Request.objects.values_list("status", flat=True).get(pk=request_id))
     if status not in TERMINAL:
-        return Seen(status)
+        return ChildState(status)
     row = Request.objects.get(pk=request_id)
     alone = status != Status.CANCELLED or (
         row.parent is not None and transitions.unstopped().filter(pk=row.parent).exists()
     )
-    return Seen(status, endings.final_result(row), stopped_with_parent=not alone)
+    return ChildState(status, observation.final_result(row), stopped_with_parent=not alone)
 
 
 def cancel_orphans() -> None:
-    """Cancel what goes on although the run that started it does not. A step of supervision."""
+    """Cancel the children of runs that have ended. This is a step of supervision."""
     going_on = transitions.unstopped().filter(pk=OuterRef("parent"))
     orphans = _open().filter(cancel_requested_at__isnull=True).exclude(Exists(going_on))
     parents = orphans.order_by("submitted_at").values_list("parent", flat=True)[:BATCH]
@@ -83,8 +84,3 @@ def cancel_orphans() -> None:
 
 def _open() -> QuerySet[Request]:
     return Request.objects.filter(status__in=OPEN, parent__isnull=False)
-
-
-def _open_children(principal: Principal) -> int:
-    # Counted here: by its indexes SQLite would go through all that this caller ever sent.
-    return list(_open().values_list(*COLUMNS)).count(key_of(principal))

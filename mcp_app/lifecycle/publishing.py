@@ -1,52 +1,34 @@
-"""Handing work to Celery and speaking to its workers, by name: messages carry the rows' ids and nothing else.
+"""Sends tasks and control commands to Celery's workers. Messages carry the ids of requests and nothing else.
 
-Calls of one moment share a message where their tools are quick: to be sent, taken and reported costs a call as much as
-a small tool does. Refuses to import the tasks: they live in the workers' room.
+Tasks are sent by name, because the package of the workers must not be imported here.
 """
 
 import logging
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
-from django.db.models import Case, When
-
+from mcp_app.celery_adapter import broker
+from mcp_app.celery_adapter.broker import CANCEL_COMMAND, REVOKE_COMMAND, RUN_TASK
 from mcp_app.conf import settings
-from mcp_app.lifecycle import broker, run_times, transitions
-from mcp_app.lifecycle.task_messages import Addressed
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Request
 from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)
 
-RUN_TASK = "mcp_app.run"
-RUN_BATCH_TASK = "mcp_app.run_batch"
-MOST_IN_BATCH = 8
-"""Calls that share a message, and may run one after another."""
-BATCH_SECONDS = 0.1
-"""What they take together at the most, by what is known of their tools."""
-CANCEL_COMMAND = "mcp_cancel"
-REVOKE_COMMAND = "mcp_revoke"
-OVERDUE_COMMAND = "mcp_overdue"
-SHUTDOWN_COMMAND = "mcp_shutdown"
-PRESENCE_COMMAND = "mcp_presence"
-
-_speechless_until = 0.0
-_words = threading.Lock()
-_unsaid: defaultdict[str, list[str]] = defaultdict(list)
-_being_said: set[str] = set()
+_silent_until = 0.0
+"""No commands are sent before this time, because the broker has just failed."""
 
 
 class BrokerUnavailableError(Exception):
-    """The broker did not take the message; the row is closed and nothing will run."""
+    """The broker did not accept the message. The row has been closed, and the tool will not run."""
 
 
 def publish(request: Request) -> None:
-    """Send a committed QUEUED row to its queue. Raises BrokerUnavailableError, with the row FAILED.
+    """Publish a committed QUEUED row. Raises `BrokerUnavailableError` if it could not be, and closes it as FAILED.
 
-    Returns when the row is not queued any more: the message did arrive, or somebody cancelled meanwhile.
+    An error is ignored if the row is not QUEUED any more: the message did arrive, or the request was cancelled.
     """
     [refused] = publish_all([request])
     if refused is not None:
@@ -54,43 +36,19 @@ def publish(request: Request) -> None:
 
 
 def publish_all(requests: Sequence[Request]) -> list[Exception | None]:
-    """The same of several, in one word; what `publish` raises of each."""
+    """Publish several rows on one connection. Return the exception that `publish` would raise for each, or `None`."""
     if not requests:
         return []
     try:
-        broker.send_tasks(RUN_TASK, list(_messages(requests)), batch=RUN_BATCH_TASK)
+        broker.send_tasks(RUN_TASK, [(str(each.pk), each.queue) for each in requests])
     except Exception as error:
         logger.error("the broker did not take %s: %s", ", ".join(f"request {each.pk}" for each in requests), error)
         return [_closed(request, error) for request in requests]
     return [None] * len(requests)
 
 
-def _messages(requests: Sequence[Request]) -> Iterator[Addressed]:
-    """One for each; one for several that wait for the same workers, and may wait for one another."""
-    by_queue: defaultdict[str, list[Request]] = defaultdict(list)
-    for request in requests:
-        by_queue[request.queue].append(request)
-    for queue, waiting in by_queue.items():
-        for part in _parts(waiting):
-            yield Addressed([str(request.pk) for request in part], queue)
-
-
-def _parts(requests: Iterable[Request]) -> Iterator[list[Request]]:
-    part: list[Request] = []
-    seconds = 0.0
-    for request in requests:
-        takes = run_times.average(request.tool)
-        if part and (len(part) == MOST_IN_BATCH or seconds + takes > BATCH_SECONDS):
-            yield part
-            part, seconds = [], 0.0
-        part.append(request)
-        seconds += takes
-    if part:
-        yield part
-
-
 def _closed(request: Request, refused: Exception) -> Exception | None:
-    """Close a row that the broker did not take; None where it is not queued any more."""
+    """Close a row that could not be published. Return the exception, or `None` if the row is not QUEUED any more."""
     details = {"cause": "broker", "message": str(refused)[:500]}
     try:
         if transitions.finish(request.pk, Status.FAILED, error=details) is None:
@@ -103,76 +61,35 @@ def _closed(request: Request, refused: Exception) -> Exception | None:
 
 
 def send(request_id: UUID, queue: str) -> None:
-    """Put the message for one row into the broker; the task's id is the row's. Raises broker.SilentBrokerError."""
-    broker.send_tasks(RUN_TASK, [Addressed([str(request_id)], queue)])
-
-
-def send_unclaimed(request_ids: Collection[UUID]) -> None:
-    """The same for those of these rows that are queued. Raises broker.SilentBrokerError."""
-    is_queued = Case(When(status=Status.QUEUED, then=True), default=False)  # no index but the key finds them
-    queued = Request.objects.filter(is_queued, pk__in=request_ids).values_list("pk", "queue")
-    if messages := [Addressed([str(request_id)], queue) for request_id, queue in queued]:
-        logger.info("%d calls waited behind another in their message, and are published again", len(messages))
-        broker.send_tasks(RUN_TASK, messages)
+    """Publish the message of one row, whose id is the task's id. Raises `broker.SilentBrokerError`."""
+    broker.send_tasks(RUN_TASK, [(str(request_id), queue)])
 
 
 def tell_workers_to_stop(*request_ids: UUID) -> None:
-    """Tell the workers that running requests are to be cancelled. A lost word costs time only: they look, too."""
-    _tell(CANCEL_COMMAND, map(str, request_ids))
-
-
-def tell_workers_of_deadline(request_id: UUID, input_round: int) -> None:
-    """Tell the workers that a run's time limit has passed: that after so many rounds of input, and no later one.
-
-    A lost word costs time only: they look, too.
-    """
-    _tell(OVERDUE_COMMAND, [f"{request_id}/{input_round}"])
-
-
-def tell_workers_of_shutdown(request_id: UUID) -> None:
-    """Tell the workers that the process which runs a request is to end, and that the request has had its time."""
-    _tell(SHUTDOWN_COMMAND, [str(request_id)])
+    """Notify the workers that running requests must stop. A lost command costs time only, because workers also poll."""
+    _broadcast(CANCEL_COMMAND, request_ids)
 
 
 def revoke(*request_ids: UUID) -> None:
-    """Tell the workers to drop the messages of rows that were closed while queued.
+    """Make the workers drop the messages of requests that were closed while they were queued.
 
-    Not by Celery's own command: for every id that one asks the result backend, and writes to it, in the worker's loop.
+    Celery's own `revoke` would query the result backend for every id, and write to it, in the worker's event loop.
     """
-    _tell(REVOKE_COMMAND, map(str, request_ids))
+    _broadcast(REVOKE_COMMAND, request_ids)
 
 
-def _tell(command: str, words: Iterable[str]) -> None:
-    """Say it now; or, while another thread is saying such a word, leave it to be said with its next one."""
-    with _words:
-        _unsaid[command] += words
-        if command in _being_said:
-            return
-        _being_said.add(command)
-    try:
-        while words := _next_words(command):
-            _control(command, {"request_ids": words})
-    finally:
-        _being_said.discard(command)
+def _broadcast(command: str, request_ids: Sequence[UUID]) -> None:
+    """Send a command to all workers. Never raises, because workers also find the requests by their rows.
 
-
-def _next_words(command: str) -> list[str]:
-    with _words:
-        if not (request_ids := _unsaid.pop(command, [])):
-            _being_said.discard(command)
-        return request_ids
-
-
-def _control(command: str, arguments: dict[str, list[str]]) -> None:
-    """Never raises: what is to be done is in the row. After a failure the broker is left alone for a while.
-
-    Supervision cancels in bulk on the thread that beats the worker's heart; it must not wait for every row's word.
+    After a failure no command is sent for `PUBLISH_TIMEOUT`, because supervision cancels many requests on the thread
+    that sends the worker's heartbeat, which must not wait for each of them.
     """
-    global _speechless_until
-    if time.monotonic() < _speechless_until:
+    global _silent_until
+    if time.monotonic() < _silent_until:
         return
+    arguments = {"request_ids": [str(each) for each in request_ids]}
     try:
         broker.broadcast(command, arguments)
     except Exception as error:
-        _speechless_until = time.monotonic() + settings.PUBLISH_TIMEOUT
+        _silent_until = time.monotonic() + settings.PUBLISH_TIMEOUT
         logger.error("the broker did not take %s %s: %s", command, arguments, error)

@@ -1,8 +1,8 @@
-"""Tasks: handles on requests whose clients have stopped waiting. The request stays what it was; the handle is a column.
+"""Tasks: requests whose clients poll for the result instead of waiting. The task's handle is a column of the request.
 
-From its hand-over on, right before its handle is sent, no server process answers for the request: only its own end, a
-deadline or a cancellation by word ends it. A handle is random, known to its client alone, good for its principal and
-for `TASK_TTL`; an unknown one, another's and an expired one are the same to whoever asks.
+When a request is handed over, right before its handle is sent, it stops depending on a server process. From then on it
+ends by itself, by its deadline, or by a cancellation. A handle is random, known only to its client, and valid for its
+principal and for `TASK_TTL`. Unknown handles, handles of others and expired ones get the same answer.
 Source: ext-tasks specification/draft/tasks.
 """
 
@@ -15,13 +15,15 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from mcp_app.auth.principal import COLUMNS, Principal, key_of
+from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
-from mcp_app.lifecycle import endings, task_inputs, transitions
-from mcp_app.lifecycle.clock import from_now
-from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.locks import transactional
-from mcp_app.lifecycle.submission import Submission
+from mcp_app.lifecycle.database.clock import from_now
+from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.input import task_inputs
+from mcp_app.lifecycle.limits import capacity
+from mcp_app.lifecycle.requests import observation, transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import Request, RequestEvent
 from mcp_app.protocol.tasks import Task, TaskStatus
 from mcp_app.states import OPEN, TERMINAL, EventKind, Status
@@ -32,9 +34,9 @@ _STOPPING = "Its cancellation was asked for; it has not stopped yet."
 
 @transactional
 def submit(submission: Submission) -> Request | None:
-    """Store a QUEUED row that has a handle from its start; None where its caller has as many open tasks as may be.
+    """Store a QUEUED row with a handle. Return `None` if its caller has too many open tasks.
 
-    Its server process answers for it until it is handed over.
+    Until it is handed over, the request depends on its server process.
     """
     if not _has_room(submission.principal):
         return None
@@ -46,10 +48,10 @@ def submit(submission: Submission) -> Request | None:
 
 @transactional
 def hand_over(request_id: UUID) -> Request | None:
-    """The request, a task from now on; None where it cannot be one.
+    """Make a request a task and return it, or `None` if it cannot become one.
 
-    One that has a handle is one, whatever became of it. Of the others those that have ended, ask their client for
-    input or are to stop cannot, nor those whose caller has as many open tasks as may be.
+    A request that has a handle can always be handed over. Others cannot if they have ended, wait for input or must
+    stop, or if their caller has too many open tasks.
     """
     row = Request.objects.select_for_update().filter(pk=request_id).first()
     if row is None or (row.task_handle is None and not _may_become_task(row)):
@@ -64,23 +66,23 @@ def hand_over(request_id: UUID) -> Request | None:
 
 
 def find(task_id: str, principal: Principal) -> Request | None:
-    """The request behind a handle that is `principal`'s and has not expired."""
+    """Return the request of a handle that belongs to `principal` and has not expired, or `None`."""
     return next(iter(find_all([task_id], principal)), None)
 
 
 def find_all(task_ids: Iterable[str], principal: Principal) -> list[Request]:
-    """As `find` for each, in no order; those that there are."""
+    """Return the requests that `find` would return for these handles, in any order."""
     handles = [handle for handle in map(_as_handle, task_ids) if handle is not None]
     return [row for row in _unexpired().filter(task_handle__in=handles) if principal.owns(row)]
 
 
 def read(request_ids: Collection[UUID]) -> dict[UUID, Task]:
-    """What there is to be shown of some tasks, by their rows; the expired ones left out."""
+    """Return the tasks of these requests, without expired ones."""
     return {row.pk: shown(row) for row in _unexpired().filter(pk__in=request_ids)}
 
 
 def shown(row: Request) -> Task:
-    """The task as its client sees it now."""
+    """Return the task as its client sees it now."""
     if row.task_handle is None or row.task_created_at is None:
         raise ValueError("the request was never handed over")
     status, details = _state(row)
@@ -98,16 +100,16 @@ def shown(row: Request) -> Task:
 def _state(row: Request) -> tuple[TaskStatus, dict[str, Any]]:
     match Status(row.status):
         case Status.QUEUED | Status.RUNNING:
-            stopping = endings.words(row) if row.unstoppable else _STOPPING
+            stopping = observation.words(row) if row.unstoppable else _STOPPING
             is_stopping = row.cancel_requested_at is not None
             return "working", {"status_message": stopping if is_stopping else row.progress_message or None}
         case Status.INPUT_REQUIRED:
-            return "input_required", {"input_requests": task_inputs.outstanding(row)}
+            return "input_required", {"input_requests": task_inputs.open_questions(row)}
         case Status.CANCELLED:
-            return "cancelled", {"status_message": endings.words(row)}
-    if (error := endings.protocol_error(row)) is not None:
+            return "cancelled", {"status_message": observation.words(row)}
+    if (error := observation.protocol_error(row)) is not None:
         return "failed", {"error": error, "status_message": error["message"]}
-    return "completed", {"result": endings.final_result(row)}
+    return "completed", {"result": observation.final_result(row)}
 
 
 def _may_become_task(row: Request) -> bool:
@@ -120,10 +122,8 @@ def _handle() -> dict[str, Any]:
 
 
 def _has_room(caller: Principal | Request) -> bool:
-    # Counted here: by its indexes SQLite would go through all that this caller ever sent.
     tasks = Request.objects.filter(status__in=OPEN, task_handle__isnull=False)
-    open_tasks = list(tasks.values_list(*COLUMNS)).count(key_of(caller))
-    return bool(open_tasks < settings.MAX_OPEN_TASKS_PER_PRINCIPAL)
+    return capacity.has_room(caller, tasks, settings.MAX_OPEN_TASKS_PER_PRINCIPAL)
 
 
 def _unexpired() -> QuerySet[Request]:
@@ -142,7 +142,7 @@ def _milliseconds(duration: timedelta) -> int:
 
 
 def _as_handle(task_id: str) -> UUID | None:
-    """Only as it was written for the client: a handle has one spelling."""
+    """Return a handle, or `None` if the id is not written exactly as the client received it."""
     try:
         handle = UUID(task_id)
     except ValueError:

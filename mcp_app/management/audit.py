@@ -1,20 +1,21 @@
-"""`mcp audit`: whether the audit is as it was written, and the audit as a file."""
+"""`mcp audit`: verifies and exports the audit."""
 
 import argparse
 import re
 from collections.abc import Callable
 from datetime import date
 
-from mcp_app.lifecycle import audit_export, verification
-from mcp_app.lifecycle.inert import inert_json
+from mcp_app.lifecycle.audit import export as audit_export
+from mcp_app.lifecycle.audit import verification
 from mcp_app.management.terminal import count_of
 from mcp_app.models import AuditDay, Cancellation
+from mcp_app.safe_text import safe_json_text
 
 _HEAD = re.compile(r"(\d{4}-\d\d-\d\d):\d+:[0-9a-f]{64}")
 
 
 def verify(noted: str, say: Callable[[str], None]) -> int:
-    """Say what is wrong, a line for each finding, or that nothing is; how many findings."""
+    """Verify the audit and print a line for each finding. Return the number of findings."""
     count = 0
     for finding in verification.verify(noted):
         count += 1
@@ -25,25 +26,28 @@ def verify(noted: str, say: Callable[[str], None]) -> int:
 
 
 def write(noted: str, say: Callable[[str], object]) -> int:
-    """As `verify`, for programs: a JSON object."""
+    """Verify the audit and print a JSON object. Return the number of findings."""
     found = list(verification.verify(noted))
     told = {
         "findings": [{"kind": finding.kind, "what": finding.what} for finding in found],
         **_counted(),
         "head": verification.head(),
     }
-    say(inert_json(told, indent=2))
+    say(safe_json_text(told, indent=2))
     return len(found)
 
 
 def export(form: str, say: Callable[[str], None]) -> None:
-    """Write the whole audit, newest first; `form` names one of `audit_export.FORMATS`. Raises BrokenPipeError."""
+    """Write the whole audit, newest first, in one of the formats of `audit_export.FORMATS`.
+
+    Raises `BrokenPipeError`.
+    """
     for part in audit_export.FORMATS[form](Cancellation.objects.all()):
         say(part)
 
 
 def head(text: str) -> str:
-    """For argparse: a head as `verify` says it."""
+    """Parse a head as `verify` prints it. For argparse."""
     if found := _HEAD.fullmatch(text):
         try:
             date.fromisoformat(found[1])

@@ -1,20 +1,28 @@
-"""The sub-commands of `manage.py mcp`, and what may be said to each. Reads words, and does nothing."""
+"""The sub-commands of `manage.py mcp` and their options."""
 
 import argparse
 import re
+from typing import Any, Protocol
 from uuid import UUID
 
 from django.core.management.base import CommandParser
 
 from mcp_app.auth.tokens import MAX_DAYS
-from mcp_app.diagnosis.examination import LEAST_LOOK, LOOK_SECONDS
-from mcp_app.lifecycle import audit_export
-from mcp_app.management import audit, worker
+from mcp_app.diagnosis.examination import CHECK_SECONDS, MIN_CHECK_SECONDS
+from mcp_app.lifecycle.audit import export as audit_export
+from mcp_app.management import audit
+from mcp_app.management.serving import worker
 from mcp_app.states import Status
 
 
+class _Options(Protocol):
+    """A parser or an option group. `argparse` has no public class for both."""
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action: ...
+
+
 def add_commands(parser: CommandParser) -> None:
-    """The sub-command is parsed as `command`, an action of it as `action`."""
+    """Add the sub-commands. The sub-command is parsed as `command`, and its action as `action`."""
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     common = _common_options()
 
@@ -118,15 +126,19 @@ def _add_cancel(stop: CommandParser) -> None:
 
 
 def _add_doctor(doctor: CommandParser) -> None:
-    doctor.set_defaults(skip_checks=True)  # what they find is among what it tells
+    doctor.set_defaults(skip_checks=True)  # the doctor reports their findings itself
     _add_json(doctor)
     doctor.add_argument(
-        "--timeout", type=_look, default=LOOK_SECONDS, metavar="SECONDS", help="for each look; default %(default)g"
+        "--timeout",
+        type=_check_seconds,
+        default=CHECK_SECONDS,
+        metavar="SECONDS",
+        help="for each look; default %(default)g",
     )
 
 
 def _common_options() -> CommandParser:
-    """Django's own options, so that they may also stand after the sub-command."""
+    """Add Django's own options, so that they can also follow the sub-command."""
     common = CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
     for option in ("--settings", "--pythonpath"):
         common.add_argument(option, help=argparse.SUPPRESS)
@@ -145,7 +157,7 @@ def _add_audit(parser: CommandParser, common: CommandParser) -> None:
     export.add_argument("--format", choices=sorted(audit_export.FORMATS), default="csv")
 
 
-def _add_selection(selection: argparse._MutuallyExclusiveGroup) -> None:
+def _add_selection(selection: _Options) -> None:
     selection.add_argument("id", nargs="?", help="the request's id, or the beginning of it")
     selection.add_argument("--tool", metavar="NAME", help="all open calls of a tool")
     selection.add_argument(
@@ -170,14 +182,14 @@ def _add_token(parser: argparse.ArgumentParser, common: CommandParser) -> None:
     revoke.add_argument("prefix", help="as the list shows it, or the whole token")
 
 
-def _add_concurrency(parser: argparse._ActionsContainer) -> None:
+def _add_concurrency(parser: _Options) -> None:
     default = worker.default_concurrency()
     parser.add_argument(
         "--concurrency", type=_positive, default=default, metavar="N", help=f"tools that run at once; default {default}"
     )
 
 
-def _add_pool(parser: argparse._ActionsContainer) -> None:
+def _add_pool(parser: _Options) -> None:
     told = (
         "prefork (default): a process for each call, which can be killed; threads: for many calls that wait; async: "
         "threads, and one event loop in which hundreds of async tools wait"
@@ -214,9 +226,11 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _look(text: str) -> float:
-    if (seconds := _seconds(text)) < LEAST_LOOK:
-        raise argparse.ArgumentTypeError(f"workers alone have {LEAST_LOOK:g} s to answer; give each look as much")
+def _check_seconds(text: str) -> float:
+    if (seconds := _seconds(text)) < MIN_CHECK_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"workers alone have {MIN_CHECK_SECONDS:g} s to answer; give each look as much"
+        )
     return seconds
 
 
@@ -234,7 +248,7 @@ def _id(text: str) -> UUID:
 
 
 def _age(text: str) -> float:
-    """Seconds, of a number and its unit."""
+    """Parse a number with a unit as seconds."""
     found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if not found:
         raise argparse.ArgumentTypeError(f"{text} is no length of time: write 90s, 15m, 2h or 7d")

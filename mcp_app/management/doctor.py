@@ -1,4 +1,4 @@
-"""`mcp doctor`: what is wrong with the site, its settings first and then what runs, and what to do about each."""
+"""`mcp doctor`: examines the site's settings and running parts, and prints what to do about each problem."""
 
 import json
 import logging
@@ -10,31 +10,31 @@ from django.conf import settings as django_settings
 from django.core.checks import ERROR, WARNING, CheckMessage, run_checks
 from django.core.management.color import Style
 
-from mcp_app.checks.values import readable
-from mcp_app.diagnosis.examination import examine, first_line, within
-from mcp_app.diagnosis.findings import Finding, State, failed, has_failed, ok, warning
-from mcp_app.diagnosis.looks import LOOKS
+from mcp_app.checks.values import is_readable
+from mcp_app.diagnosis.checks import CHECKS
+from mcp_app.diagnosis.examination import Finding, State, examine, failed, first_line, has_failed, ok, warning, within
+from mcp_app.safe_text import safe_text
 
 logger = logging.getLogger(__name__)
 
 SETTINGS: Final = "settings"
 MARKS: Final = {State.OK: "ok", State.WARNING: "! ", State.FAILED: "x "}
 INDENT: Final = "      "
-WIDTH: Final = max(len(name) for name in (SETTINGS, *(look.name for look in LOOKS)))
+WIDTH: Final = max(len(name) for name in (SETTINGS, *(check.name for check in CHECKS)))
 
 
 def examination(seconds: float) -> Iterator[Finding]:
-    """What this app's system checks find, then what is found of the site as it runs; each look takes `seconds` at most.
+    """Yield the findings of this app's system checks and of the examination of the running site.
 
-    Where the settings cannot be read nothing else is looked at.
+    Each check takes at most `seconds`. If the settings cannot be read, nothing else is checked.
     """
     yield from _checks(seconds)
-    if readable():
-        yield from examine(LOOKS, seconds)
+    if is_readable():
+        yield from examine(CHECKS, seconds)
 
 
 def tell(findings: Iterator[Finding], say: Callable[[str], None], style: Style) -> int:
-    """Say each finding as it comes, for people; how many have failed."""
+    """Print each finding for people. Return the number of failures."""
     counts = dict.fromkeys(State, 0)
     told = ""
     for finding in findings:
@@ -42,13 +42,13 @@ def tell(findings: Iterator[Finding], say: Callable[[str], None], style: Style) 
         say(_line(finding, style))
         if finding.remedy and finding.remedy != told:
             told = finding.remedy
-            say("\n".join(f"{INDENT}{line}" for line in told.splitlines()))
+            say("\n".join(f"{INDENT}{safe_text(line)}" for line in told.splitlines()))
     say(f"{counts[State.FAILED]} failed, {counts[State.WARNING]} to be looked at, {counts[State.OK]} ok.")
     return counts[State.FAILED]
 
 
 def tell_machines(findings: Iterator[Finding], say: Callable[[str], None]) -> int:
-    """Say all of them as one JSON object: `state`, and `findings` in their order; how many have failed."""
+    """Print all findings as a JSON object with `state` and `findings`. Return the number of failures."""
     found = list(findings)
     worst = State.FAILED if has_failed(found) else max((each.state for each in found), key=list(State).index)
     say(json.dumps({"state": worst.value, "findings": [each.as_json() for each in found]}, indent=2))
@@ -56,12 +56,12 @@ def tell_machines(findings: Iterator[Finding], say: Callable[[str], None]) -> in
 
 
 def _checks(seconds: float) -> Iterator[Finding]:
-    """Of Django's system checks those of this app; those for deployment as well where this is no debugging site."""
+    """Return the results of this app's system checks, with those for deployment unless `DEBUG` is on."""
     try:
-        # What asks a database, as Django 6.1 would of every one, fails where that is away: `diagnosis` tells that.
+        # Database checks fail if a database is away, which `diagnosis` reports.
         check = partial(run_checks, include_deployment_checks=not django_settings.DEBUG, databases=[])
         messages = within(seconds, check)
-    except Exception as error:  # all of the site's run, and any of them may ask what is away
+    except Exception as error:  # checks of the site may fail in any way
         logger.debug("the system checks did not end well", exc_info=True)
         late = f"did not end within {seconds:g} s"
         took = late if isinstance(error, TimeoutError) else f"failed: {first_line(error)}"
@@ -82,4 +82,4 @@ def _of_check(message: CheckMessage) -> Finding:
 
 def _line(finding: Finding, style: Style) -> str:
     paint = {State.OK: style.SUCCESS, State.WARNING: style.WARNING, State.FAILED: style.ERROR}[finding.state]
-    return f"{paint(MARKS[finding.state])}  {finding.name:<{WIDTH}}  {finding.found}"
+    return f"{paint(MARKS[finding.state])}  {finding.name:<{WIDTH}}  {safe_text(finding.found)}"

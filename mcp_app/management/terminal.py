@@ -1,27 +1,27 @@
-"""What a terminal can show: its size, a text on one line of it, a table. Refuses colours, and to read anything."""
+"""Output for a terminal: its size, texts on one line, tables."""
 
 import os
 import unicodedata
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from mcp_app.lifecycle.inert import inert
+from mcp_app.safe_text import safe_text
 
 GAP: Final = "  "
 NARROWEST: Final = 8
-"""What a column that can be cut is left, in cells."""
+"""The least width of a column that is cut, in cells."""
 DEFAULT_COLUMNS: Final = 80
 ERASE_LINE: Final = "\r\x1b[K"
 HOME, ERASE_REST, ERASE_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 def is_live(stream: TextIO) -> bool:
-    """Whether what is written there can be overwritten: a terminal that knows how."""
+    """Whether lines can be overwritten there: it is a terminal with that capability."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def size(stream: TextIO) -> tuple[int, int]:
-    """Columns and lines."""
+    """Return the columns and lines of the terminal."""
     try:
         found = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -30,23 +30,23 @@ def size(stream: TextIO) -> tuple[int, int]:
 
 
 def count_of(number: int, noun: str) -> str:
-    """So many of something whose plural has an s."""
+    """Return a count with a noun whose plural ends in s."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def one_line(text: object, cells: int | None = None) -> str:
-    """A foreign text on one line, inert; cut to so many cells."""
-    line = " ".join(inert(text).split())
+    """Return a foreign text on one line, escaped and cut to `cells`."""
+    line = " ".join(safe_text(text).split())
     return line if cells is None else cut(line, cells)
 
 
 def width(text: str) -> int:
-    """How many cells a line takes."""
+    """Return the width of a line in cells."""
     return sum(map(_cells, text))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None, flexible: Sequence[int]) -> str:
-    """Lines with a heading. With `columns`, the cells of a line: the `flexible` columns, the widest first, are cut."""
+    """Return the lines of a table with a heading. To fit into `columns` cells, the `flexible` columns are cut."""
     lines = [list(heads), *map(list, rows)]
     widths = [max(width(line[index]) for line in lines) for index in range(len(heads))]
     if columns is not None:
@@ -69,10 +69,10 @@ def _pad(text: str, cells: int) -> str:
 
 
 def cut(text: str, cells: int) -> str:
-    """The beginning of a line that fits into so many cells."""
+    """Return the beginning of a line that fits into `cells`."""
     if width(text) <= cells:
         return text
-    kept, taken = [], 1  # for the sign that it was cut
+    kept, taken = [], 1  # for the ellipsis
     for character in text:
         if (taken := taken + _cells(character)) > cells:
             break

@@ -1,4 +1,4 @@
-"""`mcp token`: bearer tokens on the command line. Prints a token once, when it is made; never again, and in no log."""
+"""`mcp token`: creates, lists and revokes bearer tokens. A token is printed once, when it is created."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -8,8 +8,8 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from mcp_app.auth import local, tokens
-from mcp_app.lifecycle.inert import inert, inert_json
 from mcp_app.models import Token
+from mcp_app.safe_text import safe_json_text, safe_text
 
 NONE: Final = "No tokens. `mcp token create USERNAME --name NAME` makes one."
 
@@ -17,11 +17,11 @@ Say = Callable[[str], None]
 
 
 class TokenError(Exception):
-    """It could not be done; the text says what to do."""
+    """The command failed. The message says what to do."""
 
 
 def create(options: Mapping[str, Any], say: Say) -> None:
-    """Make one for an active user. Raises TokenError."""
+    """Create a token for an active user. Raises `TokenError`."""
     model = get_user_model()
     user = model._default_manager.filter(**{model.USERNAME_FIELD: options["username"]}).first()
     if user is None or not user.is_active:
@@ -33,19 +33,20 @@ def create(options: Mapping[str, Any], say: Say) -> None:
 
 
 def show(options: Mapping[str, Any], say: Say) -> None:
-    """All of them, newest first, by their prefixes."""
+    """Print all tokens by their prefixes, newest first."""
     if options["as_json"]:
-        say(inert_json([_as_json(row) for row in Token.objects.all()], indent=2))
+        say(safe_json_text([_as_json(row) for row in Token.objects.all()], indent=2))
         return
     listed = list(Token.objects.all())
     for row in listed:
-        say(f"{row.prefix}  {_state(row):<22}  {inert(row.user_label)}  {inert(row.name)}  {_scopes(row)}".rstrip())
+        user, name = safe_text(row.user_label), safe_text(row.name)
+        say(f"{row.prefix}  {_state(row):<22}  {user}  {name}  {_scopes(row)}".rstrip())
     if not listed:
         say(NONE)
 
 
 def revoke(options: Mapping[str, Any], say: Say) -> None:
-    """Revoke one. Raises TokenError where there is none in force."""
+    """Revoke a token. Raises `TokenError` if no such token is valid."""
     prefix = tokens.prefix_of(options["prefix"])
     if not tokens.revoke([prefix], by=local.local_principal().label):
         raise TokenError(f"No token in force begins with {prefix}; `mcp token list` shows them.")

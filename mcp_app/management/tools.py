@@ -1,12 +1,14 @@
-"""`mcp tools`: every tool of the site with its state, the code joined with the rows."""
+"""`mcp tools`: lists every tool of the site with its state and its size in `tools/list`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.conf import settings
-from mcp_app.lifecycle.inert import inert_json
 from mcp_app.models import Tool
+from mcp_app.protocol import jsonrpc
+from mcp_app.safe_text import safe_json_text
 
 NONE: str = "No tools. Decorate functions with @tool in an installed app's mcp_tools.py."
 
@@ -14,14 +16,16 @@ Say = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One tool. `registered`: whether this process has its code; `enabled` None: it has no row yet."""
+class ListedTool:
+    """A tool. `registered` is whether this process has its code; `enabled` is `None` if it has no row yet."""
 
     name: str
     registered: bool
     enabled: bool | None
     endpoints: tuple[str, ...]
-    """Where its code offers it; none where the site has no endpoints by name."""
+    """The endpoints that offer it; empty if the site has no named endpoints."""
+    size: int | None
+    """Its size in `tools/list` in bytes, or `None` if it is not offered."""
 
     @property
     def state(self) -> str:
@@ -33,18 +37,23 @@ class Listed:
 
 
 def show(say: Say) -> None:
-    """A line for each."""
+    """Print a line for each tool, and one for each list."""
     listed = list(_listed())
     width = max((len(each.name) for each in listed), default=0)
     for each in listed:
         at = f"  at {', '.join(each.endpoints)}" if each.endpoints else ""
-        say(f"{each.name:<{width}}  {each.state}{at}")
+        size = "" if each.size is None else f", {each.size:,} bytes"
+        say(f"{each.name:<{width}}  {each.state}{size}{at}")
     if not listed:
         say(NONE)
+    elif not settings.ENDPOINTS:
+        say(_size_of_list(listed, "tools/list"))
+    for endpoint in settings.ENDPOINTS:
+        say(_size_of_list([each for each in listed if endpoint in each.endpoints], f"tools/list at {endpoint}"))
 
 
 def write(say: Say) -> None:
-    """The same for programs: a JSON array."""
+    """Print a JSON array."""
     told = [
         {
             "name": each.name,
@@ -52,15 +61,23 @@ def write(say: Say) -> None:
             "enabled": each.enabled,
             "registered": each.registered,
             "endpoints": list(each.endpoints),
+            "bytes": each.size,
         }
         for each in _listed()
     ]
-    say(inert_json(told, indent=2))
+    say(safe_json_text(told, indent=2))
 
 
-def _listed() -> Iterator[Listed]:
+def _listed() -> Iterator[ListedTool]:
     rows = Tool.objects.in_bulk()
     for name in sorted(rows.keys() | registered_tools().keys()):
         tool, row = registered_tools().get(name), rows.get(name)
         endpoints = tuple(tool.access.endpoints) if tool is not None and settings.ENDPOINTS else ()
-        yield Listed(name, tool is not None, None if row is None else row.enabled, endpoints)
+        offered = None if tool is None else catalogue.offer(tool, row)
+        size = None if offered is None else len(jsonrpc.encode(offered.wire()))
+        yield ListedTool(name, tool is not None, None if row is None else row.enabled, endpoints, size)
+
+
+def _size_of_list(listed: Sequence[ListedTool], name: str) -> str:
+    sizes = [each.size for each in listed if each.size is not None]
+    return f"{name}: {sum(sizes):,} bytes for the {len(sizes)} tools together, for a caller who may have them all"

@@ -1,8 +1,9 @@
-"""The door for Prometheus, as a Django URL: `path("metrics", include("mcp_app.metrics.urls"))`.
+"""Metrics for Prometheus. Add `path("metrics", include("mcp_app.metrics.urls"))` to the URLs.
 
-    collector   the rows as metrics; a site with a registry of its own registers it there
-    views       the page that is scraped, and who may
+    collector   the metrics; a site with its own registry can register `MCPCollector` there
+    urls        the URL
+    views       the page that Prometheus scrapes, and the permission for it
 
-Takes prometheus-client: the extra `metrics`. Refuses to count anything itself: whichever process is scraped, the rows
-say the same of the whole site.
+Requires prometheus-client (the extra `metrics`). All metrics are computed from rows, so every
+server process returns the same numbers, for the whole site.
 """

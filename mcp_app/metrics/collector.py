@@ -1,7 +1,7 @@
-"""The site's calls as Prometheus metrics, read from the rows at each scrape by a bounded number of queries.
+"""Prometheus metrics of the site's calls, read from the database at each scrape with a few queries.
 
-Counters and histograms are sums of the tallies, which never lose what they counted: they go on where a process was
-restarted, and when requests are purged. Refuses labels whose values clients choose.
+Counters and histograms are sums of the tallies, which never get smaller. So they continue when a
+process restarts, and when requests are purged. No label has values that clients choose.
 """
 
 from collections import Counter, defaultdict
@@ -11,8 +11,9 @@ from typing import Final
 
 from django.db.models import Count, Sum
 
-from mcp_app.lifecycle import buckets, live_numbers, processes
-from mcp_app.lifecycle.queue_ages import queue_ages
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.queues import queue_ages
+from mcp_app.lifecycle.statistics import durations, live_numbers
 from mcp_app.models import Request, Tally
 from mcp_app.states import OPEN, Measure, Stage
 
@@ -23,13 +24,13 @@ try:
 except ImportError as error:
     raise ImportError("metrics take prometheus-client: pip install 'django-mcp-app[metrics]'") from error
 
-_EXPORTED: Final = range(5, len(buckets.UPPER_BOUNDS), 2)
-"""The buckets that a histogram has: from 10 ms on, each 2.5 times as long as the one before."""
+_EXPORTED: Final = range(5, len(durations.UPPER_BOUNDS), 2)
+"""The buckets of a histogram: every second one of the tallies', from 10 ms on."""
 
 
 @dataclass(slots=True)
-class _Lengths:
-    """What was measured, by bucket, and all of it together."""
+class _DurationCounts:
+    """The number of durations in each bucket, and the sum of all durations."""
 
     counts: Counter[int] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -40,28 +41,31 @@ class _Lengths:
 
     @property
     def cumulative(self) -> list[tuple[str, float]]:
-        """Pairs of upper bound and how many did not exceed it, as an exposition has them."""
-        told = [
-            (str(buckets.UPPER_BOUNDS[each]), float(sum(n for bucket, n in self.counts.items() if bucket <= each)))
+        """Pairs of an upper bound and the number of durations that do not exceed it."""
+        pairs = [
+            (str(durations.UPPER_BOUNDS[each]), float(sum(n for bucket, n in self.counts.items() if bucket <= each)))
             for each in _EXPORTED
         ]
-        return [*told, ("+Inf", float(self.counts.total()))]
+        return [*pairs, ("+Inf", float(self.counts.total()))]
 
 
 class MCPCollector(Collector):
-    """For `prometheus_client.CollectorRegistry.register`. A scrape raises django.db.Error where the rows are away."""
+    """A collector for `prometheus_client.CollectorRegistry.register`.
+
+    A scrape raises `django.db.Error` if the database cannot be read.
+    """
 
     def collect(self) -> Iterator[Metric]:
-        """What is live, then what ended."""
-        yield from _live()
-        yield from _ended()
+        """Yield the metrics of open calls, queues and processes, and of ended calls."""
+        yield from _open_metrics()
+        yield from _ended_metrics()
 
     def describe(self) -> Iterable[Metric]:
-        """None: a registry would otherwise ask the database when the collector is registered."""
+        """Return no metrics: otherwise a registry would query the database at registration."""
         return []
 
 
-def _live() -> Iterator[Metric]:
+def _open_metrics() -> Iterator[Metric]:
     requests = GaugeMetricFamily("mcp_requests", "Calls that have not ended.", labels=["tool", "status"])
     open_ones = Request.objects.filter(status__in=OPEN).order_by().values_list("tool", "status")
     for tool, status, count in open_ones.annotate(Count("pk")):
@@ -85,11 +89,11 @@ def _live() -> Iterator[Metric]:
     yield GaugeMetricFamily("mcp_counting_behind_seconds", what, value=live_numbers.lag())
 
 
-def _ended() -> Iterator[Metric]:
+def _ended_metrics() -> Iterator[Metric]:
     calls: Counter[tuple[str, ...]] = Counter()
     cancellations: Counter[tuple[str, ...]] = Counter()
-    runs, waits = defaultdict[str, _Lengths](_Lengths), defaultdict[str, _Lengths](_Lengths)
-    stops = defaultdict[tuple[str, ...], _Lengths](_Lengths)
+    runs, waits = defaultdict[str, _DurationCounts](_DurationCounts), defaultdict[str, _DurationCounts](_DurationCounts)
+    stops = defaultdict[tuple[str, ...], _DurationCounts](_DurationCounts)
     dimensions = ("tool", "measure", "status", "cause", "stage", "bucket")
     for row in Tally.objects.order_by().values(*dimensions).annotate(number=Sum("count"), length=Sum("seconds")):
         tool, bucket, number, length = row["tool"], row["bucket"], row["number"], row["length"]
@@ -101,7 +105,7 @@ def _ended() -> Iterator[Metric]:
             stops[row["cause"], stage].add(bucket, number, length)
         else:
             calls[tool, row["status"]] += number
-            if bucket != buckets.NONE:
+            if bucket != durations.NO_DURATION:
                 runs[tool].add(bucket, number, length)
     yield _counter("mcp_calls", "Calls that ended, by how.", ["tool", "status"], calls)
     labels = ["tool", "cause", "stage"]
@@ -111,15 +115,17 @@ def _ended() -> Iterator[Metric]:
     yield _histogram("mcp_stop_seconds", "From the request to cancel to the end.", ["cause", "stage"], stops)
 
 
-def _counter(name: str, told: str, labels: list[str], counts: Mapping[tuple[str, ...], int]) -> Metric:
-    family = CounterMetricFamily(name, told, labels=labels)
+def _counter(name: str, documentation: str, labels: list[str], counts: Mapping[tuple[str, ...], int]) -> Metric:
+    family = CounterMetricFamily(name, documentation, labels=labels)
     for values, count in sorted(counts.items()):
         family.add_metric(values, count)
     return family
 
 
-def _histogram(name: str, told: str, labels: list[str], lengths: Mapping[tuple[str, ...], _Lengths]) -> Metric:
-    family = HistogramMetricFamily(name, told, labels=labels)
-    for values, measured in sorted(lengths.items()):
+def _histogram(
+    name: str, documentation: str, labels: list[str], found: Mapping[tuple[str, ...], _DurationCounts]
+) -> Metric:
+    family = HistogramMetricFamily(name, documentation, labels=labels)
+    for values, measured in sorted(found.items()):
         family.add_metric(values, measured.cumulative, measured.seconds)
     return family

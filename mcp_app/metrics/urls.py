@@ -1,4 +1,4 @@
-"""The page that is scraped, where the site includes it."""
+"""The URL of the page that Prometheus scrapes."""
 
 from django.urls import path
 

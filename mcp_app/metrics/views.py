@@ -1,4 +1,7 @@
-"""The page that Prometheus scrapes: for users who may see the site's statistics, by session or by a token of theirs."""
+"""The page that Prometheus scrapes, for users with the permission to see statistics.
+
+They authenticate with a session or with a bearer token of this app.
+"""
 
 from http import HTTPStatus
 from typing import Final
@@ -12,15 +15,14 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from mcp_app.auth import scopes, tokens
-from mcp_app.auth.access import Access
-from mcp_app.auth.authentication import InvalidCredentialsError
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth import tokens
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
+from mcp_app.auth.principal import Access, missing_scopes
 from mcp_app.metrics.collector import MCPCollector
 
 PERMISSION: Final = "mcp_app.view_tally"
 SCOPE: Final = "metrics"
-"""Which a token has to have that is limited by scopes."""
+"""The scope that a token must have if it is limited by scopes."""
 _ACCESS: Final = Access(permissions=(PERMISSION,))
 _registry = CollectorRegistry()
 _registry.register(MCPCollector())
@@ -30,7 +32,10 @@ _registry.register(MCPCollector())
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """The metrics, in the format that the scraper prefers; 401 without a login or a good token, 403 for who may not."""
+    """Return the metrics in the format that the scraper prefers.
+
+    Return 401 without a login or a valid token, and 403 without the permission.
+    """
     login = getattr(request, "user", None)
     user = login if login is not None and login.is_authenticated else _bearer(request)
     if user is None:
@@ -42,19 +47,19 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _bearer(request: HttpRequest) -> AbstractBaseUser | None:
-    """Whose token was shown, if it is one of ours, and good for this."""
+    """Return the user of the request's bearer token, if it is valid and has the scope."""
     field = request.headers.get("Authorization", "")
     headers = HeaderFields([(b"authorization", field.encode("latin-1", "replace"))] if field else [])
     try:
         principal = tokens.bearer(HTTPConnection(headers, request.META.get("REMOTE_ADDR", ""), request.path))
     except InvalidCredentialsError:
         return None
-    if principal is None or scopes.missing([SCOPE], principal.scopes):
+    if principal is None or missing_scopes([SCOPE], principal.scopes):
         return None
     user: AbstractBaseUser | None = get_user_model()._default_manager.filter(pk=principal.user_id).first()
     return user
 
 
-def _refused(told: str, status: int) -> HttpResponse:
+def _refused(message: str, status: int) -> HttpResponse:
     headers = {"WWW-Authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}
-    return HttpResponse(f"{told}\n", status=status, content_type="text/plain", headers=headers)
+    return HttpResponse(f"{message}\n", status=status, content_type="text/plain", headers=headers)

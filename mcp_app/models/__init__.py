@@ -1,8 +1,23 @@
-"""The rows: tools, requests and their events, cancellations and their seals, sessions, listen streams, what reads ask,
-tokens, live processes, change versions, counts of what ended.
+"""The models of this app.
 
-Owns shapes, indexes and what a row refuses. The life of a request is written by `lifecycle` alone; rows name users and
-requests by value, not by foreign key, so that they may live in a database of their own and the audit outlives both.
+    request         requests, and proxy models for the admin's lists
+    request_event   the history of a request
+    cancellation    the audit of cancellations
+    audit_triggers  database triggers that protect sealed audit rows
+    tool            administrators' overrides of a tool's options
+    session         sessions of legacy clients
+    read_question   questions of prompts and resources to legacy clients
+    listen_stream   open listen streams
+    token           bearer tokens, stored as digests
+    process         live processes
+    change_version  counters of changes of which clients are notified
+    tally           counts of ended calls by the hour
+    day_tally       counts of ended calls by the day
+    row             the base class of all models
+    ordered_json    JSON whose objects keep the order of their members
+
+Only `lifecycle` writes the status of a request. Rows name users and requests by value and not by foreign key. So
+they can be stored in a database of their own, and the audit remains when a user or a request is deleted.
 """
 
 from mcp_app.models.cancellation import AppendOnlyError, AuditDay, Cancellation, CancellationQuerySet

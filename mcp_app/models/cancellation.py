@@ -1,21 +1,23 @@
-"""The audit of cancellations, and the heads of its seals. Refuses changes and deletions.
+"""The audit of cancellations, and the last seal of each of its days. Rows cannot be changed or deleted.
 
-Tables that a migration builds anew lose their triggers on SQLite: such a migration repeats `0002_audit_triggers`.
+A migration that rebuilds these tables on SQLite drops their triggers, and must run `0002_audit_triggers` again.
 """
 
 import uuid
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db import connections, models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.models.row import Row, RowManager
+from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Outcome, Stage, Status
 
 
 class AppendOnlyError(TypeError):
-    """An audit row was to be changed or deleted. Audit rows are only ever added."""
+    """Raised on an attempt to change or delete a row of the audit."""
 
 
 class CancellationQuerySet(models.QuerySet["Cancellation"]):
@@ -26,11 +28,11 @@ class CancellationQuerySet(models.QuerySet["Cancellation"]):
         raise AppendOnlyError("audit rows cannot be deleted")
 
     def settle(self, **values: Any) -> int:
-        """Write how an accepted cancellation ended, once."""
+        """Write how an accepted cancellation ended. This can be done once."""
         return super().filter(settled_at__isnull=True)._settle(values)
 
     def seal(self, rows: Iterable["Cancellation"]) -> None:
-        """Write the seals of `rows`, as they have them."""
+        """Write the seals of `rows`."""
         connection = connections[self.db]
         sealed = [
             (connection.ops.adapt_datefield_value(row.sealed_on), row.seal_number, row.seal, row.pk) for row in rows
@@ -43,17 +45,21 @@ class CancellationQuerySet(models.QuerySet["Cancellation"]):
             )
 
     def purge(self) -> int:
-        """Delete these, of days that are marked as purged; how many. Others a trigger keeps."""
+        """Delete rows of days that are marked as purged, and return their number. A trigger protects all others."""
         return super().delete()[0]
 
     def _settle(self, values: dict[str, Any]) -> int:
         return super().update(**values)
 
 
-class Cancellation(models.Model):
-    """The audit: one row for an attempt to cancel. From `settled_at` on it is final; until then `settle` completes it.
+CancellationManager = RowManager.from_queryset(CancellationQuerySet)
 
-    `signature` proves that this app wrote it, `seal` that none before it is gone (`lifecycle.seals`).
+
+class Cancellation(Row):
+    """An attempt to cancel a request. `settle` completes it once; from `settled_at` on it does not change.
+
+    `signature` proves that this app wrote the row, and `seal` that no earlier row is missing
+    (`lifecycle.audit.signatures`).
     """
 
     attempt_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
@@ -86,7 +92,7 @@ class Cancellation(models.Model):
     seal_number = models.PositiveIntegerField(null=True, help_text=_("its place in that chain, from 1"))
     seal = models.CharField(max_length=64, blank=True, default="")
 
-    objects = CancellationQuerySet.as_manager()
+    objects: ClassVar["CancellationManager[Self]"] = CancellationManager()
 
     class Meta:
         ordering = ("-requested_at", "-pk")
@@ -105,7 +111,7 @@ class Cancellation(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.cause} {self.outcome} {self.request_id or self.requested_id}"
+        return safe_text(f"{self.cause} {self.outcome} {self.request_id or self.requested_id}")
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         if not self._state.adding:
@@ -116,8 +122,8 @@ class Cancellation(models.Model):
         raise AppendOnlyError("audit rows cannot be deleted")
 
 
-class AuditDay(models.Model):
-    """The chain of the attempts that were sealed on one day: how many, and the last seal. Kept when they are purged."""
+class AuditDay(Row):
+    """The number of attempts that were sealed on a day, and the last seal. It is kept when the rows are purged."""
 
     day = models.DateField(primary_key=True, help_text=_("UTC"))
     origin = models.CharField(max_length=64, blank=True, default="", help_text=_("the last seal of the day before"))

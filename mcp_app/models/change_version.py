@@ -1,4 +1,4 @@
-"""Counters of changes that clients are told of."""
+"""Counters of changes about which clients are notified."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -6,14 +6,17 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models.functions import Now
 
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
+
 FORGOTTEN = "forgotten"
-"""The `ChangeVersion` that is at least what any forgotten one was: others begin above it."""
+"""The subject whose version is at least that of every deleted one. New subjects begin above it."""
 
 
-class ChangeVersion(models.Model):
-    """A counter bumped in the transaction that changes what it names; listeners compare it.
+class ChangeVersion(Row):
+    """A counter for a subject, increased in the transaction that changes the subject.
 
-    It only grows, also across being forgotten: where there is none, there is nothing new.
+    Server processes compare it with the version that they know. It only grows, even if the row is deleted in between.
     """
 
     subject = models.CharField(max_length=255, primary_key=True)
@@ -25,11 +28,11 @@ class ChangeVersion(models.Model):
         indexes: ClassVar = [models.Index(fields=("changed_at",), name="mcp_change_changed")]
 
     def __str__(self) -> str:
-        return f"{self.subject} {self.version}"
+        return safe_text(f"{self.subject} {self.version}")
 
     @classmethod
     def bump(cls, subject: str) -> None:
-        """Count one change, inside the transaction that makes it."""
+        """Count a change. Call this in the transaction that makes the change."""
         if not cls.bump_known([subject]):
             forgotten = cls.objects.filter(subject=FORGOTTEN).values_list("version", flat=True).first()
             cls.objects.get_or_create(subject=subject, defaults={"version": forgotten or 0})
@@ -37,6 +40,6 @@ class ChangeVersion(models.Model):
 
     @classmethod
     def bump_known(cls, subjects: Iterable[str]) -> int:
-        """The same for each of these that there is; how many there were."""
+        """Count a change for each subject that has a row. Return their number."""
         count: dict[str, Any] = {"version": models.F("version") + 1, "changed_at": Now()}
         return cls.objects.filter(subject__in=list(subjects)).update(**count)

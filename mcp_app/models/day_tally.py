@@ -1,17 +1,19 @@
-"""How ended calls are counted for statistics of many days."""
+"""Counts of ended calls by day, for statistics over long periods."""
 
 from typing import ClassVar
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Measure, Stage, Status
 
 
-class DayTally(models.Model):
-    """The tallies of one day that is over, in one time zone: of one tool, or of all together.
+class DayTally(Row):
+    """The sum of the tallies of a past day in one time zone, for one tool or for all.
 
-    Made of them and never changed (`lifecycle.day_tallies`): a month is read without its hours.
+    It is never changed (`lifecycle.statistics.tallies`). With it, a month is read without its hours.
     """
 
     zone = models.CharField(max_length=64, help_text=_("the time zone of the day"))
@@ -36,4 +38,6 @@ class DayTally(models.Model):
         indexes: ClassVar = [models.Index(fields=("zone", "begins_at"), name="mcp_day_tally_begins")]
 
     def __str__(self) -> str:
-        return f"{self.begins_at:%Y-%m-%d} {self.zone} {self.tool} {self.measure} {self.status}: {self.count}"
+        return safe_text(
+            f"{self.begins_at:%Y-%m-%d} {self.zone} {self.tool} {self.measure} {self.status}: {self.count}"
+        )

@@ -8,12 +8,15 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
 
 
-class ListenStream(models.Model):
-    """A `subscriptions/listen` that a server process holds open: what people see of it, and how they close it.
+class ListenStream(Row):
+    """An open `subscriptions/listen`, for the admin, which can close it.
 
-    Written a moment after it is acknowledged and gone when it has ended. The stream itself needs no row.
+    The row is written shortly after the stream was acknowledged, and deleted when it has ended. The stream itself does
+    not need it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -41,4 +44,4 @@ class ListenStream(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.protocol_version} {self.principal_label}"
+        return safe_text(f"{self.protocol_version} {self.principal_label}")

@@ -8,9 +8,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 class OrderedJSONField(models.JSONField):
-    """What clients and tools say, as they said it: the fields of a form are shown in their order.
+    """JSON that keeps the order of members, for example of the fields of a form.
 
-    PostgreSQL's `jsonb` sorts members, so there it is text, which cannot be searched by what is inside.
+    On PostgreSQL it is stored as text, because `jsonb` sorts members. It cannot be searched there.
     """
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str | None:

@@ -1,13 +1,15 @@
-"""Live processes."""
+"""Server and worker processes."""
 
 from django.db import models
 from django.db.models.functions import Now
 
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
 from mcp_app.states import ProcessRole
 
 
-class Process(models.Model):
-    """A live server or worker process, by its boot id; its heartbeat is database time."""
+class Process(Row):
+    """A server or worker process, with its heartbeat in database time."""
 
     boot_id = models.UUIDField(primary_key=True)
     role = models.CharField(max_length=16, choices=ProcessRole.choices)
@@ -16,8 +18,10 @@ class Process(models.Model):
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
     stopped_at = models.DateTimeField(null=True)
+    queues = models.JSONField(default=list)
+    """The queues that a worker consumes."""
     supervised_at = models.DateTimeField(null=True)
-    """When it began its last round of supervision."""
+    """The start of its last round of supervision."""
 
     class Meta:
         ordering = ("-started_at",)
@@ -25,4 +29,4 @@ class Process(models.Model):
         verbose_name_plural = "processes"
 
     def __str__(self) -> str:
-        return f"{self.role} {self.hostname}:{self.pid}"
+        return safe_text(f"{self.role} {self.hostname}:{self.pid}")

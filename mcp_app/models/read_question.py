@@ -1,4 +1,4 @@
-"""What prompts and resources ask of legacy clients."""
+"""Questions of prompts and resources to legacy clients."""
 
 from typing import ClassVar
 
@@ -7,12 +7,13 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
+from mcp_app.models.row import Row
 
 
-class ReadQuestion(models.Model):
-    """A question of one prompt or resource that is being served: where the process that waits is left its answer.
+class ReadQuestion(Row):
+    """A question of a prompt or resource that is being served, and its answer for the server process that waits.
 
-    Gone when that has taken it, or waits no more; calls keep theirs in their own rows.
+    It is deleted when that process has read the answer or stops waiting. Questions of calls are in the calls' own rows.
     """
 
     read = models.UUIDField(help_text=_("what asks"))
@@ -23,6 +24,12 @@ class ReadQuestion(models.Model):
     client_id = models.CharField(max_length=255, blank=True, default="")
     endpoint = models.CharField(
         max_length=64, default=DEFAULT_ENDPOINT, help_text=_("of the request that is being served")
+    )
+    network = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        help_text=_("what its anonymous caller is counted by in the limits; empty for others"),
     )
     jsonrpc_id = models.JSONField(help_text=_("of the request that is being served, its JSON type kept"))
     server = models.UUIDField(help_text=_("boot id of the server process that waits"))

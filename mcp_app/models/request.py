@@ -1,4 +1,4 @@
-"""Requests, and the lists of them that the admin has."""
+"""Requests, and proxy models for the admin's lists of them."""
 
 from typing import Any, ClassVar
 
@@ -10,11 +10,13 @@ from django.utils.translation import gettext_lazy as _
 from mcp_app import request_ids
 from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models.ordered_json import OrderedJSONField
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
 from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status
 
 
-class Request(models.Model):
-    """One JSON-RPC request that became a row. `id` names the Celery task as well; the client's id is data only."""
+class Request(Row):
+    """A stored JSON-RPC request. `id` is also the id of its Celery task; the client's own id is in `jsonrpc_id`."""
 
     id = models.UUIDField(primary_key=True, default=request_ids.new, editable=False)
     jsonrpc_id = models.JSONField(help_text=_("the client's id, its JSON type kept"))
@@ -41,6 +43,12 @@ class Request(models.Model):
         null=True, help_text=_("what its caller's token was given for; null: no token limits it, nor what it starts")
     )
     remote_address = models.CharField(max_length=64, blank=True, default="")
+    network = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        help_text=_("what its anonymous caller is counted by in the limits; empty for others"),
+    )
 
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.QUEUED)
     submitted_at = models.DateTimeField(db_default=Now())
@@ -66,7 +74,7 @@ class Request(models.Model):
     redacted = models.JSONField(
         default=list, help_text=_("the columns that hold what the site's redaction left of what there was")
     )
-    originals = OrderedJSONField(
+    unredacted = OrderedJSONField(
         null=True, help_text=_("what was there, by column, while the call needs it to run or its client to be answered")
     )
 
@@ -119,16 +127,17 @@ class Request(models.Model):
             models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),
             models.Index(fields=("tool", "-submitted_at"), name="mcp_request_tool"),
             models.Index(fields=("endpoint", "-submitted_at"), name="mcp_request_endpoint"),
-            # What is rare, or short-lived, has partial indexes: whatever moves a row writes anew all that it is in.
-            # SQLite uses no partial index whose condition it meets as a bound parameter, such as a status. With the
-            # columns of their own condition, or SQLite would look them up in the rows.
+            # Rare or short-lived states have partial indexes, because each step of a row rewrites all of its index
+            # entries. The conditions are on NULL columns: SQLite does not use a partial index if the query has the
+            # value of its condition as a parameter. The indexes contain the columns of their conditions, so that SQLite
+            # need not read the rows.
             models.Index(
-                fields=("issuer", "subject", "client_id", "endpoint", "status", "finished_at"),
+                fields=("issuer", "subject", "client_id", "endpoint", "network", "status", "finished_at"),
                 name="mcp_request_open",
                 condition=models.Q(finished_at__isnull=True),
             ),
             models.Index(fields=("status", "submitted_at"), name="mcp_request_status"),
-            # Those that wait for a worker.
+            # Requests that wait for a worker.
             models.Index(
                 fields=("queue", "queued_at", "claimed_at", "finished_at"),
                 name="mcp_request_waiting",
@@ -141,14 +150,14 @@ class Request(models.Model):
                 fields=("parent", "status"), name="mcp_request_parent", condition=models.Q(parent__isnull=False)
             ),
             models.Index(
-                fields=("finished_at",), name="mcp_request_originals", condition=models.Q(originals__isnull=False)
+                fields=("finished_at",), name="mcp_request_originals", condition=models.Q(unredacted__isnull=False)
             ),
             models.Index(
                 fields=("finished_at",),
                 name="mcp_request_untallied",
                 condition=models.Q(finished_at__isnull=False, tallied_at__isnull=True),
             ),
-            # With all that their list is filtered by: what is rare is found without a look at each row.
+            # With all columns that the admin's list can be filtered by.
             models.Index(
                 fields=("-cancel_requested_at", "cancel_cause", "stage", "status", "endpoint", "tool"),
                 name="mcp_request_cancelled",
@@ -166,34 +175,39 @@ class Request(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool} {self.id}"
+        return safe_text(f"{self.tool} {self.id}")
 
-    def original(self, column: str) -> Any:
-        """What a column would hold without redaction; once that is not needed any more, what it holds."""
-        return (self.originals or {}).get(column, getattr(self, column))
+    def unredacted_value(self, column: str) -> Any:
+        """Return the value of a column before redaction, if it is still kept; otherwise the stored value."""
+        return (self.unredacted or {}).get(column, getattr(self, column))
 
     @property
     def run_limit(self) -> float:
-        """Seconds that its run may take: the tool's limit, or less where its caller's leaves less."""
+        """Seconds that the run may take: the tool's limit, or what the caller's limit leaves if that is less."""
         if self.caller_limit is None or self.claimed_at is None:
             return self.time_limit
         return min(self.time_limit, self.caller_limit - (self.claimed_at - self.queued_at).total_seconds())
 
     @property
     def unstoppable(self) -> bool:
-        """Whether it runs on and cannot be stopped where it runs: its client was answered."""
+        """Whether it could not be stopped and still runs. Its client has received an error."""
         return self.status == Status.RUNNING and (self.error or {}).get("cause") == UNSTOPPABLE
 
     @property
     def celery_result(self) -> models.Model | None:
-        """Celery's own view of the run (django-celery-results): state, traceback, worker. Never the truth."""
+        """Celery's stored result of a run that failed, was stopped or was lost.
+
+        `None` for a successful run, and on a site without django-celery-results. If both differ, the row is right.
+        """
+        if not apps.is_installed("django_celery_results"):
+            return None
         stored = apps.get_model("django_celery_results", "TaskResult")._default_manager
         result: models.Model | None = stored.filter(task_id=str(self.pk)).first()
         return result
 
 
 class InFlightRequest(Request):
-    """The requests that have not ended, as a list of their own in the admin."""
+    """Open requests, for a list in the admin."""
 
     class Meta:
         proxy = True
@@ -203,7 +217,7 @@ class InFlightRequest(Request):
 
 
 class CancelledRequest(Request):
-    """The requests whose cancellation was asked for, as a list of their own in the admin."""
+    """Requests that were cancelled, or must stop, for a list in the admin."""
 
     class Meta:
         proxy = True

@@ -6,14 +6,15 @@ from django.db import models
 from django.db.models.functions import Now
 
 from mcp_app.models.request import Request
+from mcp_app.models.row import Row
 from mcp_app.states import EventKind
 
 
-class RequestEvent(models.Model):
-    """One thing that happened to a request: a transition, progress, a log line. Numbered from 1 without reuse."""
+class RequestEvent(Row):
+    """An event of a request: a transition, progress or a log line. Numbers begin at 1 and are not reused."""
 
     request = models.ForeignKey(Request, on_delete=models.CASCADE, related_name="events", db_index=False)
-    """Its own index would be the constraint's once more, and written with each event."""
+    """Without an index of its own, because the unique constraint has one that begins with this column."""
     seq = models.PositiveBigIntegerField()
     kind = models.CharField(max_length=16, choices=EventKind.choices)
     data = models.JSONField(default=dict)

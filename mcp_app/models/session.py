@@ -8,12 +8,14 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
 
 
-class Session(models.Model):
-    """A client's session in a revision that has them; any process serves it. `id` in hex is its `Mcp-Session-Id`.
+class Session(Row):
+    """The session of a legacy client, which any server process can serve. `id` in hex is its `Mcp-Session-Id`.
 
-    It proves nothing by itself: whoever names it must be its principal.
+    The id is no credential. A caller must be the session's principal.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -21,6 +23,12 @@ class Session(models.Model):
     subject = models.CharField(max_length=255, blank=True, default="")
     client_id = models.CharField(max_length=255, blank=True, default="")
     endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("where it was begun"))
+    network = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        help_text=_("what its anonymous caller is counted by in the limits; empty for others"),
+    )
     principal_label = models.CharField(max_length=255)
     protocol_version = models.CharField(max_length=16, help_text=_("as negotiated"))
     client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))
@@ -45,4 +53,4 @@ class Session(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.protocol_version} {self.principal_label}"
+        return safe_text(f"{self.protocol_version} {self.principal_label}")

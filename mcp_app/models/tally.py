@@ -1,17 +1,19 @@
-"""How ended calls are counted."""
+"""Counts of ended calls by hour."""
 
 from typing import ClassVar
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Measure, Stage, Status
 
 
-class Tally(models.Model):
-    """How many calls of one tool ended alike within one hour, and what was measured of them lay in the same bucket.
+class Tally(Row):
+    """The number of calls of a tool within an hour that ended alike and whose duration is in the same bucket.
 
-    Counted once and kept when the calls are purged (`lifecycle.tallies`).
+    It is kept when the calls are purged (`lifecycle.statistics.tallies`).
     """
 
     hour = models.DateTimeField(help_text=_("its beginning, UTC"))
@@ -20,7 +22,7 @@ class Tally(models.Model):
     status = models.CharField(max_length=16, choices=Status.choices)
     cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")
     stage = models.PositiveSmallIntegerField(choices=Stage.choices, default=Stage.NONE)
-    bucket = models.SmallIntegerField(help_text=_("of its length, as `lifecycle.buckets` has them; -1: there was none"))
+    bucket = models.SmallIntegerField(help_text=_("of its length, as statistics have them; -1: there was none"))
     count = models.PositiveBigIntegerField(default=0)
     seconds = models.FloatField(default=0.0, help_text=_("all of them together"))
 
@@ -35,4 +37,4 @@ class Tally(models.Model):
         indexes: ClassVar = [models.Index(fields=("tool", "hour"), name="mcp_tally_tool")]
 
     def __str__(self) -> str:
-        return f"{self.hour:%Y-%m-%dT%H}Z {self.tool} {self.measure} {self.status}: {self.count}"
+        return safe_text(f"{self.hour:%Y-%m-%dT%H}Z {self.tool} {self.measure} {self.status}: {self.count}")

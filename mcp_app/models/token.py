@@ -1,24 +1,27 @@
-"""Bearer tokens, as far as they are kept."""
+"""Bearer tokens of the site."""
 
 from typing import ClassVar
 
 from django.db import models
 from django.db.models.functions import Now
 
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
 
-class Token(models.Model):
-    """A credential of one user for one client. The token itself is not kept: a digest proves it."""
+
+class Token(Row):
+    """A credential of a user for a client. Only a digest of the token is stored."""
 
     prefix = models.CharField(max_length=16, unique=True)
-    """Its first part, no secret: what it is found and named by."""
+    """The first part of the token, which is not secret. Tokens are looked up and shown by it."""
     digest = models.CharField(max_length=64)
     """SHA-256 of the whole token, in hexadecimal."""
     name = models.CharField(max_length=255)
-    """What it was made for, in its maker's words."""
+    """The purpose of the token, given by the user who created it."""
     user_id = models.CharField(max_length=64, db_index=True)
     user_label = models.CharField(max_length=255)
     scopes = models.JSONField(null=True, blank=True)
-    """A list of strings; null: not limited by scopes."""
+    """A list of strings, or null if the token is not limited by scopes."""
     created_at = models.DateTimeField(db_default=Now())
     created_by = models.CharField(max_length=255)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -32,4 +35,4 @@ class Token(models.Model):
         indexes: ClassVar = [models.Index(fields=("-created_at",), name="mcp_token_created")]
 
     def __str__(self) -> str:
-        return f"{self.prefix}… ({self.name})"
+        return safe_text(f"{self.prefix}… ({self.name})")

@@ -1,4 +1,4 @@
-"""What administrators say about tools."""
+"""Settings of tools that administrators change."""
 
 from typing import Any
 
@@ -7,11 +7,13 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app import databases
+from mcp_app.models.row import Row
+from mcp_app.safe_text import safe_text
 from mcp_app.states import CancelPolicy
 
 
-class Tool(models.Model):
-    """What the site's administrators say about one tool; null overrides mean "as the code says"."""
+class Tool(Row):
+    """An administrator's settings for a tool. A column that is null leaves the value of the code in place."""
 
     name = models.CharField(max_length=128, primary_key=True)
     enabled = models.BooleanField(default=True)
@@ -35,10 +37,10 @@ class Tool(models.Model):
         permissions = (("call_tool", _("Can try tools from the admin")),)
 
     def __str__(self) -> str:
-        return self.name
+        return safe_text(self.name)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        with databases.atomic():  # with the word of it, which a signal's receiver stores
+        with databases.atomic():  # together with the change version, which a signal's receiver writes
             super().save(*args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:

@@ -1,15 +1,21 @@
-"""Pure MCP (revision 2026-07-28): bytes and headers in, values out; values in, bytes out.
+"""The MCP protocol as pure values: bytes and headers in, values out; values in, bytes out.
 
-Owns the wire: strict JSON-RPC, request metadata headers, the ladder of checks, the shapes of results and
-notifications. Refuses everything with an effect: no Django, Celery, Channels, clock, log or I/O. Standard
-library and `mcp_types` only.
+In reading order:
 
-    revisions                 which revisions exist, which are served, which era a request belongs to
-    errors                    codes, their HTTP statuses, `Rejection`
-    jsonrpc                   one message in, one message out
-    headers accept            reading and checking HTTP fields
-    metadata tracing          reading `params._meta`
-    connection inbound        the ladder: before the body is read, then with it
-    requests uris             the params of each method served; what a URI is
-    results notifications sse what is sent
+    revisions      the protocol revisions, which of them are served, and the era of a request
+    errors         error codes, their HTTP statuses, and `Rejection`
+    jsonrpc        decode and encode one JSON-RPC message
+    headers        read HTTP fields and compare them with the body; negotiate the media type
+    metadata       `params._meta`, and the W3C trace context in it
+    inbound        the checks of a request, over HTTP and over stdio; CORS
+    requests       a request that passed the checks, and the params of each method
+    tasks          the tasks extension
+    formats        URIs, MIME types, times and other texts with a fixed form
+    results        the results that the server sends
+    notifications  the notifications that the server sends
+    sse            server-sent events, and their ids in the legacy era
+    legacy/        the revisions before 2026-07-28
+
+Nothing here has side effects. There is no Django, Celery, Channels, clock, log or I/O: only the
+standard library and `mcp_types`. Source: revision 2026-07-28.
 """

@@ -1,7 +1,6 @@
-"""The error codes, the HTTP status of each, and `Rejection`: the one value that says a message was refused.
+"""Error codes, the HTTP status of each, and `Rejection`, which describes a refused message.
 
-Refuses to write a response: the transport does. Source: 2026-07-28 basic/index "Error Codes",
-streamable-http.
+The transport writes the response. Source: 2026-07-28 basic/index "Error Codes", streamable-http.
 """
 
 import math
@@ -15,16 +14,13 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
-
 HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
-
-_JSON_RPC: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
-_RESERVED: Final = range(-32768, -31999)
-
-# Refusals that MCP gives no code of its own carry their HTTP status as code: it lies outside JSON-RPC's
-# reserved range.
+_JSON_RPC_CODES: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
+_RESERVED_CODES: Final = range(-32768, -31999)
+# MCP has no codes for these refusals. Their HTTP status is the code, because it lies outside of
+# JSON-RPC's reserved range.
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
@@ -34,13 +30,12 @@ CONTENT_TOO_LARGE: Final = 413
 UNSUPPORTED_MEDIA_TYPE: Final = 415
 TOO_MANY_REQUESTS: Final = 429
 UNAVAILABLE: Final = 503
-
 RequestId = str | int
-"""A JSON-RPC id as the client sent it: 0 and "" are ids, 1 is not "1". Never a bool, never None."""
-
+"""A JSON-RPC id as the client sent it. 0 and "" are ids, and 1 is not "1". It is never a bool or
+`None`.
+"""
 HTTPFields = tuple[tuple[bytes, bytes], ...]
-"""Response header fields as ASGI takes them: lower-case names."""
-
+"""Response header fields in the form that ASGI takes: names in lower case."""
 STATUS_BEFORE_METHOD: Final[Mapping[int, int]] = MappingProxyType(
     {
         PARSE_ERROR: 400,
@@ -62,35 +57,40 @@ STATUS_BEFORE_METHOD: Final[Mapping[int, int]] = MappingProxyType(
         UNAVAILABLE: 503,
     }
 )
-"""HTTP status by code, for a message refused before its method was entered."""
-
+"""The HTTP status by code, for a message that is refused before its method is entered."""
 STATUS_IN_METHOD: Final[Mapping[int, int]] = MappingProxyType({METHOD_NOT_FOUND: 404, MISSING_CLIENT_CAPABILITY: 400})
-"""HTTP status by code once the method was entered; every other code is 200, because clients of
-both eras take a stray 400 for a legacy server and fall back to `initialize`."""
+"""The HTTP status by code once the method was entered. Every other code has status 200, because
+clients of both eras take an unexpected 400 for a legacy server and fall back to `initialize`.
+"""
 
 
-def is_free(code: object) -> bool:
-    """Whether an author may answer with this code: one of JSON-RPC's own errors, or one that nobody has reserved."""
-    return type(code) is int and (code in _JSON_RPC or code not in _RESERVED)
+def is_author_code(code: object) -> bool:
+    """Return whether tool authors may send this code.
+
+    These are JSON-RPC's own errors, and every code that is not reserved.
+    """
+    return type(code) is int and (code in _JSON_RPC_CODES or code not in _RESERVED_CODES)
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """A refused message. `refuse` (before the method) and `fail` (in the method) build it: they know the
-    status."""
+    """A refused message.
+
+    Build it with `refuse` (before the method) or `fail` (in the method), which set the status.
+    """
 
     code: int
     message: str
-    """One sentence that tells the reader what to do; never internals."""
+    """One sentence that tells the reader what to do. It never contains internals."""
     status: int
     request_id: RequestId | None = None
-    """None: the id could not be read, and is left out of the error."""
+    """`None` if the id could not be read. The error then has no `id`."""
     data: Any = None
-    """None: the error has no `data` member."""
+    """`None` if the error has no `data` member."""
     headers: HTTPFields = ()
-    """Further response fields, such as `allow` or `retry-after`."""
+    """More response fields, such as `allow` or `retry-after`."""
     bodiless: bool = False
-    """True where HTTP forbids a body (the answer to HEAD)."""
+    """Whether HTTP forbids a body, as it does in the response to HEAD."""
 
 
 def refuse(
@@ -112,10 +112,12 @@ def fail(code: int, message: str, request_id: RequestId, *, data: Any = None) ->
 
 
 def refuse_for_load(code: int, message: str, request_id: RequestId | None = None, *, retry_after: float) -> Rejection:
-    """Refuse what may succeed later: 429 for the caller's own excess, 503 for the server's.
+    """Reject a request that may succeed later.
 
-    `retry_after`: seconds. They go, as a whole number, into `Retry-After`, and into the error's data for transports
-    that have no headers and for members of a batch.
+    The status is 429 if the caller sends too much, and 503 if the server is busy.
+
+    `retry_after` is in seconds. It is rounded up for the `Retry-After` field. The error's data
+    repeats it for transports without headers and for members of a batch.
     """
     seconds = max(1, math.ceil(retry_after))
     fields = ((b"retry-after", b"%d" % seconds),)
@@ -123,12 +125,12 @@ def refuse_for_load(code: int, message: str, request_id: RequestId | None = None
 
 
 def method_not_found(method: str, request_id: RequestId) -> Rejection:
-    """The method is unknown, or stands behind a capability that is not advertised: -32601, 404."""
+    """Reject a method that is unknown or whose capability is not advertised: -32601, 404."""
     return fail(METHOD_NOT_FOUND, f"Method not found: {clip(method)}.", request_id)
 
 
 def missing_client_capability(required: Mapping[str, Any], request_id: RequestId) -> Rejection:
-    """The request needs what its client did not declare: -32021, 400.
+    """Reject a request that needs capabilities which its client did not declare: -32021, 400.
 
     `required` is a ClientCapabilities object, such as `{"sampling": {}}`.
     """
@@ -140,21 +142,24 @@ def missing_client_capability(required: Mapping[str, Any], request_id: RequestId
     )
 
 
-def unknown_tool(name: str) -> str:
-    """What is said of a tool that there is not, or not for this caller (-32602)."""
+def unknown_tool_message(name: str) -> str:
+    """Return the message (-32602) for a tool that does not exist or is hidden from the caller."""
     return f"Unknown tool: {clip(name)}."
 
 
 def session_not_found(request_id: RequestId | None = None) -> Rejection:
-    """The session is unknown, has ended or is another's: 404, by which clients know to begin a new one."""
+    """Reject a session that is unknown, has ended or belongs to another caller.
+
+    Clients begin a new session when they get a 404.
+    """
     return refuse(NOT_FOUND, "Session not found; begin a new one with initialize.", request_id)
 
 
 def body_too_large(max_bytes: int) -> Rejection:
-    """The body exceeds `max_bytes`, declared or counted: 413."""
+    """Reject a body of more than `max_bytes`, whether declared or counted: 413."""
     return refuse(CONTENT_TOO_LARGE, f"The request body may hold at most {max_bytes} bytes.")
 
 
 def clip(text: str, length: int = 80) -> str:
-    """Shorten what a client sent for use in a message."""
+    """Shorten a text that a client sent, for use in a message."""
     return text if len(text) <= length else f"{text[:length]}…"

@@ -1,7 +1,10 @@
-"""HTTP request fields: reading them, and holding the request metadata headers against the body.
+"""Read HTTP request fields and compare the request metadata headers with the body.
 
-Refuses to trust a header: a field that is missing, doubled, malformed or different from the body is -32020.
-Source: 2026-07-28 basic/transports/streamable-http, "Request Metadata".
+A field that is missing, repeated, malformed or different from the body is -32020. A client that
+accepts neither JSON nor event streams gets 406. A client without an Accept field is assumed to
+accept both: 2026-07-28 requires clients to send the field, but many do not.
+
+Source: 2026-07-28 basic/transports/streamable-http, "Request Metadata"; RFC 9110.
 """
 
 import base64
@@ -14,14 +17,25 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from mcp_app.protocol.errors import HEADER_MISMATCH, Rejection, RequestId, clip, refuse
-from mcp_app.protocol.jsonrpc import Request
+from mcp_app.protocol.errors import (
+    HEADER_MISMATCH,
+    NOT_ACCEPTABLE,
+    UNSUPPORTED_MEDIA_TYPE,
+    Rejection,
+    RequestId,
+    clip,
+    refuse,
+)
+from mcp_app.protocol.jsonrpc import RequestMessage
 
-PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
-METHOD: Final = "Mcp-Method"
-NAME: Final = "Mcp-Name"
-PARAM_PREFIX: Final = "Mcp-Param-"
-
+PROTOCOL_VERSION_HEADER: Final = "MCP-Protocol-Version"
+METHOD_HEADER: Final = "Mcp-Method"
+NAME_HEADER: Final = "Mcp-Name"
+PARAM_HEADER_PREFIX: Final = "Mcp-Param-"
+JSON: Final = "application/json"
+EVENT_STREAM: Final = "text/event-stream"
+CACHED_VALUES: Final = 128
+"""Size of the caches of parsed field values. Clients send the same values with each request."""
 NAME_SOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "tools/call": "name",
@@ -32,15 +46,19 @@ NAME_SOURCES: Final[Mapping[str, str]] = MappingProxyType(
         "tasks/cancel": "taskId",
     }
 )
-"""Methods that need `Mcp-Name`, and the member of `params` it mirrors."""
-
+"""Methods that need `Mcp-Name`, and the member of `params` that it repeats."""
 _PLAIN: Final = re.compile(r"[\t\x20-\x7e]*")
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=")
+_ZERO_QUALITY: Final = re.compile(r"0(?:\.0{0,3})?")
+_CHARSET: Final = re.compile(r'"?utf-?8"?', re.IGNORECASE)
 
 
 class Headers:
-    """Request fields from ASGI's `(name, value)` byte pairs: names in any case, outer whitespace removed."""
+    """Request fields from ASGI's `(name, value)` byte pairs.
+
+    Names match in any case. Whitespace around values is removed.
+    """
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._fields: dict[str, list[str]] = {}
@@ -48,45 +66,52 @@ class Headers:
             self._fields.setdefault(_key(name), []).append(value.decode("latin-1").strip(" \t"))
 
     def values(self, name: str) -> tuple[str, ...]:
-        """Every value sent under `name`, in order; empty when there is none."""
+        """Return every value sent under `name`, in order."""
         return tuple(self._fields.get(name.lower(), ()))
 
     def value(self, name: str) -> str | None:
-        """The value of a field sent exactly once; None when absent, and when `doubled`."""
+        """Return the value of a field, or `None` if the field was not sent exactly once."""
         values = self._fields.get(name.lower())
         return values[0] if values is not None and len(values) == 1 else None
-
-    def doubled(self, name: str) -> bool:
-        return len(self._fields.get(name.lower(), ())) > 1
 
 
 @lru_cache(256)
 def _key(name: bytes) -> str:
-    """Made once for the names that clients send again and again."""
+    """Return the lower-case name. Cached, because clients send the same names again and again."""
     return name.decode("latin-1").lower()
 
 
 @dataclass(frozen=True)
 class HeaderFault:
-    """Why a field cannot be read."""
+    """A field that cannot be read, with the reason."""
 
     reason: str
 
 
+@dataclass(frozen=True)
+class Accept:
+    """The media types that a client accepts; at least one is true."""
+
+    json: bool
+    event_stream: bool
+
+
 def read_field(headers: Headers, name: str) -> str | HeaderFault | None:
-    """The value of a field that may be sent once, in visible ASCII; None when absent."""
-    if headers.doubled(name):
+    """Return the value of a field that may be sent once, in visible ASCII, or `None`."""
+    values = headers.values(name)
+    if len(values) > 1:
         return HeaderFault(f"The header {name} was sent more than once.")
-    value = headers.value(name)
+    value = values[0] if values else None
     if value is not None and not _PLAIN.fullmatch(value):
         return HeaderFault(f"The header {name} must be visible ASCII; send other text as =?base64?…?=.")
     return value
 
 
 def read_encoded_field(headers: Headers, name: str) -> str | HeaderFault | None:
-    """As `read_field`, for fields that permit the Base64 sentinel; decoded once.
+    """Read a field that may be wrapped in the Base64 sentinel, and decode it.
 
-    The wrapper is exact: a value that only begins or only ends like it is a literal ("Value Encoding").
+    The wrapper must match exactly. A value that only begins or only ends like it is taken literally
+    ("Value Encoding").
     """
     value = read_field(headers, name)
     if not isinstance(value, str) or not (wrapped := _SENTINEL.fullmatch(value)):
@@ -97,48 +122,35 @@ def read_encoded_field(headers: Headers, name: str) -> str | HeaderFault | None:
         text = decoded.decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return fault
-    # One text, one encoding: spare bits and spare padding would let two readers of a header disagree.
+    # Each text has exactly one encoding. With spare bits or padding, two readers could disagree.
     return text if base64.b64encode(decoded).decode("ascii") == wrapped[1] else fault
 
 
 def mismatch(reason: str, request_id: RequestId) -> Rejection:
-    """-32020, 400."""
+    """Reject a request whose headers do not match: -32020, 400."""
     return refuse(HEADER_MISMATCH, reason, request_id)
 
 
-def check_version_header(header: str | None, declared: object, request_id: RequestId) -> Rejection | None:
-    """A modern request needs the header, equal to the version declared in `_meta` where that is a string."""
-    if header is None:
-        return mismatch(f"The header {PROTOCOL_VERSION} is missing.", request_id)
-    if isinstance(declared, str) and declared != header:
-        return mismatch(
-            f"The header {PROTOCOL_VERSION} says {clip(header)!r}, the body {clip(declared)!r}.", request_id
-        )
-    return None
+def check_method_headers(headers: Headers, request: RequestMessage) -> Rejection | None:
+    """Check `Mcp-Method`, and `Mcp-Name` for the methods that need it.
 
-
-def check_method_header(headers: Headers, request: Request) -> Rejection | None:
-    header = read_field(headers, METHOD)
-    return _compare(METHOD, header, request.method, request.request_id)
-
-
-def check_name_header(headers: Headers, request: Request) -> Rejection | None:
-    """Check `Mcp-Name` on the methods that need it.
-
-    A body without a usable name is left to the method, which can say what is wrong with it, unless a header
-    claims one.
+    If neither the body nor a header has a usable name, the request passes: its method reports the
+    fault.
     """
+    refusal = _compare_field(METHOD_HEADER, read_field(headers, METHOD_HEADER), request.method, request.request_id)
     source = NAME_SOURCES.get(request.method)
-    if source is None:
-        return None
-    header = read_encoded_field(headers, NAME)
+    if refusal is not None or source is None:
+        return refusal
+    header = read_encoded_field(headers, NAME_HEADER)
     name = request.params.get(source)
     if header is None and not isinstance(name, str):
         return None
-    return _compare(NAME, header, name, request.request_id)
+    return _compare_field(NAME_HEADER, header, name, request.request_id)
 
 
-def _compare(name: str, header: str | HeaderFault | None, expected: object, request_id: RequestId) -> Rejection | None:
+def _compare_field(
+    name: str, header: str | HeaderFault | None, expected: object, request_id: RequestId
+) -> Rejection | None:
     if isinstance(header, HeaderFault):
         return mismatch(header.reason, request_id)
     if header is None:
@@ -154,17 +166,19 @@ def check_param_headers(
     arguments: Mapping[str, Any],
     request_id: RequestId,
 ) -> Rejection | None:
-    """Check every recognised `Mcp-Param-*` field of a `tools/call`; unrecognised ones are ignored.
+    """Check the `Mcp-Param-*` fields of a `tools/call`.
 
-    `header_params` maps each `x-mcp-header` name of the tool to the chain of `properties` keys of its
-    parameter. Source: streamable-http, "Server Behavior for Custom Headers".
+    Fields that the tool does not declare are ignored.
+
+    `header_params` maps each `x-mcp-header` name of the tool to the path of its parameter, as a
+    chain of `properties` keys. Source: streamable-http, "Server Behavior for Custom Headers".
     """
     for suffix, path in header_params.items():
-        name = PARAM_PREFIX + suffix
+        name = PARAM_HEADER_PREFIX + suffix
         header = read_encoded_field(headers, name)
         if isinstance(header, HeaderFault):
             return mismatch(header.reason, request_id)
-        if not _mirrors(header, _argument_at(arguments, path)):
+        if not _is_mirrored(header, _argument_at(arguments, path)):
             state = "is missing" if header is None else "does not match"
             return mismatch(f"The header {name} {state} for the argument {'.'.join(path)}; see tools/list.", request_id)
     return None
@@ -179,8 +193,9 @@ def _argument_at(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     return value
 
 
-def _mirrors(header: str | None, value: Any) -> bool:
-    # No header can carry an object or array: the argument check refuses those, with words for the model.
+def _is_mirrored(header: str | None, value: Any) -> bool:
+    # No header can carry an object or array. The argument check rejects those with a message for
+    # the model.
     if header is None or value is None or isinstance(value, (dict, list)):
         return header is None and (value is None or isinstance(value, (dict, list)))
     if isinstance(value, bool):
@@ -199,3 +214,72 @@ def _equal_numbers(header: str, value: float) -> bool:
         return Decimal(header) == value
     except InvalidOperation:
         return False
+
+
+def negotiate(headers: Headers, method: str, request_id: RequestId | None) -> Accept | Rejection:
+    """Read the Accept field of a request.
+
+    `subscriptions/listen` can only be answered by an event stream.
+    """
+    accept = _read_accept(",".join(headers.values("Accept")))
+    if method == "subscriptions/listen" and not accept.event_stream:
+        return refuse(NOT_ACCEPTABLE, f"{method} needs Accept: {EVENT_STREAM}.", request_id)
+    if not accept.json and not accept.event_stream:
+        return refuse(NOT_ACCEPTABLE, f"Send Accept: {JSON}, {EVENT_STREAM}.", request_id)
+    return accept
+
+
+def check_content_type(headers: Headers) -> Rejection | None:
+    """Check that the body is plain JSON in UTF-8.
+
+    A web page could post any other type without a preflight.
+    """
+    if not _is_json(headers.value("Content-Type") or ""):
+        return refuse(UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {JSON}, in UTF-8.")
+    if any(encoding.lower() != "identity" for encoding in headers.values("Content-Encoding")):
+        return refuse(UNSUPPORTED_MEDIA_TYPE, "Send the body without a Content-Encoding.")
+    return None
+
+
+@lru_cache(CACHED_VALUES)
+def _is_json(content_type: str) -> bool:
+    media_type, *parameters = content_type.split(";")
+    charset_ok = all(
+        _CHARSET.fullmatch(value.strip())
+        for name, _, value in (parameter.partition("=") for parameter in parameters)
+        if name.strip().lower() == "charset"
+    )
+    return media_type.strip().lower() == JSON and charset_ok
+
+
+@lru_cache(CACHED_VALUES)
+def _read_accept(text: str) -> Accept:
+    ranges = _media_ranges(text)
+    return Accept(json=_accepts(ranges, JSON), event_stream=_accepts(ranges, EVENT_STREAM))
+
+
+def _media_ranges(text: str) -> dict[str, bool]:
+    """Return whether each media range is accepted.
+
+    Only `q=0` rejects one; other preferences are ignored.
+    """
+    if not text.strip():
+        return {"*/*": True}
+    ranges: dict[str, bool] = {}
+    for element in text.split(","):
+        media_range, *parameters = (part.strip().lower() for part in element.split(";"))
+        refused = any(
+            name.strip() == "q" and _ZERO_QUALITY.fullmatch(value.strip())
+            for name, _, value in (parameter.partition("=") for parameter in parameters)
+        )
+        ranges[media_range] = not refused
+    return ranges
+
+
+def _accepts(ranges: dict[str, bool], media_type: str) -> bool:
+    """Return whether a media type is accepted.
+
+    The most specific range decides (RFC 9110, section 12.5.1).
+    """
+    candidates = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
+    return next((ranges[candidate] for candidate in candidates if candidate in ranges), False)

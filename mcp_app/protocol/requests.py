@@ -1,7 +1,8 @@
-"""The params of each method served, from a `Route`; mistyped ones are -32602, in the method.
+"""A request that passed the checks of the protocol (`Route`), and the params of each method.
 
-Refuses null where the schema has a member that is either absent or typed. Whether a tool, resource,
-prompt or cursor exists, and whether the arguments fit, is the catalogue's to say. Source: 2026-07-28 schema.
+Params of the wrong type are -32602, in the method. An optional member that is null counts as
+absent, because many clients write every member that they know. The catalogue checks whether a tool,
+resource, prompt or cursor exists and whether the arguments fit. Source: 2026-07-28 schema.
 """
 
 from collections.abc import Mapping
@@ -11,31 +12,50 @@ from typing import Any, Final, TypeGuard
 
 from mcp_types import SubscriptionFilter
 
-from mcp_app.protocol import bounded
-from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
-from mcp_app.protocol.inbound import Route
-from mcp_app.protocol.uris import MAX_URI_CHARS, is_uri
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail
+from mcp_app.protocol.formats import MAX_URI_CHARS, is_uri
+from mcp_app.protocol.headers import Accept
+from mcp_app.protocol.metadata import RequestMetadata
 
 _REFERENCES: Final[Mapping[str, str]] = MappingProxyType({"ref/prompt": "name", "ref/resource": "uri"})
-"""What a completion may be of, and the member of `params.ref` that names it."""
+"""The member of `params.ref` that names a prompt or resource, by the type of the reference."""
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What a request brings back to an InputRequiredResult; nothing, in a request that is the first."""
+class Route:
+    """A request that may be dispatched.
+
+    It is well-formed and of a served revision, and its headers match its body.
+    """
+
+    request_id: RequestId
+    method: str
+    params: dict[str, Any]
+    """As sent, including `_meta`."""
+    metadata: RequestMetadata
+    accept: Accept
+
+
+@dataclass(frozen=True)
+class InputResponses:
+    """The answers that a request brings back to an InputRequiredResult.
+
+    A first request brings none.
+    """
 
     input_responses: dict[str, Any] = field(default_factory=dict)
-    """The answers to what that result asked for, by its keys; their values are unchecked."""
+    """The answers by the keys of that result. Their values are unchecked."""
     request_state: str | None = None
-    """As that result had it, if the client is honest."""
+    """The `requestState` of that result. It is unchecked too."""
 
 
 @dataclass(frozen=True)
-class ListPage:
+class ListRequest:
     """`tools/list`, `resources/list`, `resources/templates/list`, `prompts/list`."""
 
     cursor: str | None
-    """None: the first page. An empty string is a cursor."""
+    """`None` asks for the first page. An empty string is a cursor."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +64,8 @@ class CallTool:
 
     name: str
     arguments: dict[str, Any]
-    """Empty when the client sent none."""
-    answers: Answers = field(default_factory=Answers)
+    """Empty if the client sent none."""
+    answers: InputResponses = field(default_factory=InputResponses)
 
 
 @dataclass(frozen=True)
@@ -61,7 +81,7 @@ class GetPrompt:
 
     name: str
     arguments: dict[str, str]
-    """Empty when the client sent none."""
+    """Empty if the client sent none."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +89,18 @@ class Complete:
     """`completion/complete`."""
 
     of_prompt: bool
-    """Whether `ref` names a prompt; else a resource template."""
+    """Whether `ref` names a prompt. Otherwise it names a resource template."""
     ref: str
-    """The prompt's name; the template, or a URI that it has."""
+    """The name of the prompt, the template, or a URI that matches it."""
     argument: str
     value: str
     context: dict[str, str]
-    """The other arguments, as far as they are known."""
+    """The other arguments, as far as the client knows them."""
 
 
 @dataclass(frozen=True)
 class Listen:
-    """`subscriptions/listen`: what the client opts in to."""
+    """`subscriptions/listen`: the notifications that the client asks for."""
 
     tools_list_changed: bool
     prompts_list_changed: bool
@@ -89,30 +109,31 @@ class Listen:
     """Resource URIs."""
 
 
-def read_list_page(route: Route) -> ListPage | Rejection:
-    if not isinstance(route.params.get("cursor", ""), str):
+def read_list_page(route: Route) -> ListRequest | Rejection:
+    cursor = route.params.get("cursor")
+    if not isinstance(cursor, str | None):
         return fail(INVALID_PARAMS, "params.cursor must be a string.", route.request_id)
-    return ListPage(route.params.get("cursor"))
+    return ListRequest(cursor)
 
 
 def read_call_tool(route: Route) -> CallTool | Rejection:
-    name, arguments = route.params.get("name"), route.params.get("arguments", {})
+    name, arguments = route.params.get("name"), optional_object(route.params, "arguments")
     if not isinstance(name, str):
         return fail(INVALID_PARAMS, "params.name must be the name of a tool.", route.request_id)
     if not isinstance(arguments, dict):
         return fail(INVALID_PARAMS, "params.arguments must be an object.", route.request_id)
-    answers = read_answers(route)
+    answers = read_input_responses(route)
     return answers if isinstance(answers, Rejection) else CallTool(name, arguments, answers)
 
 
-def read_answers(route: Route) -> Answers | Rejection:
-    """Of `tools/call`, `resources/read` and `prompts/get`."""
-    responses, state = route.params.get("inputResponses", {}), route.params.get("requestState")
+def read_input_responses(route: Route) -> InputResponses | Rejection:
+    """Read the answers in the params of `tools/call`, `resources/read` or `prompts/get`."""
+    responses, state = optional_object(route.params, "inputResponses"), route.params.get("requestState")
     if not isinstance(responses, dict):
         return fail(INVALID_PARAMS, "params.inputResponses must be an object of responses by key.", route.request_id)
-    if "requestState" in route.params and not isinstance(state, str):
+    if not isinstance(state, str | None):
         return fail(INVALID_PARAMS, "params.requestState must be the string that the server sent.", route.request_id)
-    return Answers(responses, state)
+    return InputResponses(responses, state)
 
 
 def read_read_resource(route: Route) -> ReadResource | Rejection:
@@ -124,35 +145,34 @@ def read_read_resource(route: Route) -> ReadResource | Rejection:
 
 
 def read_get_prompt(route: Route) -> GetPrompt | Rejection:
-    name, arguments = route.params.get("name"), route.params.get("arguments", {})
+    name, arguments = route.params.get("name"), optional_object(route.params, "arguments")
     if not isinstance(name, str):
         return fail(INVALID_PARAMS, "params.name must be the name of a prompt.", route.request_id)
-    if not _are_texts(arguments):
+    if not _is_string_map(arguments):
         return fail(INVALID_PARAMS, "params.arguments must be an object of strings.", route.request_id)
     return GetPrompt(name, arguments)
 
 
 def read_complete(route: Route) -> Complete | Rejection:
-    ref, argument, context = (route.params.get(name, {}) for name in ("ref", "argument", "context"))
+    ref, argument, context = (optional_object(route.params, name) for name in ("ref", "argument", "context"))
     member = _REFERENCES.get(str(ref.get("type"))) if isinstance(ref, dict) else None
     if member is None or not isinstance(ref.get(member), str):
         message = "params.ref must be a ref/prompt with its name or a ref/resource with its uri."
         return fail(INVALID_PARAMS, message, route.request_id)
-    if not _are_texts(argument) or not argument.keys() >= {"name", "value"}:
+    if not _is_string_map(argument) or not argument.keys() >= {"name", "value"}:
         return fail(INVALID_PARAMS, "params.argument must have a name and a value, both strings.", route.request_id)
-    known = context.get("arguments", {}) if isinstance(context, dict) else None
-    if not _are_texts(known):
+    known = optional_object(context, "arguments") if isinstance(context, dict) else None
+    if not _is_string_map(known):
         return fail(INVALID_PARAMS, "params.context.arguments must be an object of strings.", route.request_id)
     return Complete(member == "name", ref[member], argument["name"], argument["value"], known)
 
 
-def _are_texts(value: object) -> TypeGuard[dict[str, str]]:
-    return isinstance(value, dict) and all(isinstance(member, str) for member in value.values())
-
-
 def read_listen(route: Route) -> Listen | Rejection:
-    """Unknown members of the filter are ignored: they are what the acknowledgement leaves out."""
-    chosen = bounded.parse(SubscriptionFilter, route.params.get("notifications"), strict=True)
+    """Read the filter of a subscription.
+
+    Unknown members are ignored, so the acknowledgement omits them.
+    """
+    chosen = jsonrpc.validate(SubscriptionFilter, route.params.get("notifications"), strict=True)
     if chosen is None:
         return fail(
             INVALID_PARAMS,
@@ -165,3 +185,12 @@ def read_listen(route: Route) -> Listen | Rejection:
         resources_list_changed=bool(chosen.resources_list_changed),
         resource_subscriptions=tuple(chosen.resource_subscriptions or ()),
     )
+
+
+def optional_object(members: Mapping[str, Any], name: str) -> Any:
+    """Return a member, or an empty object if it is absent or null."""
+    return {} if (value := members.get(name)) is None else value
+
+
+def _is_string_map(value: object) -> TypeGuard[dict[str, str]]:
+    return isinstance(value, dict) and all(isinstance(member, str) for member in value.values())

@@ -1,8 +1,8 @@
-"""The results of the methods served, as the dictionaries that `jsonrpc.response` sends.
+"""Build the results of the methods, as dictionaries for `jsonrpc.response`.
 
-Every modern result says what it is (`resultType`) and who made it (`serverInfo`). Values that may be null
-keep their null: nothing here drops members by value. Source: 2026-07-28 basic/index "ResultType",
-server/discover, server/tools, caching.
+Every modern result states its type (`resultType`) and its server (`serverInfo`). Members that may
+be null keep their null. Source: 2026-07-28 basic/index "ResultType", server/discover, server/tools,
+caching.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,24 +13,32 @@ from mcp_app.protocol.metadata import SERVER_INFO, SUBSCRIPTION_ID
 from mcp_app.protocol.revisions import SUPPORTED_VERSIONS
 
 CacheScope = Literal["public", "private"]
-"""`public` may be shared across callers, so `private` wherever the caller matters."""
+"""Caches may share a `public` result among callers. Use `private` if the result depends on the
+caller.
+"""
 
 
 def complete(payload: Mapping[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
-    """A finished result: `payload` with `resultType` and the server's Implementation in its `_meta`."""
+    """Return a finished result: `payload` with `resultType` and `serverInfo`."""
     return _result("complete", payload, server_info)
 
 
 def input_required(
     input_requests: Mapping[str, Any], *, request_state: str, server_info: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """An InputRequiredResult: only for `tools/call`, `prompts/get`, `resources/read` (basic/patterns/mrtr)."""
+    """Return an InputRequiredResult.
+
+    It is valid for `tools/call`, `prompts/get` and `resources/read` only (basic/patterns/mrtr).
+    """
     payload = {"inputRequests": dict(input_requests), "requestState": request_state}
     return _result("input_required", payload, server_info)
 
 
 def task(payload: Mapping[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
-    """A CreateTaskResult (the tasks extension): only for `tools/call`, and clients that declared the extension."""
+    """Return a CreateTaskResult.
+
+    It is valid for `tools/call` only, and for clients that declared the tasks extension.
+    """
     return _result("task", payload, server_info)
 
 
@@ -47,7 +55,7 @@ def discover(
     ttl_ms: int,
     cache_scope: CacheScope,
 ) -> dict[str, Any]:
-    """`server/discover`. `capabilities` is a ServerCapabilities object that says only what is delivered."""
+    """Return the result of `server/discover`. `capabilities` is a ServerCapabilities object."""
     payload: dict[str, Any] = {
         "supportedVersions": list(SUPPORTED_VERSIONS),
         "capabilities": dict(capabilities),
@@ -67,24 +75,19 @@ def list_page(
     ttl_ms: int,
     cache_scope: CacheScope,
 ) -> dict[str, Any]:
-    """One page of a list: its objects in their final order, as `member`; to be sent through `complete`.
+    """Return one page of a list, to be passed to `complete`. `member` names the list in the result.
 
-    `next_cursor` None ends the list.
+    The last page has `next_cursor=None`.
     """
     payload: dict[str, Any] = {member: list(items), "ttlMs": ttl_ms, "cacheScope": cache_scope}
     return payload if next_cursor is None else {**payload, "nextCursor": next_cursor}
 
 
-def call_tool(stored: Mapping[str, Any], server_info: Mapping[str, Any]) -> dict[str, Any]:
-    """`tools/call`: a stored CallToolResult object, passed through."""
-    return complete(stored, server_info)
-
-
 def tool_error(text: str) -> dict[str, Any]:
-    """A CallToolResult that tells the model what went wrong; send it through `call_tool`."""
+    """Return a CallToolResult with an error message for the model, to be passed to `complete`."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def listen_closed(subscription_id: RequestId, server_info: Mapping[str, Any]) -> dict[str, Any]:
-    """The end of a `subscriptions/listen` that the server closes ("Graceful Closure")."""
+    """Return the result of a `subscriptions/listen` that the server ends ("Graceful Closure")."""
     return complete({"_meta": {SUBSCRIPTION_ID: subscription_id}}, server_info)

@@ -1,4 +1,4 @@
-"""The protocol revisions: which exist, which are served, and which era a request belongs to.
+"""The protocol revisions: which exist, which are served, and the era of a request.
 
 Every fact that differs by revision is stated here. Source: 2026-07-28 basic/versioning, "Backward
 Compatibility"; the changelog page of each revision.
@@ -12,15 +12,16 @@ from typing import Final
 
 MODERN: Final = "2026-07-28"
 ASSUMED_LEGACY: Final = "2025-03-26"
-"""What a request without any version speaks (streamable-http, "Protocol Version Header")."""
+"""The revision of a request that names no version (streamable-http, "Protocol Version Header")."""
 SUPPORTED_VERSIONS: Final = (MODERN,)
-"""The one list in `server/discover` and in `data.supported`. Naming a legacy revision here would invite
-modern-shaped requests in it."""
+"""The versions in `server/discover` and in `data.supported`. A legacy revision here would invite
+modern requests in that revision.
+"""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A legacy revision of Streamable HTTP: what it has that others have not."""
+    """A legacy revision of Streamable HTTP, with the features that other revisions lack."""
 
     name: str
     batches: bool = False
@@ -28,13 +29,16 @@ class Revision:
     titles: bool = False
     """Titles, structured output, resource links, `_meta` on what is listed, `lastModified`."""
     icons: bool = False
-    """Icons, and a server's description and website."""
+    """Icons, and a description and website of the server."""
     elicitation: bool = False
-    """A user can be asked to fill in a form."""
+    """The server can ask the user to fill in a form."""
     modes: bool = False
-    """Or sent to a page; forms have choices of several, and defaults; samples have several contents in a message."""
+    """The server can also send the user to a page. Forms have multiple choice and defaults, and a
+    message of a sample has several contents.
+    """
     primes_streams: bool = False
-    """An event stream begins with an empty event that has an id; older clients choke on empty data."""
+    """An event stream begins with an empty event that has an id. Older clients fail on empty data.
+    """
 
 
 LEGACY: Final[Mapping[str, Revision]] = MappingProxyType(
@@ -47,13 +51,13 @@ LEGACY: Final[Mapping[str, Revision]] = MappingProxyType(
         )
     }
 )
-"""Those that open with an `initialize` handshake, the oldest first."""
+"""The revisions that begin with an `initialize` handshake, oldest first."""
 LEGACY_REVISIONS: Final = tuple(LEGACY)
 LATEST_LEGACY: Final = LEGACY_REVISIONS[-1]
 
 
 class Era(Enum):
-    """How a request conveys its version: in every request (modern), or once in a handshake (legacy)."""
+    """How clients state their version: in every request (modern) or in a handshake (legacy)."""
 
     MODERN = "modern"
     LEGACY = "legacy"
@@ -62,9 +66,9 @@ class Era(Enum):
 def decide_era(header: str | None, declares_version: bool) -> Era:
     """Return the era of one request.
 
-    `header` is the `MCP-Protocol-Version` field, None when absent; `declares_version` says whether
-    `params._meta` holds `io.modelcontextprotocol/protocolVersion`. A version nobody knows is modern, so that
-    its refusal names what is served.
+    `header` is the `MCP-Protocol-Version` field, or `None` without it. `declares_version` says
+    whether `params._meta` holds `io.modelcontextprotocol/protocolVersion`. An unknown version
+    counts as modern, so that its rejection lists the versions that are served.
     """
     if declares_version:
         return Era.MODERN
@@ -73,6 +77,6 @@ def decide_era(header: str | None, declares_version: bool) -> Era:
     return Era.MODERN
 
 
-def negotiate_legacy(asked: str) -> Revision:
-    """The revision that answers an `initialize`: the one asked for, else the newest that has the handshake."""
-    return LEGACY.get(asked, LEGACY[LATEST_LEGACY])
+def negotiate_legacy(requested: str) -> Revision:
+    """Return the revision that answers an `initialize`: the requested one, or else the newest."""
+    return LEGACY.get(requested, LEGACY[LATEST_LEGACY])

@@ -1,6 +1,6 @@
-"""The tasks extension, `io.modelcontextprotocol/tasks`: a task as it is shown, and the params of its methods.
+"""The tasks extension, `io.modelcontextprotocol/tasks`: results and params of its methods.
 
-Refuses clients that did not declare the extension on the very request. Nothing here is of a legacy revision.
+A client must declare the extension on each request that uses it. Legacy revisions do not have it.
 Source: ext-tasks specification/draft/tasks.
 """
 
@@ -11,29 +11,31 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from mcp_app.protocol import results
-from mcp_app.protocol.capabilities import declared
 from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, RequestId, fail, missing_client_capability
-from mcp_app.protocol.inbound import Route
 from mcp_app.protocol.jsonrpc import notification
-from mcp_app.protocol.metadata import SUBSCRIPTION_ID
+from mcp_app.protocol.metadata import SUBSCRIPTION_ID, has_capabilities
+from mcp_app.protocol.requests import Route
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 CAPABILITY: Final[Mapping[str, Any]] = MappingProxyType({"extensions": {EXTENSION: {}}})
-"""As a ClientCapabilities object and as a ServerCapabilities object."""
+"""Valid as a ClientCapabilities object and as a ServerCapabilities object."""
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as `tasks/get` shows it; the member that its status asks for is set, the others are None."""
+    """A task as `tasks/get` shows it.
+
+    Of the last three members, only the one for its status is set.
+    """
 
     task_id: str
     status: TaskStatus
     created_at: datetime
     last_updated_at: datetime
     ttl_ms: int | None
-    """From its creation; None: unlimited."""
+    """How long the task is kept after its creation. `None` means without a limit."""
     poll_interval_ms: int | None = None
     status_message: str | None = None
     input_requests: Mapping[str, Any] | None = None
@@ -45,43 +47,43 @@ class Task:
 
 @dataclass(frozen=True)
 class UpdateTask:
-    """`tasks/update`; the values of the responses are unchecked."""
+    """`tasks/update`. The values of the responses are unchecked."""
 
     task_id: str
     input_responses: dict[str, Any]
 
 
-def created(task: Task, server_info: Mapping[str, Any]) -> dict[str, Any]:
-    """A CreateTaskResult: flat, and never with an outcome."""
-    return results.task(_common(task), server_info)
+def create_task_result(task: Task, server_info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a CreateTaskResult. It is flat and never has an outcome."""
+    return results.task(_task_members(task), server_info)
 
 
-def detailed(task: Task, server_info: Mapping[str, Any]) -> dict[str, Any]:
-    """A DetailedTask: what `tasks/get` completes with and `notifications/tasks` carries."""
-    shown = _common(task)
+def detailed_task(task: Task, server_info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a DetailedTask: the result of `tasks/get`, and the params of `notifications/tasks`."""
+    shown = _task_members(task)
     if task.input_requests is not None:
         shown["inputRequests"] = dict(task.input_requests)
     if task.result is not None:
-        shown["result"] = results.call_tool(task.result, server_info)
+        shown["result"] = results.complete(task.result, server_info)
     if task.error is not None:
         shown["error"] = dict(task.error)
     return shown
 
 
 def status_notification(detailed_task: Mapping[str, Any], subscription_id: RequestId) -> dict[str, Any]:
-    """`notifications/tasks`, on a subscription that asked for the task."""
+    """Return `notifications/tasks`, for a subscription that watches the task."""
     return notification("notifications/tasks", {**detailed_task, "_meta": {SUBSCRIPTION_ID: subscription_id}})
 
 
 def missing_extension(route: Route) -> Rejection | None:
-    """-32021 for a client that did not declare the extension on this request."""
-    if declared(CAPABILITY, route.metadata.client_capabilities):
+    """Reject a client that did not declare the extension on this request: -32021."""
+    if has_capabilities(CAPABILITY, route.metadata.client_capabilities):
         return None
     return missing_client_capability(CAPABILITY, route.request_id)
 
 
 def read_task_id(route: Route) -> str | Rejection:
-    """The params of `tasks/get` and `tasks/cancel`."""
+    """Read the params of `tasks/get` and `tasks/cancel`."""
     if (refusal := missing_extension(route)) is not None:
         return refusal
     task_id = route.params.get("taskId")
@@ -101,24 +103,23 @@ def read_update_task(route: Route) -> UpdateTask | Rejection:
 
 
 def read_watched_tasks(route: Route) -> tuple[str, ...] | Rejection:
-    """The `taskIds` of a `subscriptions/listen` whose filter is an object: each once."""
+    """Read the distinct `taskIds` of a `subscriptions/listen` whose filter is an object."""
     chosen = route.params["notifications"]
-    if "taskIds" not in chosen:
+    if (task_ids := chosen.get("taskIds")) is None:
         return ()
     if (refusal := missing_extension(route)) is not None:
         return refusal
-    task_ids = chosen["taskIds"]
     if not isinstance(task_ids, list) or not all(isinstance(task_id, str) for task_id in task_ids):
         return fail(INVALID_PARAMS, "params.notifications.taskIds must be a list of task ids.", route.request_id)
     return tuple(dict.fromkeys(task_ids))
 
 
-def _common(task: Task) -> dict[str, Any]:
+def _task_members(task: Task) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "taskId": task.task_id,
         "status": task.status,
-        "createdAt": _time(task.created_at),
-        "lastUpdatedAt": _time(task.last_updated_at),
+        "createdAt": _iso_time(task.created_at),
+        "lastUpdatedAt": _iso_time(task.last_updated_at),
         "ttlMs": task.ttl_ms,
     }
     if task.poll_interval_ms is not None:
@@ -128,6 +129,6 @@ def _common(task: Task) -> dict[str, Any]:
     return shown
 
 
-def _time(moment: datetime) -> str:
-    """ISO 8601, in UTC."""
+def _iso_time(moment: datetime) -> str:
+    """Return a time in ISO 8601, in UTC."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

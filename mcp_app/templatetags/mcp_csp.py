@@ -1,4 +1,4 @@
-"""The nonce of a content security policy, where Django's admin has one: since Django 6.1, by a tag of its own."""
+"""Add the nonce of a Content Security Policy to scripts and styles, as Django's admin does since Django 6.1."""
 
 import django
 from django import forms, template
@@ -10,14 +10,14 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def nonce(context: Context) -> str:
-    """The attribute of a script, or of a link to a style."""
+    """Return the nonce attribute of a script, or of a link to a style."""
     value = _value(context)
     return "" if value is None else format_html('nonce="{}"', value)
 
 
 @register.simple_tag(takes_context=True)
 def with_nonce(context: Context, media: forms.Media) -> str:
-    """What a form or a widget brings, each with the attribute."""
+    """Return the media of a form or a widget, each element with the nonce attribute."""
     value = _value(context)
     return media.render() if value is None else media.render(attrs={"nonce": value})
 

@@ -1,4 +1,4 @@
-"""What a list that keeps itself current needs to know its rows by: Django's template has the cells alone."""
+"""Give the rows of a self-updating list their ids, because Django's template has only the cells."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,5 +10,5 @@ register = template.Library()
 
 @register.filter
 def of_rows(results: Iterable[Any], changelist: Any) -> Iterator[tuple[Any, Any]]:
-    """Each row of the page with its cells."""
+    """Return each row of the page with its cells."""
     return zip(changelist.result_list, results, strict=True)

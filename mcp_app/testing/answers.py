@@ -1,23 +1,23 @@
-"""What the user, or the client's model, will say when a tool asks: prepared by the test, given once each, in order.
+"""Answer a tool's questions with the answers that a test prepared, once each and in order.
 
-Refuses to make up an answer: a question that the test did not foresee fails it.
+A question without a prepared answer fails the test.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from mcp_app.catalogue.questions import ELICIT
+from mcp_app.catalogue.input.questions import ELICIT
 
 Action = Literal["accept", "decline", "cancel"]
 Content = Mapping[str, Any] | Callable[[dict[str, Any]], Mapping[str, Any] | None] | None
 
 
 class UnansweredError(AssertionError):
-    """A tool asks what the test has no answer for; the text says which."""
+    """A tool asked a question that the test has not prepared an answer for. The message names the question."""
 
 
 class Answers:
-    """Answers by a question's key or message."""
+    """Prepared answers, by the key or the message of their question."""
 
     def __init__(self) -> None:
         self._prepared: dict[str, list[tuple[Content, Action]]] = {}
@@ -26,7 +26,7 @@ class Answers:
         self._prepared.setdefault(question, []).append((content, action))
 
     def respond(self, questions: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """An InputResponses object for an InputRequests object. Raises UnansweredError."""
+        """Return an InputResponses object for an InputRequests object. Raises UnansweredError."""
         return {key: self._answer(key, request) for key, request in questions.items()}
 
     def _answer(self, key: str, request: Mapping[str, Any]) -> Any:

@@ -1,6 +1,6 @@
-"""What a test says to a site and hears of it, whatever is in between: the part that its clients share.
+"""Base class of the test clients: it builds requests and reads results, and leaves the transport to its subclasses.
 
-Every request is a message of revision 2026-07-28. Refuses to know how it gets there.
+Every request is a message of revision 2026-07-28.
 """
 
 import json
@@ -18,7 +18,7 @@ from mcp_app.catalogue.prompts import registered_prompts
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
 from mcp_app.models import Request
 from mcp_app.protocol import metadata
-from mcp_app.protocol.headers import METHOD, NAME, NAME_SOURCES, PROTOCOL_VERSION
+from mcp_app.protocol.headers import METHOD_HEADER, NAME_HEADER, NAME_SOURCES, PROTOCOL_VERSION_HEADER
 from mcp_app.protocol.revisions import MODERN
 from mcp_app.testing.answers import Action, Answers, Content
 from mcp_app.testing.outcomes import CallResult, MCPError, Told
@@ -29,49 +29,49 @@ EVERYTHING: Final[Mapping[str, Any]] = {
     "sampling": {"tools": {}, "context": {}},
     "roots": {},
 }
-"""What can be asked of a client: a ClientCapabilities object."""
+"""The capabilities of a client, as a ClientCapabilities object."""
 
 Condition = Callable[[Told], object]
 
 
 class Call:
-    """One request of the test's, through its rounds."""
+    """One request of a test, with all its rounds of questions."""
 
     def __init__(self, cancel_when: Condition | None = None, cancel_after: float | None = None) -> None:
         self._cancel_when = cancel_when
         self.cancel_after = cancel_after
         self.told = Told()
-        """What its client was told."""
+        """The messages that the client received."""
         self.asked: dict[str, dict[str, Any]] = {}
         self.request_id: UUID | None = None
-        """Its row's, once it has one."""
+        """The id of its row, once it is stored."""
 
     def is_to_stop(self, heard: Told) -> bool:
-        """Whether it is to be cancelled now, for the first time, by what was heard of it."""
+        """Return whether its progress or log now asks for cancellation, for the first time."""
         if self._cancel_when is None or not self._cancel_when(heard):
             return False
         self._cancel_when = None
         return True
 
     def row(self) -> Request:
-        """Its row; a bare one where it was refused before it had any."""
+        """Return the row of the request, or an unsaved one if the call was rejected before it was stored."""
         return Request() if self.request_id is None else Request.objects.get(pk=self.request_id)
 
 
 class Caller(ABC):
-    """Calls tools, reads resources, gets prompts, and answers what is asked."""
+    """Calls tools, reads resources, gets prompts, and answers questions."""
 
     def __init__(self) -> None:
         self.capabilities: dict[str, Any] = dict(EVERYTHING)
-        """What it declares that it can be asked."""
+        """The capabilities that it declares."""
         self.endpoint = DEFAULT_ENDPOINT if DEFAULT_ENDPOINT in settings.endpoints else next(iter(settings.endpoints))
-        """Where it calls, by name: of several endpoints the first, unless one is named "default"."""
+        """The name of the endpoint. Of several endpoints it is the first, unless one is named "default"."""
         self._answers = Answers()
         self._ids = count(1)
 
     @abstractmethod
     def force_login(self, user: AbstractBaseUser, scopes: Iterable[str] | None = None) -> None:
-        """Act for a user of the site from now on, with a token for these scopes; None: not limited by any."""
+        """Act for a user of the site, with a token for these scopes, or for every scope if `None`."""
 
     @abstractmethod
     def logout(self) -> None:
@@ -79,13 +79,14 @@ class Caller(ABC):
 
     @abstractmethod
     def _send(self, message: Mapping[str, Any], headers: Mapping[str, str], call: Call) -> Mapping[str, Any]:
-        """The response to a request, as a JSON-RPC message; what is told meanwhile is the call's."""
+        """Return the response to a request, a JSON-RPC message. Notifications that precede it are added to the call."""
 
     def answer(self, question: str, content: Content = None, *, action: Action = "accept") -> None:
-        """Answer a question, by its key or its message, when it is asked: once, the first that was prepared first.
+        """Prepare an answer for a question, which is found by its key or its message. Each answer is used once.
 
-        `content`: of a form its fields, of a page nothing, of `ctx.sample` and `ctx.roots` the whole result; or a
-        function from the question's params to it. `action`: "accept", "decline" or "cancel".
+        `content` is the fields of a form, nothing for a page, or the whole result for `ctx.sample` and `ctx.roots`.
+        It may also be a function that takes the question's params and returns the content. `action` is "accept",
+        "decline" or "cancel".
         """
         self._answers.prepare(question, content, action)
 
@@ -99,10 +100,11 @@ class Caller(ABC):
         cancel_after: float | None = None,
         **more: Any,
     ) -> CallResult:
-        """Call a tool, answer what it asks, and give its result; `arguments` and `more` are one.
+        """Call a tool, answer its questions, and return its result. `arguments` and `more` are merged.
 
-        `cancel_when` is asked after each progress and log line whether to cancel; `cancel_after`: seconds from its
-        start. Raises MCPError; UnansweredError; and what the tool raised unexpectedly (`raise_request_exception`).
+        `cancel_when` is called after each progress report and log line, and cancels the call if it returns true.
+        `cancel_after` is in seconds from the start of the call. Raises MCPError, UnansweredError, and unexpected
+        exceptions of the tool (see `raise_request_exception`).
         """
         call = Call(cancel_when, cancel_after)
         result = self._ask("tools/call", {"name": tool, "arguments": {**(arguments or {}), **more}}, call)
@@ -111,7 +113,7 @@ class Caller(ABC):
         )
 
     def tools(self) -> list[mcp_types.Tool]:
-        """Those that it is offered."""
+        """Return the tools that the site offers to the caller."""
         return [mcp_types.Tool.model_validate(each) for each in self._list("tools")]
 
     def resources(self) -> list[mcp_types.Resource]:
@@ -130,9 +132,9 @@ class Caller(ABC):
         return mcp_types.GetPromptResult.model_validate(result)
 
     def complete(self, ref: str, argument: str, value: str = "", /, **others: str) -> list[str]:
-        """What may be meant by the beginning of an argument's value, of the prompt or the resource template `ref`.
+        """Return completions of an argument's value, for the prompt or the resource template `ref`.
 
-        `others`: the arguments that are known. Raises MCPError.
+        `others` has the arguments that are known already. Raises MCPError.
         """
         of_prompt = ref in registered_prompts()
         named = {"type": "ref/prompt", "name": ref} if of_prompt else {"type": "ref/resource", "uri": ref}
@@ -149,7 +151,7 @@ class Caller(ABC):
             params = {"cursor": page["nextCursor"]}
 
     def _ask(self, method: str, params: Mapping[str, Any], call: Call | None = None) -> dict[str, Any]:
-        """The result of a request, through as many rounds of questions as it takes."""
+        """Return the result of a request, after as many rounds of questions as it takes."""
         call = call or Call()
         answers: dict[str, Any] = {}
         while True:
@@ -169,9 +171,9 @@ class Caller(ABC):
             metadata.PROGRESS_TOKEN: CLIENT_NAME,
         }
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": {**params, "_meta": meta}}
-        headers = {PROTOCOL_VERSION: MODERN, METHOD: method}
+        headers = {PROTOCOL_VERSION_HEADER: MODERN, METHOD_HEADER: method}
         if (source := NAME_SOURCES.get(method)) is not None:
-            headers[NAME] = params[source]
+            headers[NAME_HEADER] = params[source]
         plain = json.loads(json.dumps(message, cls=DjangoJSONEncoder))
         answered = self._send(plain, headers, call)
         if (error := answered.get("error")) is not None:
@@ -180,5 +182,5 @@ class Caller(ABC):
         return result
 
     def _conclude(self, outcome: CallResult) -> CallResult:
-        """What else is to be said of a call that has ended."""
+        """Finish a call that has ended."""
         return outcome

@@ -1,10 +1,10 @@
-"""The client of a test: calls a site's tools in the test's own process, without server, broker or worker.
+"""The test client: it calls a site's tools in the test's own process, without a server, a broker or a worker.
 
     with Client() as client:
         assert client.call("add", a=1, b=2).text == "3"
 
-Every request is read, checked, stored, run and answered by the code that does so in production. Refuses to stand in for
-a network: `LiveClient` has one.
+Every request is read, checked, stored, run and answered by the same code as in production. There is no network:
+use `LiveClient` to test one.
 """
 
 import json
@@ -21,23 +21,25 @@ from django.contrib.auth.models import AbstractBaseUser
 from mcp_app.auth.authentication import ISSUER
 from mcp_app.auth.local import local_principal
 from mcp_app.auth.principal import Principal
-from mcp_app.execution import log_records
-from mcp_app.lifecycle import broker
-from mcp_app.lifecycle.events import Event
+from mcp_app.celery_adapter import broker
+from mcp_app.execution.tool import log_records
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.protocol.headers import Headers
-from mcp_app.protocol.inbound import Route, classify
+from mcp_app.protocol.inbound import classify
+from mcp_app.protocol.requests import Route
 from mcp_app.states import EventKind
 from mcp_app.testing import worker
 from mcp_app.testing.caller import CLIENT_NAME, Call, Caller
 from mcp_app.testing.connections import BorrowedConnections
-from mcp_app.testing.exchange import Collected, InProcessExchange, InProcessServer, serve
+from mcp_app.testing.exchange import Collected, InProcessServer, serve
 from mcp_app.testing.outcomes import CallResult, Told
+from mcp_app.transport.serving.exchange import Exchange
 
 
 class Client(Caller):
-    """Use it in a `with` block, in the thread of the test; not where an event loop runs in that thread.
+    """A test client, for a `with` block in the test's thread. No event loop may run in that thread.
 
-    It acts for who runs the tests, as `manage.py mcp stdio` does, until `force_login`.
+    Until `force_login` it acts for the local user, as `manage.py mcp stdio` does.
     """
 
     def __init__(self) -> None:
@@ -69,7 +71,7 @@ class Client(Caller):
         self._principal = None
 
     def cancel(self, reason: str = "") -> None:
-        """Cancel the call that runs: for functions that the tool calls. Raises RuntimeError where none runs."""
+        """Cancel the running call, from a function that the tool calls. Raises RuntimeError if no call is running."""
         self._worker.watcher.cancel(reason)
 
     def _send(self, message: Mapping[str, Any], headers: Mapping[str, str], call: Call) -> Mapping[str, Any]:
@@ -79,14 +81,23 @@ class Client(Caller):
             raise TypeError(f"{message['method']} with these params cannot be sent: {route}")
         response = Collected()
         who = replace(self._principal or local_principal(), endpoint=self.endpoint)
-        exchange = InProcessExchange(self._server, route, fields, who, "", response)
+        exchange = Exchange(
+            server=self._server,
+            route=route,
+            headers=fields,
+            principal=who,
+            remote_address="",
+            response=response,
+            mirrors_params=False,
+            makes_tasks=False,  # a call that would become one is waited for
+        )
         serve(exchange, partial(self._work, call))
         *told, answered = response.messages
         call.told.add_notifications(told)
         return answered
 
     def _work(self, call: Call, request_id: UUID) -> None:
-        """Run a call, which is queued."""
+        """Run a queued call."""
         call.request_id = request_id
         heard = Told()
 

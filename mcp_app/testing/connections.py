@@ -1,7 +1,8 @@
-"""The test's own database connections, lent to the tools that it calls: they see its data, its rollback ends theirs.
+"""Lend the test's database connections to the tools that it calls, so that they share its data and its rollback.
 
-Nothing is closed. A tool that was stopped in the middle of a statement, or that left a transaction open, is taken back
-to where it began. Refuses to cut a statement short on SQLite, which would roll the whole test's transaction back.
+Connections stay open. If a tool was stopped during a statement, or left a transaction open, its connection is rolled
+back to where the call began. Statements are not interrupted on SQLite, because that would roll back the test's whole
+transaction.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,12 @@ from dataclasses import dataclass
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_app.execution.connections import POSTGRESQL_ACTIVE, QUERY_CANCEL_TIMEOUT, ToolConnections, of_this_thread
+from mcp_app.execution.process.slots import (
+    POSTGRESQL_ACTIVE,
+    QUERY_CANCEL_TIMEOUT,
+    ToolConnections,
+    connections_of_this_thread,
+)
 
 POSTGRESQL_IN_ERROR = 3
 """libpq's PQTRANS_INERROR."""
@@ -18,7 +24,7 @@ POSTGRESQL_IN_ERROR = 3
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Where a connection was when a call began. `savepoint` None: in no transaction."""
+    """The state of a connection when a call began. `savepoint` is `None` outside of a transaction."""
 
     wrapper: BaseDatabaseWrapper
     savepoint: str | None
@@ -28,18 +34,18 @@ class _Mark:
 
 
 class BorrowedConnections(ToolConnections):
-    """Those of the thread that makes it; lent to the threads of an `async` tool, too. One for each call."""
+    """The connections of the thread that creates it, lent also to the threads of an `async` tool. One per call."""
 
     def __init__(self) -> None:
-        """Make it where no event loop runs: there a thread has others."""
-        self.wrappers = of_this_thread()
+        """Take the connections of this thread, in which no event loop may run."""
+        self.wrappers = connections_of_this_thread()
         self._marks: list[_Mark] = []
 
     def freshen(self) -> None:
         self._marks = [_mark(wrapper) for wrapper in self.wrappers if wrapper.connection is not None]
 
     def drop_all(self) -> None:
-        """Nothing: what was stopped is undone once the call is over."""
+        """Do nothing, because interrupted statements are undone at the end of the call."""
 
     def drop_unfinished(self, wrappers: list[BaseDatabaseWrapper]) -> None:
         for mark in self._marks:
@@ -80,7 +86,7 @@ def _settle(mark: _Mark) -> None:
 
 
 def _end_statement(wrapper: BaseDatabaseWrapper) -> None:
-    """Whoever waited for the answer of a statement was interrupted: have PostgreSQL end it, and read what it says."""
+    """Cancel a statement on PostgreSQL whose wait was interrupted, and read the rest of its response."""
     protocol = getattr(wrapper.connection, "pgconn", None)
     if protocol is None or protocol.transaction_status != POSTGRESQL_ACTIVE:
         return

@@ -1,32 +1,34 @@
-"""A request and its response without a server: the handlers of the transport, in the thread that asks.
+"""Answer a request without a server: run the transport's handlers in the calling thread.
 
-They wait for nothing here, so no event loop runs them, and Django lets them read its rows. Refuses what has no end:
-subscriptions, and tasks.
+The handlers never have to wait here, so that no event loop is needed and Django lets them read its rows. Requests
+without an end (subscriptions and tasks) are not supported.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import observation, publishing
-from mcp_app.lifecycle.moved import Watch
-from mcp_app.lifecycle.processes import Identity
-from mcp_app.models import Request
+from mcp_app.lifecycle import publishing
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import observation
+from mcp_app.lifecycle.requests.observation import WatchedRequest
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.jsonrpc import error_response
-from mcp_app.protocol.requests import CallTool
+from mcp_app.protocol.requests import read_call_tool
+from mcp_app.protocol.sse import EventId
 from mcp_app.states import ProcessRole
-from mcp_app.transport import call_admission, call_stream, methods, tool_lists
-from mcp_app.transport.admission import Admission
-from mcp_app.transport.call_notifications import CallNotifications
-from mcp_app.transport.call_stream import CallStream
-from mcp_app.transport.dispatch import Handlers, dispatch
-from mcp_app.transport.exchange import Exchange
+from mcp_app.transport import methods
+from mcp_app.transport.calls import checks
+from mcp_app.transport.calls.dialogue import StatelessDialogue
+from mcp_app.transport.methods import Handlers, dispatch
+from mcp_app.transport.process import tool_lists
+from mcp_app.transport.process.admission import Admission
 from mcp_app.transport.server import Server
+from mcp_app.transport.serving.exchange import Exchange
 
 R = TypeVar("R")
 
@@ -35,7 +37,7 @@ Work = Callable[[UUID], None]
 
 
 class _Here:
-    """Stands where a pool of threads is expected."""
+    """Replaces a thread pool: runs functions in the calling thread."""
 
     async def run(self, function: Callable[..., R], *args: Any) -> R:
         return function(*args)
@@ -44,34 +46,34 @@ class _Here:
 
 
 class _Delivered:
-    """Stands where the tail is expected."""
+    """Replaces the row watcher."""
 
     def delivered(self, request_id: UUID) -> None:
         observation.mark_delivered([request_id])
 
 
 class _Lists:
-    """Stands where kept lists are expected."""
+    """Replaces the cached lists."""
 
     async def page(self, cursor: str | None, principal: Principal, server_info: Mapping[str, Any]) -> Mapping[str, Any]:
         return tool_lists.encoded(cursor, principal, server_info)
 
 
 class InProcessServer(Server):
-    """The parts of a server process that one request at a time needs."""
+    """The parts of a server process that a single request needs."""
 
     def __init__(self) -> None:
         here: Any = _Here()
         self.identity = Identity(ProcessRole.SERVER)
         self.admission = Admission()
         self.rows = self.authors = here
-        self.tail = cast("Any", _Delivered())
+        self.row_watcher = cast("Any", _Delivered())
         self.tool_lists = cast("Any", _Lists())
         self.once = cast("Any", lambda function, *args: function(*args))
 
 
 class Collected:
-    """A `Responder` that keeps what it is given."""
+    """A `Responder` that collects the messages it is given."""
 
     shared = False
     silent_seconds = 0.0
@@ -89,54 +91,42 @@ class Collected:
     async def start_events(self) -> None:
         self.started = True
 
-    async def event(self, message: Mapping[str, Any], *, last: bool = False) -> None:
+    async def event(self, message: Mapping[str, Any], *, last: bool = False, event_id: EventId | None = None) -> None:
         self.messages.append(message)
 
+    async def end(self) -> None:
+        """Do nothing, because there is no connection to end."""
+
     async def keep_alive(self) -> None:
-        """Nobody waits."""
-
-
-class InProcessExchange(Exchange):
-    """A request of a modern client that knows no tasks: a call that would become one is waited for."""
-
-    mirrors_params: ClassVar[bool] = False
-    makes_tasks: ClassVar[bool] = False
-
-
-class InProcessCall(CallStream):
-    """A call whose worker is here: once it is published and worked on, it has ended or asks."""
-
-    def __init__(self, exchange: Exchange, work: Work) -> None:
-        super().__init__(exchange)
-        self._work = work
-
-    async def run(self, call: CallTool) -> None:
-        self._call = call
-        admitted = call_admission.admit(call, self._exchange)
-        if isinstance(admitted, Rejection):
-            await self._exchange.reject(admitted)
-        elif isinstance(admitted, dict):
-            await self._exchange.complete(admitted)
-        else:
-            await self._wait_for(admitted)
-
-    async def _wait_for(self, request: Request) -> None:
-        told = CallNotifications(self._exchange.route)
-        publishing.publish(request)
-        self._work(request.pk)
-        watch = Watch(request.event_seq, wants_events=told.wanted)
-        while seen := observation.observe({request.pk: watch}):
-            if await self._tell(seen[0], told):
-                return
-            watch = replace(watch, event_seq=seen[0].event_seq)
-        raise AssertionError(f"request {request.pk} has not ended after its run")
+        """Do nothing, because no client is waiting."""
 
 
 def serve(exchange: Exchange, work: Work) -> None:
-    """Answer a request; its response is where the exchange says."""
-    calls = partial(call_stream.serve, stream_of=partial(InProcessCall, work=work))
-    handlers: Handlers[Exchange] = MappingProxyType({**_ANSWERED, "tools/call": calls})
+    """Answer a request. The response is in the exchange."""
+    handlers: Handlers[Exchange] = MappingProxyType({**_ANSWERED, "tools/call": partial(_call_tool, work=work)})
     _finish(dispatch(exchange, handlers))
+
+
+async def _call_tool(exchange: Exchange, work: Work) -> None:
+    """Serve a `tools/call` with the worker in this process. After its run, it has ended or has asked a question."""
+    call = read_call_tool(exchange.route)
+    admitted = call if isinstance(call, Rejection) else checks.admit(call, exchange)
+    if isinstance(admitted, Rejection):
+        await exchange.reject(admitted)
+        return
+    if isinstance(admitted, dict):
+        await exchange.complete(admitted)
+        return
+    publishing.publish(admitted)
+    work(admitted.pk)
+    dialogue = StatelessDialogue(exchange)
+    watch = WatchedRequest(admitted.event_seq, wants_events=dialogue.notifications.wanted)
+    with dialogue.following(admitted):
+        while seen := observation.observe({admitted.pk: watch}):
+            if await dialogue.deliver(seen[0]):
+                return
+            watch = replace(watch, event_seq=seen[0].event_seq)
+    raise AssertionError(f"request {admitted.pk} has not ended after its run")
 
 
 _ENDLESS: Final = ("subscriptions/listen", "tasks/get", "tasks/update", "tasks/cancel")
@@ -144,7 +134,7 @@ _ANSWERED: Final = {name: handler for name, handler in methods.HANDLERS.items() 
 
 
 def _finish(handling: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that waits for nothing."""
+    """Run a coroutine that never has to wait."""
     try:
         handling.send(None)
     except StopIteration:

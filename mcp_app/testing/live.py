@@ -1,11 +1,11 @@
-"""The client that goes to a live site over HTTP: the same calls, with a worker, an interrupt and a kill that are real.
+"""The live client: it calls tools over HTTP at a site with a worker, with real interrupts and kills.
 
     with running(folder) as site:
         stopped = LiveClient(site).call("work", cancel_after=1)
         assert stopped.stage == Stage.KILL
 
-A call is cancelled as clients do, by leaving. Rows are read from the database that the site has, too, so the test must
-commit what the site is to see.
+It cancels a call as other clients do, by disconnecting. It reads rows from the site's database, so the test must
+commit the data that the site needs.
 """
 
 import json
@@ -24,7 +24,7 @@ from django.contrib.auth.models import AbstractBaseUser
 
 from mcp_app.auth import tokens
 from mcp_app.conf import settings
-from mcp_app.lifecycle.endings import final_result
+from mcp_app.lifecycle.requests.observation import final_result
 from mcp_app.models import Request
 from mcp_app.states import TERMINAL, Status
 from mcp_app.testing.caller import CLIENT_NAME, Call, Caller
@@ -39,7 +39,7 @@ _EVENT: Final = b"data: "
 
 
 class LiveClient(Caller):
-    """It acts for nobody until `force_login`, by which it gets a token."""
+    """A client of a live site. It is anonymous until `force_login`, which gives it a token."""
 
     def __init__(self, site: LiveSite) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class LiveClient(Caller):
 
 
 def _answer(connection: HTTPConnection, message_id: str, call: Call) -> Mapping[str, Any] | None:
-    """The response, told what came before it; None where the test has left meanwhile."""
+    """Return the response, after passing on the messages before it. `None` if the test disconnected meanwhile."""
     left = threading.Event()
 
     def leave() -> None:
@@ -119,7 +119,7 @@ def _messages(response: HTTPResponse) -> Iterator[Mapping[str, Any]]:
 
 
 def _begins(connection: HTTPConnection, message_id: str) -> bool:
-    """Whether the call's run begins, once it is known: one that is answered without a row was refused."""
+    """Return whether the call's run begins, once that is known. A call that is answered without a row was rejected."""
 
     def look() -> bool | None:
         is_answered = bool(select.select([connection.sock], [], [], 0)[0])
@@ -140,7 +140,7 @@ def _ended(message_id: str) -> Request | None:
 
 
 def _eventually(look: Callable[[], T | None]) -> T:
-    """The first that is seen."""
+    """Poll until there is a value, and return it."""
     give_up_at = time.monotonic() + PATIENCE
     while (seen := look()) is None:
         if time.monotonic() > give_up_at:

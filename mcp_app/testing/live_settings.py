@@ -1,6 +1,6 @@
-"""The settings of a live site: the tested site's own, with the test's databases, the embedded broker, short endings.
+"""Settings of a live site: those of the tested site, with the test's databases, the embedded broker and short timeouts.
 
-Refuses to be anybody else's: the environment says which site, by `live_site`.
+The environment names the tested site. `live_site` sets it.
 """
 
 import json
@@ -18,6 +18,19 @@ DATABASES: dict[str, dict[str, Any]] = {
     alias: {**database, "NAME": _told["databases"].get(alias, database.get("NAME"))}
     for alias, database in _site.DATABASES.items()
 }
+
+
+class _MadeByTheTests:
+    """Turns migrations off in every app, because the tests have created the tables."""
+
+    def __contains__(self, app: object) -> bool:
+        return True
+
+    def __getitem__(self, app: str) -> None:
+        return None
+
+
+MIGRATION_MODULES = _MadeByTheTests()
 DEBUG = False
 CELERY_BROKER_URL = "mcpfs://"
 CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": _told["broker"]}
@@ -29,7 +42,7 @@ MCP: dict[str, Any] = {
     "ENDPOINTS": {name: {**own, **_callers} for name, own in _endpoints.items()},
     "ALLOWED_HOSTS": ["127.0.0.1"],
     "DRAIN_SECONDS": 0.1,
-    "SUPERVISION_INTERVAL": 86_400.0,  # it seals the audit, and what is sealed no test could flush
+    "SUPERVISION_INTERVAL": 86_400.0,  # it would seal the audit, and tests could not flush sealed rows
 }
 
 register()

@@ -1,6 +1,7 @@
-"""A whole site beside the tests: `mcp serve` on the test's databases, with a worker, for as long as the tests run.
+"""Start a whole site for the tests: `mcp serve` on the test's databases, with a worker.
 
-A process of its own, which ends when the tests do, however they end. Refuses databases that only this process has.
+The site is a process of its own, which ends with the test process, however that ends. Databases that only the test
+process can open (in memory) are not supported.
 """
 
 import json
@@ -24,32 +25,33 @@ from django.db.backends.sqlite3.base import DatabaseWrapper as SQLite
 
 SETTINGS: Final = "mcp_app.testing.live_settings"
 ENVIRONMENT: Final = "MCP_TESTING_SITE"
-"""The variable that tells those settings which site it is."""
+"""The environment variable with the data of the site for its settings."""
 STARTING_SECONDS: Final = 60.0
 ENDING_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 0.05
 _ENDPOINT: Final = re.compile(r"MCP endpoint +http://127\.0\.0\.1:(\d+)/")
 _SHARED: Final = (
     "A live site needs test databases that other processes can open. SQLite keeps them in memory unless they have a "
-    'name: DATABASES[{alias!r}]["TEST"] = {{"NAME": BASE_DIR / "test-{alias}.sqlite3"}}.'
+    'name: DATABASES[{alias!r}]["TEST"] = {{"NAME": {file}}}.'
 )
 
 
 class LiveSiteError(Exception):
-    """There is no live site; the text says why."""
+    """The live site cannot run. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSite:
-    """Where it listens: 127.0.0.1, this port."""
+    """The address of the site: 127.0.0.1 and this port."""
 
     port: int
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[LiveSite]:
-    """A site that serves while the block runs. `folder`: for its broker and its log. Raises LiveSiteError."""
+    """Run a site during the block. `folder` is for its broker and its log. Raises LiveSiteError."""
     log = folder / "site.log"
+    log.touch(mode=0o600)
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "mcp_app.testing.live_site"],
@@ -83,10 +85,12 @@ def _ready(process: subprocess.Popen[bytes], log: Path) -> LiveSite:
 
 
 def _environment(folder: Path) -> dict[str, str]:
+    from mcp_app.checks import lines  # needs Django set up, which the program does by itself
+
     for alias in connections:
         wrapper = connections[alias]
         if isinstance(wrapper, SQLite) and wrapper.is_in_memory_db():
-            raise LiveSiteError(_SHARED.format(alias=alias))
+            raise LiveSiteError(_SHARED.format(alias=alias, file=lines.in_folder(f"test-{alias}.sqlite3")))
     told = {
         "settings": django_settings.SETTINGS_MODULE,
         "databases": {alias: str(connections[alias].settings_dict["NAME"]) for alias in connections},
@@ -97,13 +101,16 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """The program: the site, until standard input ends."""
+    """Run the site until standard input ends."""
+    os.umask(0o077)  # files of this process are for its own user only
     threading.Thread(target=_end_with_tests, daemon=True).start()
     execute_from_command_line(["mcp", "mcp", "serve", "--port=0", "--concurrency=2"])
 
 
 def _end_with_tests() -> None:
-    sys.stdin.buffer.read()
+    # Not `sys.stdin`, whose lock would cause a fatal error if the program ends before the tests.
+    while os.read(0, 1024):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""What comes of a call, as a test reads it: its result in short, what was told meanwhile, what was asked, its row."""
+"""The outcome of a call, for a test to check: its result, its notifications, its questions and its row."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from mcp_app.states import Stage, Status
 
 
 class MCPError(Exception):
-    """A JSON-RPC error: there is no such tool, say, or not for this caller. `data` is None where there is none."""
+    """A JSON-RPC error, for example for an unknown tool. `data` is `None` if the error has none."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{message} ({code})")
@@ -21,7 +21,7 @@ class MCPError(Exception):
 
 
 class Progress(NamedTuple):
-    """One report of a tool's."""
+    """A progress report of a tool."""
 
     progress: float
     total: float | None
@@ -29,7 +29,7 @@ class Progress(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """One line of a tool's log, by `ctx.log` or the standard `logging`."""
+    """A line of a tool's log, from `ctx.log` or the standard `logging`."""
 
     level: str
     message: Any
@@ -38,7 +38,7 @@ class LogLine(NamedTuple):
 
 @dataclass(slots=True)
 class Told:
-    """What a call has told its client so far."""
+    """The notifications that a call has sent to its client so far."""
 
     progress: list[Progress] = field(default_factory=list)
     log: list[LogLine] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Told:
         self.log.append(LogLine(said["level"], said.get("data"), said.get("logger")))
 
     def add_notifications(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Those of a call's stream; other messages are passed over."""
+        """Add the notifications of a call's stream. Other messages are ignored."""
         for message in messages:
             if message.get("method") == "notifications/progress":
                 self.add_progress(message["params"])
@@ -60,7 +60,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a tool returned, with how it got there."""
+    """The result of a tool, with the notifications and questions before it."""
 
     result: mcp_types.CallToolResult
     told: Told
@@ -73,17 +73,17 @@ class CallResult:
 
     @property
     def text(self) -> str:
-        """Its text, the blocks of it joined by line ends."""
+        """The text of its content blocks, joined by newlines."""
         return "\n".join(block.text for block in self.result.content if isinstance(block, mcp_types.TextContent))
 
     @property
     def content(self) -> list[Any]:
-        """Its content blocks."""
+        """The content blocks."""
         return list(self.result.content)
 
     @property
     def structured(self) -> Any:
-        """Its `structuredContent`."""
+        """The `structuredContent`."""
         return self.result.structured_content
 
     @property
@@ -92,12 +92,12 @@ class CallResult:
 
     @property
     def progress(self) -> list[Progress]:
-        """As its client was told: thinned where there was too much of it."""
+        """The progress reports that its client received. Frequent reports are thinned."""
         return self.told.progress
 
     @property
     def log(self) -> list[LogLine]:
-        """As its client was told."""
+        """The log lines that its client received."""
         return self.told.log
 
     @property
@@ -106,5 +106,5 @@ class CallResult:
 
     @property
     def stage(self) -> Stage:
-        """How far it had to be pushed to stop."""
+        """The last stage of stopping that the call needed."""
         return Stage(self.request.stage)

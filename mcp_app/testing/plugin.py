@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixtures `mcp_client` and `mcp_live_client`. Found by pytest wherever this app is installed.
+"""The pytest plugin, with the fixtures `mcp_client` and `mcp_live_client`. pytest loads it if this app is installed.
 
-Refuses to import anything, Django least of all, before a test asks for one of them.
+It imports nothing of the app, nor Django, before a test requests a fixture.
 """
 
 import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give a test that has a client the databases that it needs, as pytest-django's own fixtures do."""
+    """Give a test that uses a client the databases that it needs, as pytest-django's own fixtures do."""
     names = getattr(item, "fixturenames", ())
     is_live = "mcp_live_client" in names
     if (is_live or "mcp_client" in names) and item.config.pluginmanager.hasplugin("django"):
@@ -42,7 +42,7 @@ def mcp_live_client(mcp_live_site: "LiveSite") -> "LiveClient":
 
 @pytest.fixture(scope="session")
 def mcp_live_site(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[LiveSite]":
-    """That site: one for all tests, on the test databases."""
+    """A live site on the test databases, shared by all tests."""
     from mcp_app.testing.live_site import running
 
     with running(tmp_path_factory.mktemp("mcp-live-site")) as site:
@@ -50,16 +50,16 @@ def mcp_live_site(django_db_setup: None, tmp_path_factory: pytest.TempPathFactor
 
 
 def _open_databases(item: pytest.Item, *, commits: bool) -> None:
-    """Add this app's database to those that the test asks for; what else its `django_db` mark says stays.
+    """Add this app's database to those of the test, and keep the other arguments of its `django_db` mark.
 
-    `commits`: others are to see what it does.
+    `commits` is true if other processes must see the test's data.
     """
     from django.conf import settings as django_settings
 
     from mcp_app.conf import settings
 
     if not (django_settings.configured or os.environ.get("DJANGO_SETTINGS_MODULE")):
-        return  # which its fixture says
+        return  # as the fixture says
     asked = item.get_closest_marker("django_db")
     args, wanted = (asked.args, dict(asked.kwargs)) if asked is not None else ((), {})
     databases = wanted.get("databases") or ["default"]

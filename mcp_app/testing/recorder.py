@@ -1,7 +1,7 @@
-"""The recorder of a test's process: what a call writes is written by the thread that calls, on the test's connections.
+"""The recorder of a test's process: it writes in the calling thread, on the test's connections.
 
-Progress and log lines are thinned as ever, and stored when the tool's body has ended: a rollback of the tool's own does
-not take them. What other threads want written waits until then, too.
+Progress and log lines are thinned as in a worker, and stored when the tool's body has ended, so that a rollback in
+the tool does not remove them. Writes of other threads are delayed until then, too.
 """
 
 import asyncio
@@ -13,27 +13,27 @@ from typing import Protocol, TypeVar
 from uuid import UUID
 
 from mcp_app.execution.recorder import RETRY_SECONDS, Recorder, write_events
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.testing.connections import BorrowedConnections
 
 R = TypeVar("R")
 
 
 class Hooks(Protocol):
-    """What else is to happen when something is recorded."""
+    """Callbacks for the events of a recorder."""
 
     def heard(self, request_id: UUID, event: Event) -> None:
-        """A tool has said something."""
+        """Called when a tool has reported progress or logged a message."""
 
     def closing(self) -> None:
-        """The body of a call has ended, and its end is about to be written."""
+        """Called when the body of a call has ended, before the end is stored."""
 
     def written(self) -> None:
-        """Something was written that may have queued a call."""
+        """Called after a write that may have queued a call."""
 
 
 class InlineRecorder(Recorder):
-    """As a worker's, without its thread."""
+    """A worker's recorder without the thread."""
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__()
@@ -44,8 +44,10 @@ class InlineRecorder(Recorder):
         self._put_off: deque[Callable[[], object]] = deque()
 
     def call(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
-        """Run `function` here. Where an event loop runs in this thread, in one beside it: Django refuses it here."""
-        if asyncio._get_running_loop() is None:
+        """Run `function` here, or in another thread if an event loop runs in this one, where Django refuses queries."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
             return self._here(function)
         with ThreadPoolExecutor(1, initializer=self.lent.enter_thread) as beside:
             try:
@@ -53,11 +55,11 @@ class InlineRecorder(Recorder):
             finally:
                 self.lent.leave_threads(self.lent.wrappers)
 
-    def call_here(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
+    def call_in_this_thread(self, function: Callable[[], R], *, patience: float = RETRY_SECONDS) -> R:
         return self.call(function, patience=patience)
 
-    def cast(self, function: Callable[[], object]) -> None:
-        """Run `function` when the body of the call that runs has ended, from whatever thread it is asked for."""
+    def enqueue(self, function: Callable[[], object]) -> None:
+        """Run `function` when the body of the running call has ended. Any thread may call this."""
         self._put_off.append(function)
 
     def post(self, request_id: UUID, event: Event) -> None:

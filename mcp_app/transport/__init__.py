@@ -1,18 +1,20 @@
-"""Channels: bytes in, frames out. Everything that speaks HTTP and everything that is asynchronous lives here.
+"""Serves MCP over HTTP and stdio. All asynchronous code of the app is here.
 
-    consumers                   one POST: its body, its disconnect, the task that serves it
-    http                        the only writer of HTTP responses
-    methods capabilities        which MCP methods are served, and the short ones; what is advertised
-    reads author_code           resources, prompts, completions: what runs authors' code in this process
-    author_threads rate         where that runs; how often
-    call_stream listen_stream   the two that wait: a `tools/call`, a `subscriptions/listen`
-    honoured                    which part of a `subscriptions/listen` is served
-    tail                        one per server process: the reader of rows for all who wait in it
-    hints upkeep                what wakes it; its liveness and supervision
-    threads daemon_threads      where its database work runs; what no end of a process waits for
-    gathered at_once            what many want done at one moment; what needs no waiting
-    admission                   how much is let in, and nothing while draining
-    server shutdown             all of that for one event loop; how it ends
+In reading order; each package imports only those below it:
 
-Refuses to write request rows (`lifecycle` does) and to run tools (`execution` does).
+    consumers       one HTTP request to the endpoint: its checks, its body, its handler, its disconnect
+    stdio/          one client on the standard streams of this process
+    legacy/         clients of 2025-03-26 to 2025-11-25: sessions, their streams, requests to clients
+    methods         dispatches requests to the handlers of their methods
+    subscriptions/  `subscriptions/listen`
+    calls/          `tools/call` and the methods of tasks
+    reads/          resources, prompts, completion
+    http/           HTTP responses, probes, protected resource metadata
+    serving/        one request that is being served, over HTTP or stdio
+    shutdown        the end of a server process
+    server          the parts that all requests of a server process share
+    watching/       notices when rows change that clients wait for
+    process/        limits, threads, heartbeats and cancellations of a server process
+
+It submits, watches and cancels calls through `lifecycle`. It runs no tools.
 """

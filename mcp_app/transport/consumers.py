@@ -1,159 +1,205 @@
-"""One HTTP request to the endpoint: its checks, its body, the task that serves it, and its disconnect.
+"""Serves one HTTP request to the endpoint: its checks, its body, its handler, and its disconnect.
 
-The task is what Channels' own HTTP consumer lacks: while it runs this consumer goes on receiving, so that a disconnect
-is seen within milliseconds and cancels it. Before it, while it is found out who asks and what, nothing is left behind
-by a client that leaves, and nobody looks. Refuses to let an exception out once a response has begun, and to end before
-its task has.
+Theory of operation
+-------------------
+
+Channels' own HTTP consumer receives the body and then stops receiving, so it cannot notice that the
+client leaves. This consumer runs the handler in a task and goes on receiving meanwhile. A
+disconnect is noticed within milliseconds, and cancels the task.
+
+1. `_receive_body` checks the headers with the first part, and stops at the first refusal.
+2. `_begin` authenticates the caller and parses the message. Until that is done a request has no
+   side effects, so disconnects are not watched for. Small requests, such as `server/discover`, are
+   answered here.
+3. `_serve` runs the method's handler in a task, while `_watch` waits for the end of the task or for
+   a disconnect.
+4. A listen stream outlives its handler. It is left in `_detached`, and the consumer frees
+   everything else, because thousands of streams may stay open for hours.
+
+The consumer does not end before its task, and once a response has begun no exception leaves the
+consumer.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from itertools import count
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
 from channels.consumer import AsyncConsumer
 from django.conf import settings as django_settings
 
-from mcp_app import loaded
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app import descriptors
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import DEFAULT_ENDPOINT, KIB, settings
-from mcp_app.protocol.connection import check_connection
+from mcp_app.embedded.extensions import UNSENT_BYTES
 from mcp_app.protocol.errors import Rejection, body_too_large
-from mcp_app.protocol.headers import METHOD, Headers
-from mcp_app.protocol.inbound import Notified, Route, classify
+from mcp_app.protocol.headers import METHOD_HEADER, Headers
+from mcp_app.protocol.inbound import ModernNotification, check_connection, classify, cors_fields, preflight_fields
 from mcp_app.protocol.jsonrpc import Limits
-from mcp_app.protocol.legacy_inbound import LegacyPost
-from mcp_app.transport import callers, failures, methods
-from mcp_app.transport.admission import shutting_down
-from mcp_app.transport.at_once import Begun
-from mcp_app.transport.callers import Caller, who_asks
-from mcp_app.transport.dispatch import dispatch
-from mcp_app.transport.exchange import Exchange
-from mcp_app.transport.http import Response, Send
+from mcp_app.protocol.legacy.inbound import LegacyPost
+from mcp_app.protocol.requests import Route
+from mcp_app.transport import methods
+from mcp_app.transport.http.responses import EndpointResponse, Send
 from mcp_app.transport.legacy import endpoint as legacy
-from mcp_app.transport.legacy.http_exchange import Peer
-from mcp_app.transport.remaining import Receive, Remaining, stay
-from mcp_app.transport.responder import PeerGoneError
-from mcp_app.transport.server import Server, current
+from mcp_app.transport.legacy.http_peer import HTTPPeer
+from mcp_app.transport.process.admission import BUSY, shutting_down, unavailable
+from mcp_app.transport.server import Server, current, warn_of_daphne
+from mcp_app.transport.serving import callers, failures
+from mcp_app.transport.serving.callers import StreamCaller, authenticate_caller
+from mcp_app.transport.serving.exchange import Exchange, Interruption
+from mcp_app.transport.serving.responder import DetachedResponse, PeerGoneError, Receive, stay
 
 logger = logging.getLogger(__name__)
 
-R = TypeVar("R")
-Serve = Callable[[], Coroutine[Any, Any, None]]
-"""What is left to be done for a request."""
-
 PARTS_IN_A_TURN: Final = 16
-"""Of a body: what is taken in before others have their turn."""
+"""Parts of a body that are received before other requests get their turn."""
 SMALL_BODY_BYTES = 64 * KIB
-"""What is parsed on the event loop; a larger body is parsed in a thread."""
+"""Bodies up to this size are parsed on the event loop, larger ones in a thread."""
 LOOPBACK_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
 ALWAYS_SERVED = "server/discover"
-"""By it clients find out whether the server is there: it touches no row, and is answered however much else is asked."""
+"""The method by which clients probe a server. It reads no row, so it is never refused for load."""
 TOO_SLOW = Rejection(408, "The request body took too long to arrive.", 408)
 
 
 class MCPConsumer(AsyncConsumer):
-    """The MCP endpoint: `MCPConsumer.as_asgi()`, or of several `MCPConsumer.as_asgi(endpoint="staff")`.
+    """The MCP endpoint.
 
-    Takes no part in channel layers: the tail does, once for all (a receive loop for each request would cost each a
-    connection to the layer). Reads no row on the thread that `sync_to_async` shares: no query delays a disconnect.
+    Use `MCPConsumer.as_asgi()`, or `MCPConsumer.as_asgi(endpoint="staff")` for one of several.
+
+    It does not join the channel layer, because a receive loop for each request would cost a
+    connection each. The row watcher listens for all of them. Queries run in threads of the server's
+    own, so that none delays a disconnect.
     """
 
     mounted: ClassVar[set[str]] = set()
-    """The names of the endpoints that this process has made."""
+    """The names of the endpoints that this process serves."""
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT) -> None:
         self._endpoint = endpoint
 
     @classmethod
     def as_asgi(cls, endpoint: str = DEFAULT_ENDPOINT) -> Any:
-        """An ASGI application. Raises ImproperlyConfigured where the settings have no endpoint of that name."""
+        """Return an ASGI application.
+
+        Raises `ImproperlyConfigured` if the settings have no endpoint of that name.
+        """
         settings.at(endpoint)
         MCPConsumer.mounted.add(endpoint)
-        loaded.keep()
         return super().as_asgi(endpoint=endpoint)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         self.scope = scope
         self._headers = Headers(scope["headers"])
-        self._response = Response(send, scope)
+        self._response = EndpointResponse(send, scope)
+        self._response.fields = cors_fields(
+            self._headers, settings.at(self._endpoint).ALLOWED_ORIGINS, loopback=django_settings.DEBUG
+        )
         self._body = bytearray()
         self._held_bytes = 0
         self._refusal: Rejection | None = None
-        self._exchange: Exchange | Peer | None = None
+        self._exchange: Exchange | HTTPPeer | None = None
+        self._interruption = Interruption()
         self._work: asyncio.Task[None] | None = None
-        self._remaining: Remaining | None = None
+        self._detached: DetachedResponse | None = None
         self._left = False
         server = self._server = current()
+        server.once(warn_of_daphne, UNSENT_BYTES in scope.get("extensions", ()))
         try:
             await self._handle(receive)
-            if self._remaining is not None and not self._left:
-                await self._stay(server, self._remaining, receive)
+            if self._detached is not None and not self._left:
+                await self._stay(server, self._detached, receive)
         finally:
-            if self._remaining is not None:
-                self._remaining.leave()
+            if self._detached is not None:
+                self._detached.leave()
 
     def refuse(self, refusal: Rejection) -> None:
-        """Wait no longer for the rest of the body."""
+        """Refuse the request without waiting for the rest of its body."""
         self._refusal = refusal
-        with suppress(RuntimeError):  # its time was over at that very moment
+        with suppress(RuntimeError):  # the timeout has just expired
             self._arrival.reschedule(0)
 
     async def _handle(self, receive: Receive) -> None:
-        """Receive the request and answer it; what may follow the answer is left to others."""
+        """Receive the request and answer it.
+
+        A response that outlives its handler is left in `_detached`.
+        """
+        if (fields := preflight_fields(self.scope["method"], self._headers)) is not None:
+            # A browser asks whether a page may call. It sends no credential, and no limit counts
+            # the request.
+            refusal = self._check_connection()
+            async with self._answering():
+                await (self._response.empty(200, fields) if refusal is None else self._response.reject(refusal))
+            return
         try:
             refusal = shutting_down() if self._server.stopped else await self._receive_body(receive)
             if self._left:
                 return
-            if (serve := await self._guarded(partial(self._begin, refusal))) is None:
-                return
-            self._work = asyncio.get_running_loop().create_task(self._guarded(serve), name="mcp-request")
-            await self._watch(self._work, receive)
+            request = None
+            async with self._answering():
+                request = await self._begin(refusal)
+            if request is not None:
+                self._work = asyncio.get_running_loop().create_task(self._serve(request), name="mcp-request")
+                await self._watch(self._work, receive)
         finally:
-            self._release()
-            await self._stop_work()
+            self._release_body()
+            if self._work is not None and not self._work.done():
+                # The client has left, or the web server cancels this request. Cancelling the task
+                # cancels a tool call: see `CallStream._give_up`.
+                self._work.cancel()
+                await asyncio.wait([self._work])
+
+    @asynccontextmanager
+    async def _answering(self) -> AsyncIterator[None]:
+        """Answer with an error if the block raises. If the response has already begun, end it."""
+        try:
+            try:
+                yield
+            except PeerGoneError:
+                raise
+            except Exception as error:
+                request_id = None if self._exchange is None else self._exchange.request_id
+                rejection = failures.explain(error, request_id)
+                await (self._response.end() if self._response.started else self._response.reject(rejection))
+        except PeerGoneError as error:
+            logger.info("a response was not delivered: %s", error)
 
     async def _receive_body(self, receive: Receive) -> Rejection | None:
-        """Have the whole body, or why it is not waited for; `_left` says of a client that it did not wait either."""
-        taking = Begun(self._take_parts(receive))
-        if taking.is_done:
-            return taking.result
+        """Receive the whole body, or return why it is refused. Set `_left` if the client leaves."""
         self._server.arriving.add(self)
         try:
             async with asyncio.timeout(settings.BODY_TIMEOUT) as self._arrival:
-                return await taking
+                for number in count(1):
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        self._left = True
+                        return None
+                    if number == 1 and (refusal := self._check_connection()) is not None:
+                        return refusal
+                    if (refusal := self._add_to_body(message.get("body", b""))) is not None:
+                        self._release_body()
+                        return refusal
+                    if not message.get("more_body", False):
+                        return None
+                    await self._let_others_work(number)
         except TimeoutError:
             return self._refusal or TOO_SLOW
         finally:
             self._server.arriving.discard(self)
-
-    async def _take_parts(self, receive: Receive) -> Rejection | None:
-        refusal = None
-        for number in count(1):
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                self._left = True
-                return None
-            if number == 1 and (refusal := self._check_connection()) is not None:
-                return refusal
-            if (refusal := self._take_in(message.get("body", b""))) is not None:
-                self._release()
-                return refusal
-            if not message.get("more_body", False):
-                return None
-            await self._let_others_work(number)
-        raise AssertionError("unreachable: whatever is received ends")
+        raise AssertionError("unreachable: the loop ends by returning")
 
     async def _watch(self, work: asyncio.Task[None], receive: Receive) -> None:
-        """Wait for the work, or until the client leaves; that says nothing of a request that was answered."""
+        """Return when the work is done, or when the client has left, which is noted.
+
+        Cancels nothing.
+        """
         watching = asyncio.timeout(None)
 
         def end(work: asyncio.Task[None]) -> None:
-            with suppress(RuntimeError):  # the client left at that very moment
+            with suppress(RuntimeError):  # the client has just left
                 watching.reschedule(0)
 
         with suppress(TimeoutError):
@@ -164,37 +210,43 @@ class MCPConsumer(AsyncConsumer):
                         break
                     await self._let_others_work(number)
                 self._left = True
-                if self._exchange is not None:
-                    self._exchange.disconnected = True
+                self._interruption.disconnected = True
 
     @staticmethod
     async def _let_others_work(parts: int) -> None:
-        """Some servers have a large body ready, and receiving its parts waits for nothing."""
+        """Yield to other requests now and then.
+
+        Without this, receiving a body that the web server has buffered would block the event loop.
+        """
         if not parts % PARTS_IN_A_TURN:
             await asyncio.sleep(0)
 
-    async def _stay(self, server: Server, remaining: Remaining, receive: Receive) -> None:
-        """Wait with what remains, and hold nothing else of the request: it may be for hours, among thousands."""
+    async def _stay(self, server: Server, detached: DetachedResponse, receive: Receive) -> None:
+        """Keep a detached response open and free everything else.
+
+        Thousands of responses may stay open for hours.
+        """
         del self.scope, self._headers, self._response, self._body
         del self._exchange, self._work, self._server
-        server.admission.remaining += 1
+        server.admission.detached += 1
         try:
-            await stay(remaining, receive)
+            await stay(detached, receive)
         finally:
-            server.admission.remaining -= 1
+            server.admission.detached -= 1
 
-    def _take_in(self, part: bytes) -> Rejection | None:
+    def _add_to_body(self, part: bytes) -> Rejection | None:
         admission = self._server.admission
         self._body += part
         self._held_bytes += len(part)
         admission.body_bytes += len(part)
         if len(self._body) > settings.MAX_BODY_BYTES:
             return body_too_large(settings.MAX_BODY_BYTES)
-        # Those that stall hold what they have sent; who sends little is not to wait for them.
+        # Stalled clients may hold a lot of memory together. Small bodies must not be refused
+        # because of them.
         return admission.refuse_body() if len(self._body) > SMALL_BODY_BYTES else None
 
-    def _release(self) -> None:
-        """Hold the body no longer: a call may be waited for long after it was read."""
+    def _release_body(self) -> None:
+        """Free the body. A call may go on for long after its body was read."""
         if self._held_bytes:
             self._server.admission.body_bytes -= self._held_bytes
             self._held_bytes = 0
@@ -210,29 +262,14 @@ class MCPConsumer(AsyncConsumer):
             allow_loopback_origins=django_settings.DEBUG,
         )
 
-    async def _stop_work(self) -> None:
-        if self._work is not None and not self._work.done():
-            self._work.cancel()
-            await asyncio.wait([self._work])
+    async def _begin(self, refusal: Rejection | None) -> Exchange | HTTPPeer | None:
+        """Authenticate the caller, parse the message, and answer requests that need no waiting.
 
-    async def _guarded(self, answer: Callable[[], Coroutine[Any, Any, R]]) -> R | None:
-        """Answer, whatever happens."""
-        try:
-            return await answer()
-        except PeerGoneError as error:
-            logger.info("a response was not delivered: %s", error)
-        except Exception as error:
-            await self._fail(failures.explain(error, self._request_id))
-        return None
-
-    async def _begin(self, refusal: Rejection | None) -> Serve | None:
-        """Answer what is answered at once; else, what is to be done while its client is watched.
-
-        Nothing is left behind here by a client that leaves meanwhile.
+        Return the request that must be served while its client is watched, or `None` if it has been
+        answered.
         """
         server = self._server
-        if refusal is None and server.stopped:
-            refusal = shutting_down()
+        refusal = refusal or self._refuse_at_once(server)
         if refusal is not None:
             await self._response.reject(refusal)
             return None
@@ -244,102 +281,105 @@ class MCPConsumer(AsyncConsumer):
             method=self.scope["method"],
             scheme=self.scope.get("scheme", "http"),
         )
-        principal = await who_asks(server.authentication, connection)
-        if not isinstance(principal, Rejection) and (refusal := self._refuse(server, principal)) is not None:
-            principal = refusal
+        principal = await authenticate_caller(server.authentication, connection)
+        if not isinstance(principal, Rejection) and not self._is_declared_discover:
+            principal = server.admission.refuse_request(principal) or principal
         if isinstance(principal, Rejection):
             await self._response.reject(principal)
             return None
-        caller = callers.caller(server.authentication, connection, principal)
+        caller = callers.stream_caller(server.authentication, connection, principal)
         if self.scope["method"] != "POST":
-            peer = self._legacy(server, principal, caller)
-            return partial(self._counted, partial(legacy.serve_without_body, peer, self.scope["method"]))
+            return self._legacy(principal, caller, None)
+        limits, body = Limits(max_depth=settings.MAX_DEPTH), bytes(self._body)
         with server.admission.serving:
-            message = await self._read(server, bytes(self._body))
-        return await self._serve(message, principal, caller)
+            if len(body) <= SMALL_BODY_BYTES:
+                message = classify(self._headers, body, limits)
+            else:
+                message = await server.parsing.run(classify, self._headers, body, limits)
+        return await self._accept(message, principal, caller)
 
-    def _refuse(self, server: Server, principal: Principal) -> Rejection | None:
-        if self._is_said_to_be_always_served:
+    def _refuse_at_once(self, server: Server) -> Rejection | None:
+        """Refuse a request for which this process has no capacity, before authenticating it."""
+        if server.stopped:
+            return shutting_down()
+        if self._is_declared_discover or descriptors.has_capacity_for_requests():
             return None
-        return server.admission.refuse_request(principal, self._remote_address)
+        busy = unavailable(BUSY, None)
+        if self.scope.get("http_version", "").startswith("1"):  # later versions have no such header
+            return replace(busy, headers=(*busy.headers, (b"connection", b"close")))
+        return busy
 
     @property
-    def _is_said_to_be_always_served(self) -> bool:
-        """By a header that only modern requests are held to."""
-        said = self.scope["method"] == "POST" and self._headers.value(METHOD) == ALWAYS_SERVED
-        return said and len(self._body) <= SMALL_BODY_BYTES
+    def _is_declared_discover(self) -> bool:
+        """Whether the `Mcp-Method` header names `server/discover`.
 
-    async def _serve(
-        self, message: Route | Notified | LegacyPost | Rejection, principal: Principal, caller: Caller
-    ) -> Serve | None:
-        server = self._server
-        if isinstance(message, (LegacyPost, Notified)) and self._is_said_to_be_always_served:
-            message = server.admission.refuse_request(principal, self._remote_address) or message
-        self._release()
+        Only for modern requests is it checked later.
+        """
+        names_it = self.scope["method"] == "POST" and self._headers.value(METHOD_HEADER) == ALWAYS_SERVED
+        return names_it and len(self._body) <= SMALL_BODY_BYTES
+
+    async def _accept(
+        self, message: Route | ModernNotification | LegacyPost | Rejection, principal: Principal, caller: StreamCaller
+    ) -> Exchange | HTTPPeer | None:
+        """Continue `_begin` with the parsed message, and return the same."""
+        if isinstance(message, (LegacyPost, ModernNotification)) and self._is_declared_discover:
+            message = self._server.admission.refuse_request(principal) or message
+        self._release_body()
         if isinstance(message, Rejection):
             await self._response.reject(message)
             return None
-        if isinstance(message, Notified):
+        if isinstance(message, ModernNotification):
             await self._response.accepted()
             return None
         if isinstance(message, LegacyPost):
-            return partial(self._counted, partial(legacy.serve_post, self._legacy(server, principal, caller), message))
-        self._exchange = Exchange(
-            server=server,
+            return self._legacy(principal, caller, message)
+        exchange = self._exchange = Exchange(
+            server=self._server,
             route=message,
             headers=self._headers,
             principal=principal,
             remote_address=self._remote_address,
             response=self._response,
             caller=caller,
+            interruption=self._interruption,
         )
-        serve = partial(self._counted, partial(self._dispatch, self._exchange))
-        if message.method not in methods.AT_ONCE:
-            return serve
-        await serve()
-        return None
+        if message.method in methods.AT_ONCE:
+            await self._serve(exchange)
+            return None
+        return exchange
 
-    async def _counted(self, serve: Serve) -> None:
-        with self._server.admission.serving:
-            await serve()
-
-    async def _dispatch(self, exchange: Exchange) -> None:
-        await dispatch(exchange, methods.HANDLERS)
-        self._remaining = exchange.remaining
-
-    def _legacy(self, server: Server, principal: Principal, caller: Caller) -> Peer:
-        peer = Peer(server, self._headers, principal, self._remote_address, self._response, caller)
-        self._exchange = peer
+    def _legacy(self, principal: Principal, caller: StreamCaller, post: LegacyPost | None) -> HTTPPeer:
+        peer = self._exchange = HTTPPeer(
+            self._server,
+            self._headers,
+            principal,
+            self._remote_address,
+            self._response,
+            caller,
+            self._interruption,
+            post,
+        )
         return peer
 
-    async def _read(self, server: Server, body: bytes) -> Route | Notified | LegacyPost | Rejection:
-        limits = Limits(max_depth=settings.MAX_DEPTH)
-        if len(body) <= SMALL_BODY_BYTES:
-            return classify(self._headers, body, limits)
-        return await server.rows.run(classify, self._headers, body, limits)
-
-    async def _fail(self, rejection: Rejection) -> None:
-        """Tell a client whose response has not begun; end the response of one whose has."""
-        try:
-            if self._response.started:
-                await self._response.end()
-            else:
-                await self._response.reject(rejection)
-        except PeerGoneError as error:
-            logger.info("a failure was not delivered: %s", error)
+    async def _serve(self, request: Exchange | HTTPPeer) -> None:
+        async with self._answering():
+            with self._server.admission.serving:
+                if isinstance(request, Exchange):
+                    await methods.dispatch(request, methods.HANDLERS)
+                    self._detached = request.detached
+                elif request.post is not None:
+                    await legacy.serve_post(request, request.post)
+                else:
+                    await legacy.serve_without_body(request, self.scope["method"])
 
     @property
     def _remote_address(self) -> str:
         client = self.scope.get("client")
         return str(client[0]) if client else ""
 
-    @property
-    def _request_id(self) -> str | int | None:
-        return self._exchange.request_id if self._exchange is not None else None
-
 
 def _allowed_hosts() -> tuple[str, ...]:
-    """The site's own list where `MCP["ALLOWED_HOSTS"]` is not set; loopback names join it under DEBUG."""
+    """Return `MCP["ALLOWED_HOSTS"]`, or the site's own hosts with loopback names under `DEBUG`."""
     if settings.ALLOWED_HOSTS is not None:
         return tuple(settings.ALLOWED_HOSTS)
     return (*django_settings.ALLOWED_HOSTS, *(LOOPBACK_HOSTS if django_settings.DEBUG else ()))

@@ -1,30 +1,58 @@
-"""Which MCP methods are served in the modern era, and those that answer at once: `server/discover` and `tools/list`."""
+"""Dispatches a request to the handler of its method, and lists the methods of the modern era.
 
+The handlers of `server/discover` and `tools/list` are here, too.
+Source: 2026-07-28 basic/index "Capability Negotiation".
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
-from mcp_app.auth import anonymous
+from mcp_app.auth import authentication
 from mcp_app.catalogue.errors import InvalidCursor
 from mcp_app.conf import settings
 from mcp_app.protocol import results
-from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail
+from mcp_app.protocol.errors import INVALID_PARAMS, Rejection, fail, method_not_found
 from mcp_app.protocol.jsonrpc import Encoded
 from mcp_app.protocol.requests import read_list_page
-from mcp_app.transport import call_stream, listen_stream, reads, task_methods
-from mcp_app.transport.capabilities import server_capabilities
-from mcp_app.transport.dispatch import Handlers
-from mcp_app.transport.exchange import Exchange, introduction
+from mcp_app.transport.calls import stream, task_methods
+from mcp_app.transport.calls.dialogue import StatelessDialogue
+from mcp_app.transport.reads import methods
+from mcp_app.transport.serving.capabilities import is_delivered, server_capabilities
+from mcp_app.transport.serving.exchange import Exchange, introduction, request_span
+from mcp_app.transport.subscriptions import stream as listen_stream
+
+E = TypeVar("E", bound=Exchange)
+
+Handlers = Mapping[str, Callable[[E], Awaitable[None]]]
+"""The handler of each method. Eras and transports have different ones."""
+
+
+async def dispatch(exchange: E, handlers: Handlers[E]) -> None:
+    """Serve one request.
+
+    Answers -32601 if its method has no handler, or its capability is not advertised.
+    """
+    method = exchange.route.method
+    handler = handlers.get(method) if is_delivered(method, exchange.principal.endpoint) else None
+    with request_span(exchange, known=handler is not None):
+        if handler is None:
+            await exchange.reject(method_not_found(method, exchange.route.request_id))
+        else:
+            await handler(exchange)
 
 
 async def discover(exchange: Exchange) -> None:
-    """`server/discover`. Nothing in it depends on the caller, so that it may be shared where anybody may ask."""
+    """`server/discover`. Its result does not depend on the caller."""
     await exchange.complete(exchange.server.once(discovered, exchange.principal.endpoint))
 
 
 def discovered(endpoint: str) -> Encoded:
-    """What an endpoint can do: as its settings say, and its resources and prompts, which are declared before it
-    serves."""
-    is_public = anonymous.is_for_everybody(endpoint)
+    """Return the result for an endpoint.
+
+    It depends on settings and declarations only, so it never changes.
+    """
+    is_public = authentication.is_public(endpoint)
     return Encoded(
         results.discover(
             capabilities=server_capabilities(endpoint),
@@ -50,17 +78,22 @@ async def list_tools(exchange: Exchange) -> None:
     await exchange.complete(listed)
 
 
+async def call_tool(exchange: Exchange) -> None:
+    """`tools/call`."""
+    await stream.serve(exchange, StatelessDialogue(exchange))
+
+
 HANDLERS: Final[Handlers[Exchange]] = MappingProxyType(
     {
         "server/discover": discover,
         "tools/list": list_tools,
-        "tools/call": call_stream.serve,
-        "resources/list": reads.list_resources,
-        "resources/templates/list": reads.list_templates,
-        "resources/read": reads.read_resource,
-        "prompts/list": reads.list_prompts,
-        "prompts/get": reads.get_prompt,
-        "completion/complete": reads.complete,
+        "tools/call": call_tool,
+        "resources/list": methods.list_resources,
+        "resources/templates/list": methods.list_templates,
+        "resources/read": methods.read_resource,
+        "prompts/list": methods.list_prompts,
+        "prompts/get": methods.get_prompt,
+        "completion/complete": methods.complete,
         "subscriptions/listen": listen_stream.serve,
         "tasks/get": task_methods.get,
         "tasks/update": task_methods.update,
@@ -69,4 +102,4 @@ HANDLERS: Final[Handlers[Exchange]] = MappingProxyType(
 )
 
 AT_ONCE: Final = frozenset({"server/discover", "tools/list"})
-"""What takes no time to speak of and leaves nothing behind: whether its client stays is not watched."""
+"""Methods that are quick and have no side effects, so that disconnects need not be watched for."""

@@ -1,36 +1,37 @@
-"""A server process as the transport sees it: one `Server` for each event loop, made when the first request arrives.
+"""The parts that all requests of a server process share, and their shutdown.
 
-Owns how its parts are put together and taken down. Refuses work once it is stopped.
+There is one `Server` for each event loop. It is created when the first request arrives.
 """
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Coroutine, Hashable
 from functools import cache
 from typing import Any, Protocol, TypeVar
-from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
+
+from django.conf import settings as django_settings
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import audiences
 from mcp_app.conf import settings
-from mcp_app.lifecycle import processes
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.protocol.errors import Rejection
 from mcp_app.states import ProcessRole
-from mcp_app.transport import draining, signals
-from mcp_app.transport.admission import Admission, shutting_down
-from mcp_app.transport.attendant import Attendant
-from mcp_app.transport.author_threads import AuthorThreads
-from mcp_app.transport.cancellations import Cancellations
-from mcp_app.transport.heartbeats import Heartbeats
-from mcp_app.transport.hints import Hints
-from mcp_app.transport.newest import NewestOf
-from mcp_app.transport.open_streams import OpenStreams
-from mcp_app.transport.tail import Tail
-from mcp_app.transport.threads import Threads
-from mcp_app.transport.tool_lists import ToolLists
-from mcp_app.transport.upkeep import Upkeep
+from mcp_app.transport import shutdown
+from mcp_app.transport.process.admission import Admission, shutting_down
+from mcp_app.transport.process.author_threads import AuthorThreads
+from mcp_app.transport.process.cancellations import CancellationQueue
+from mcp_app.transport.process.heartbeats import Heartbeats
+from mcp_app.transport.process.threads import KeyedSingleFlight, Threads
+from mcp_app.transport.process.tool_lists import ToolLists
+from mcp_app.transport.process.upkeep import Upkeep
+from mcp_app.transport.watching.open_streams import OpenStreams
+from mcp_app.transport.watching.row_watcher import RowWatcher
+from mcp_app.transport.watching.scheduler import StreamScheduler
+from mcp_app.transport.watching.wakeup_listener import WakeupListener
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +40,18 @@ R = TypeVar("R")
 THREADS = 4
 BACKGROUND_THREADS = 2
 ENDING_SECONDS = 5.0
-"""What each part is given to end: it may wait for a database or a channel layer that answers nothing."""
+"""How long each part may take to end: its database or its channel layer may not answer."""
+DAPHNE_WARNING = (
+    "Daphne parses forms while every other request waits: a POST of 4 MB, to any path, can stop this process for "
+    "seconds. Serve the site with `manage.py mcp serve --no-worker`, uvicorn or Hypercorn instead; docs/deployment.md."
+)
 
 
 class Arriving(Protocol):
-    """A request whose body is still on its way."""
+    """A request whose body is still arriving."""
 
     def refuse(self, refusal: Rejection) -> None:
-        """Answer it so, without the rest."""
+        """Refuse it without waiting for the rest of its body."""
 
 
 class Server:
@@ -55,70 +60,75 @@ class Server:
     def __init__(self) -> None:
         self.identity = Identity(ProcessRole.SERVER)
         self.rows = Threads("rows", THREADS, patience=settings.DATABASE_TIMEOUT)
-        """For the database alone."""
+        """For queries."""
         self.calls = Threads("calls", THREADS)
-        """For calls that come in: they wait for the database and the broker, and hold up nobody's result."""
+        """For admitting calls, which waits for the database and the broker but must not delay
+        results."""
         self.broker = Threads("broker", THREADS)
-        """For publishing again: it may wait for the broker."""
+        """For publishing requests again, which may wait for the broker."""
+        self.parsing = Threads("parsing", 1)
+        """For large request bodies, one after another: each further thread would delay the event
+        loop, because Python runs one thread at a time."""
         self.authentication = Threads("authentication", THREADS)
-        """For the site's authenticator: one that hangs holds up those who have yet to say who they are, nobody else."""
+        """For the site's authenticator. If it hangs, only unauthenticated requests wait."""
         self._background = Threads("background", BACKGROUND_THREADS)
-        """For cancelling and supervision: a crowd that leaves keeps nobody waiting who comes."""
+        """For cancellations and supervision, so that many clients who leave do not delay those who
+        come."""
         self.authors = AuthorThreads()
         """For resources, prompts and completions."""
-        self.cancellations = Cancellations(self._background)
+        self.cancellations = CancellationQueue(self._background)
         self.admission = Admission()
         self.upkeep = Upkeep(self.identity, self.rows, self._background)
-        self.hints = Hints(self.identity.boot_id, self._hinted)
-        self.tail = Tail(self.rows, self.hints, self.upkeep)
-        self.open_streams = OpenStreams(self.identity.boot_id, self._background, self.tail)
+        self.wakeup_listener = WakeupListener(self.identity.boot_id, lambda named: self.row_watcher.wake(named))
+        self.row_watcher = RowWatcher(self.rows, self.wakeup_listener, self.upkeep)
+        self.open_streams = OpenStreams(self.identity.boot_id, self._background, self.row_watcher)
         self.heartbeats = Heartbeats(self.rows)
         self.tool_lists = ToolLists(self.rows)
-        self.attendant = Attendant()
-        self.list_rights = NewestOf(self.rows, _concerned)
+        self.stream_scheduler = StreamScheduler()
+        self.list_rights = KeyedSingleFlight(self.rows, _visible_lists)
         self.once = cache(_call)
-        """What a function makes of some arguments, made once: of settings and declarations, which are there before."""
+        """Caches the result of a function that depends on settings and declarations only."""
         self.arriving: WeakSet[Arriving] = WeakSet()
         self.stopped = False
         self._stopping: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        self.hints.open()
+        self.wakeup_listener.open()
 
     async def stop(self) -> None:
-        """Drain, then take everything down; called again, wait for the same end."""
+        """Drain, then end all parts. Later calls wait for the same end."""
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop(), name="mcp-stop")
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
-        await draining.drain(self.admission)
+        await shutdown.drain_streams(self.admission)
         self.stopped = True
         for request in list(self.arriving):
-            # A web server waits for what it has begun to receive, and this might never come.
+            # The web server would wait for the rest of the body, which may never come.
             request.refuse(shutting_down())
         await _end("its rows of listen streams", self.open_streams.close())
-        await _end("its reading of rows", self.tail.close())
-        await _end("its listening for hints", self.hints.close())
+        await _end("its reading of rows", self.row_watcher.close())
+        await _end("its wake-up listener", self.wakeup_listener.close())
         await _end("its audit of vain cancellations", self.cancellations.close())
         await _end("its sign of life", self.rows.run(processes.stop, self.identity))
-        pools = (self.rows, self.calls, self.broker, self.authentication, self._background, self.authors)
+        pools = (self.rows, self.calls, self.broker, self.parsing, self.authentication, self._background, self.authors)
         await asyncio.gather(*(_end("a pool of threads", pool.close()) for pool in pools))
-
-    def _hinted(self, named: set[UUID] | None) -> None:
-        self.tail.look(named)
 
 
 def _call(function: Callable[..., R], *args: Hashable) -> R:
     return function(*args)
 
 
-def _concerned(asked: tuple[Principal, frozenset[str]]) -> set[str]:
-    return audiences.concerned(*asked)
+def _visible_lists(asked: tuple[Principal, frozenset[str]]) -> set[str]:
+    return audiences.visible_to(*asked)
 
 
-async def _end(what: str, step: Coroutine[Any, Any, None]) -> None:
-    """Take one part down; a part that fails, or does not end in time, is left to supervision and the process's end."""
+async def _end(what: str, step: Coroutine[Any, Any, object]) -> None:
+    """End one part.
+
+    If it fails, or takes too long, supervision and the end of the process make up for it.
+    """
     try:
         async with asyncio.timeout(ENDING_SECONDS):
             await step
@@ -130,16 +140,28 @@ _servers: WeakKeyDictionary[asyncio.AbstractEventLoop, Server] = WeakKeyDictiona
 
 
 def current() -> Server:
-    """The server of the running event loop."""
+    """Return the server of the running event loop. Creates it if necessary."""
     loop = asyncio.get_running_loop()
     server = _servers.get(loop)
     if server is None:
         server = _servers[loop] = Server()
         server.open()
-        signals.chain(loop, server.stop)
+        shutdown.stop_with(server.stop)
     return server
 
 
 def existing() -> Server | None:
-    """As `current`, where one was made."""
+    """Return the server of the running event loop, or `None` if there is none."""
     return _servers.get(asyncio.get_running_loop())
+
+
+def warn_of_daphne(is_embedded: bool) -> None:
+    """Log a warning if Daphne itself runs this event loop, not the embedded server.
+
+    Under `DEBUG` do nothing.
+    """
+    daphne = sys.modules.get("daphne.server")
+    if is_embedded or daphne is None or django_settings.DEBUG:
+        return
+    if daphne.twisted_loop is asyncio.get_running_loop():
+        logger.warning(DAPHNE_WARNING)

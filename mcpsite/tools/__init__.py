@@ -1,1 +1,1 @@
-"""The tools that do something real, one in a module; `mcpsite.mcp_tools` imports those that are offered."""
+"""Tools that do real work, one in each module. `mcpsite.mcp_tools` imports those that the site offers."""

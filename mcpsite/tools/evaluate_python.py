@@ -1,6 +1,6 @@
-"""`evaluate_python`: any Python, for staff, in the worker's own process. A loop without end is interrupted, or killed.
+"""`evaluate_python`: runs Python code in the worker's process, for staff users.
 
-Owns how code is run and what is kept of what it says. Refuses nothing that the code does: it is no sandbox.
+It is no sandbox: the code can do anything. An endless loop is interrupted or killed when the call is cancelled.
 """
 
 import ast
@@ -33,7 +33,7 @@ class Evaluation(BaseModel):
 
 
 class _Output(io.TextIOBase):
-    """What the code prints, up to a bound; `check` is called whenever it prints."""
+    """Collects the code's output up to a limit. `check` is called at each write."""
 
     def __init__(self, check: Callable[[], None]) -> None:
         self._check = check
@@ -72,7 +72,7 @@ def evaluate_python(
     Code that does not end within 60 seconds is interrupted, and if need be its process is killed.
     """
     require_staff(ctx)
-    # Not streamed as progress: code that holds the interpreter while a line is stored would hold the database, too.
+    # Not streamed as progress, because the code may hold the interpreter for long.
     output = _Output(ctx.check)
     try:
         with redirect_stdout(output), redirect_stderr(output):
@@ -90,7 +90,7 @@ def evaluate_python(
 
 
 def _evaluate(code: str) -> str | None:
-    """Run the code; the repr of its last expression. What it raises becomes a ToolError, SystemExit included."""
+    """Run the code and return the repr of its last expression. Exceptions, also `SystemExit`, become a `ToolError`."""
     names: dict[str, Any] = {"__name__": "__evaluated__"}
     try:
         statements, last = _compiled(code)
@@ -113,7 +113,7 @@ def _compiled(code: str) -> tuple[CodeType, CodeType | None]:
 
 
 def _told(error: BaseException) -> str:
-    """The error and the lines of the code that it came through, none of the server's own."""
+    """Return the error with the lines of the code that it passed through, without lines of the server."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == SOURCE]
     places = "".join(f"\n  in line {frame.lineno}, {frame.name}" for frame in frames)
     words = "".join(traceback.format_exception_only(error)).strip()

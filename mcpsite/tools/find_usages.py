@@ -1,6 +1,6 @@
-"""`find_usages`: every place of a name in an installed package's source.
+"""`find_usages`: finds the places where an installed package uses a name.
 
-Reads, and nothing else, so it may be interrupted anywhere; what it had found by then is kept, whole files of it.
+It only reads, so it may be interrupted anywhere. The usages in the files that it has finished are kept.
 """
 
 from pathlib import Path
@@ -40,7 +40,7 @@ class Usages(BaseModel):
     truncated: bool = Field(default=False, description="whether usages were left out: there are more than max_results")
 
     def add(self, found: list[Usage] | None, max_results: int) -> None:
-        """Count a file and take its usages; None for an unreadable one."""
+        """Count a file and add its usages; `None` for an unreadable file."""
         self.files_searched += 1
         self.files_unreadable += found is None
         self.total += len(found or ())

@@ -1,6 +1,6 @@
-"""`import_csv`: contacts from CSV into the site's database, in one transaction or batch by batch.
+"""`import_csv`: imports contacts from CSV, in one transaction or in batches.
 
-Owns what is in when the import ends, however it ends, and that its report says so. The format is `mcpsite.contacts`'.
+However the import ends, its report says which lines were stored. `mcpsite.contacts` reads the format.
 """
 
 import io
@@ -16,6 +16,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from mcp_app.tools import CancelPolicy, ToolContext, ToolError, tool
+from mcpsite.access import require_staff
 from mcpsite.contacts import KEY, ContactFile, Line, UnreadableError
 from mcpsite.models import Contact
 
@@ -24,7 +25,7 @@ MAX_FILE_BYTES: Final = 50_000_000
 MAX_BATCH: Final = 1_000
 MAX_PROBLEMS: Final = 20
 CHECK_EVERY: Final = 1_000
-"""Lines counted between two looks at the cancellation."""
+"""The number of lines that are counted between two checks for a cancellation."""
 
 Mode = Literal["transaction", "batches"]
 
@@ -68,13 +69,14 @@ def import_csv(
     ] = "transaction",
     batch_size: Annotated[int, Field(ge=1, le=MAX_BATCH, description="lines stored at a time")] = 500,
 ) -> Report:
-    """Import contacts from CSV into this site's database.
+    """Import contacts from CSV into this site's database. Only staff may call this.
 
     The first line names the columns: email and name, and if you like company and phone. The e-mail address is the key:
     a contact who is there already is updated with the columns given, so importing the same CSV again changes nothing.
     Mode "transaction" stores all lines or none: nothing if a line is wrong or the call is cancelled. Mode "batches"
     stores whole batches and leaves wrong lines out; if the call is cancelled, the batches stored by then stay.
     """
+    require_staff(ctx)
     with _opened(text, file) as stream:
         try:
             contacts = ContactFile(stream)
@@ -106,7 +108,7 @@ def _opened(text: str, file: str) -> Iterator[TextIO]:
 
 
 def _upload(name: str) -> Path:
-    """The file of that name, directly in the uploads folder; neither a way out of it nor a link."""
+    """Return the file with that name in the uploads folder. Links and other folders are rejected."""
     path = settings.UPLOADS / name.replace("\0", "/")
     if path.resolve() != settings.UPLOADS.resolve() / path.name or path.name != name or not path.is_file():
         raise ToolError("There is no such file in the uploads folder; give the name of one that lies directly in it.")
@@ -116,7 +118,7 @@ def _upload(name: str) -> Path:
 
 
 def _count(ctx: ToolContext, contacts: ContactFile) -> int:
-    """The number of data lines. Reads all of them: what is no CSV is found before anything is stored."""
+    """Return the number of data lines. Reads the whole file, to find broken CSV before anything is stored."""
     total = 0
     for total, _ in enumerate(contacts.cells(), 1):
         if total % CHECK_EVERY == 0:
@@ -133,7 +135,7 @@ def _in_one_transaction(ctx: ToolContext, contacts: ContactFile, batch_size: int
             ctx.progress(report.read, report.total, f"{report.read} of {report.total} lines read")
         if report.rejected:
             raise ToolError(_refusal(report))
-        with ctx.shield():  # what is committed is reported, even where an administrator allows interrupts
+        with ctx.shield():  # shielded, so that committed lines are reported even if an administrator allows interrupts
             whole.close()
             ctx.partial_result = report
     return report
@@ -149,7 +151,7 @@ def _in_batches(ctx: ToolContext, contacts: ContactFile, batch_size: int) -> Rep
 
 
 def _batches(ctx: ToolContext, contacts: ContactFile, size: int) -> Iterator[list[Line]]:
-    """The lines, some at a time; raises ToolCancelled between two batches, never after the last."""
+    """Yield the lines in batches. Raise `ToolCancelled` between two batches, but not after the last one."""
     lines = contacts.lines()
     while batch := list(islice(lines, size)):
         ctx.check()
@@ -157,7 +159,7 @@ def _batches(ctx: ToolContext, contacts: ContactFile, size: int) -> Iterator[lis
 
 
 def _with_batch(report: Report, batch: list[Line], columns: tuple[str, ...]) -> Report:
-    """Store what is right in a batch, all of it or nothing; the report with it."""
+    """Store the correct lines of a batch, all or none, and return the updated report."""
     contacts = [line.contact for line in batch if line.contact is not None]
     wrong = [Problem(line=line.number, problem=line.problem) for line in batch if line.contact is None]
     created = _store(contacts, columns)
@@ -173,7 +175,7 @@ def _with_batch(report: Report, batch: list[Line], columns: tuple[str, ...]) -> 
 
 
 def _store(contacts: list[Contact], columns: tuple[str, ...]) -> int:
-    """Create or update the contacts, the last of several with one address; how many are new."""
+    """Create or update contacts, by the last line with each address. Return the number of new ones."""
     latest = {contact.email: contact for contact in contacts}
     with transaction.atomic():
         known = set(Contact.objects.filter(email__in=latest).values_list(KEY, flat=True))

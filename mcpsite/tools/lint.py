@@ -1,7 +1,6 @@
-"""`lint`: a project's Python files checked by ruff, some at a time.
+"""`lint`: checks a project's Python files with ruff, a few at a time.
 
-Runs none of the project's code and reads none of its configuration, which could lead the linter elsewhere; leaves no
-cache behind.
+It runs no code of the project and ignores its configuration, which could refer to other files. It leaves no cache.
 """
 
 import json
@@ -92,7 +91,7 @@ def _batches(files: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _check(ctx: ToolContext, folder: Path, arguments: list[str], report: LintReport) -> None:
-    """Run ruff on some files. Raises ToolError where it fails: 0 and 1 say that it found nothing or something."""
+    """Run ruff on some files. Raises `ToolError` if it fails. The exit statuses 0 and 1 are no failures."""
     done = ctx.run([*RUFF, "--output-format=json-lines", *arguments], cwd=folder, on_line=_reader(folder, report))
     if done.returncode not in (0, 1):
         logger.error("ruff ended with %s: %s", done.returncode, done.output)
@@ -100,7 +99,7 @@ def _check(ctx: ToolContext, folder: Path, arguments: list[str], report: LintRep
 
 
 def _reader(folder: Path, report: LintReport) -> Callable[[str], None]:
-    """Takes ruff's output; a long line comes in pieces, of which the last has a line end."""
+    """Return a function that receives ruff's output. A long line comes in pieces; the last one has a line end."""
     pieces: list[str] = []
 
     def read(piece: str) -> None:

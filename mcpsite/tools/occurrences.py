@@ -1,7 +1,7 @@
-"""Where an identifier stands in Python source, as a name: not in strings, not in comments.
+"""Finds an identifier in Python source, but not in strings and comments.
 
-Before Python 3.12 an f-string is one token: the names in its expressions are found by parsing it. Refuses to guess what
-a name refers to: every name that is spelled so is one.
+Before Python 3.12 an f-string is a single token, so it is parsed to find the names in its expressions. Scopes are not
+analysed: every occurrence of the name is found.
 """
 
 import ast
@@ -22,7 +22,7 @@ Kind = Literal["definition", "import", "call", "assignment", "reference"]
 Identifier = Annotated[str, Field(min_length=1, max_length=200, description="a Python identifier, without dots")]
 
 UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, tokenize.TokenError)
-"""What reading a file raises that is no source of this Python; that a text cannot be decoded is a ValueError."""
+"""The exceptions for a file that is no valid Python source. A decoding error is a `ValueError`."""
 
 _LAYOUT: Final = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING})
 _ASSIGNING: Final = re.compile(r":?=|[^=!<>]+=")
@@ -31,7 +31,7 @@ _F_STRING: Final = re.compile(r"[rR]?[fF][rR]?['\"]")
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A name in a text: `line` from 1, `column` from 0 in characters, its `length` there, and what it does."""
+    """A name in a text: `line` from 1, `column` from 0 and `length` in characters, and its `kind`."""
 
     line: int
     column: int
@@ -40,19 +40,19 @@ class Occurrence:
 
 
 def check_identifier(name: str) -> str:
-    """`name` as Python compares identifiers (NFKC). Raises ToolError where it is none."""
+    """Return `name` in the form in which Python compares identifiers (NFKC). Raises `ToolError` if it is none."""
     if not name.isidentifier() or iskeyword(name):
         raise ToolError(f"{name!r} is not a Python identifier. Give one name, without dots, that is not a keyword.")
     return unicodedata.normalize("NFKC", name)
 
 
 def may_contain(text: str, name: str) -> bool:
-    """Whether it is worth looking: an identifier may be spelled otherwise, but not in ASCII."""
+    """Whether a text may contain the name. Only an identifier outside of ASCII has several spellings."""
     return name in text or not text.isascii()
 
 
 def occurrences(text: str, name: str) -> Iterator[Occurrence]:
-    """Every place of `name` in the source `text`, in order. Raises one of UNREADABLE."""
+    """Return every occurrence of `name` in the source `text`, in order. Raises one of `UNREADABLE`."""
     statement = _Statement()
     before = ""
     tokens = [each for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.type not in _LAYOUT]
@@ -67,7 +67,7 @@ def occurrences(text: str, name: str) -> Iterator[Occurrence]:
 
 
 class _Statement:
-    """What matters of the statement that is being read: whether it imports, and how many brackets are open."""
+    """The state of the current statement: whether it is an import, and the number of open brackets."""
 
     def __init__(self) -> None:
         self._begins = True
@@ -84,7 +84,7 @@ class _Statement:
             self._depth += (token.string in "([{") - (token.string in ")]}")
 
     def kind(self, before: str, after: str) -> Kind:
-        """What a name does between two tokens."""
+        """Return the kind of a name from the tokens around it."""
         if self._imports:
             return "import"
         if before in ("def", "class"):
@@ -107,7 +107,7 @@ def _in_f_string(token: tokenize.TokenInfo, name: str) -> Iterator[Occurrence]:
 
 
 def _is_name(source: str, start: int, end: int) -> bool:
-    """Whether what stands there in an f-string is a name: spelled otherwise, it is one in the syntax tree."""
+    """Whether there is the name in an f-string, also in another spelling."""
     other = "x" * len(source)  # longer than any name in it
     try:
         tree = ast.parse(f"{source[:start]}{other}{source[end:]}", mode="eval")

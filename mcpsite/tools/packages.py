@@ -1,7 +1,7 @@
-"""The source of what is installed beside this site: packages by their import or distribution name.
+"""Finds the source files of installed packages, by their import or distribution name.
 
-Looks them up without importing them. Refuses what is neither in the interpreter's site-packages nor in its standard
-library: the site's own code is nobody's to read.
+Packages are not imported. Only site-packages and the standard library are searched, so that the site's own code cannot
+be read.
 """
 
 import sysconfig
@@ -23,9 +23,9 @@ _LIBRARIES: Final = [Path(sysconfig.get_path(name)).resolve() for name in ("pure
 
 
 def source_files(package: str) -> Iterator[tuple[Path, str]]:
-    """The Python files of a package, each with its name from the folder that holds the package.
+    """Return the Python files of a package, with their names relative to the folder that contains the package.
 
-    Raises ToolError where no such package is installed, or none in Python source.
+    Raises `ToolError` if the package is not installed, or not as Python source.
     """
     places = [place.resolve() for place in _by_import_name(package) or _by_distribution(package)]
     places = [place for place in places if any(place.is_relative_to(library) for library in _LIBRARIES)]

@@ -1,6 +1,6 @@
-"""The projects that tools work on: the folders directly below `settings.PROJECTS`.
+"""The projects for tools: the folders directly below `settings.PROJECTS`.
 
-Refuses every other path: names with separators, and links that lead out.
+Names with separators, and links that lead out of the folder, are rejected.
 """
 
 import os
@@ -26,7 +26,7 @@ ProjectName = Annotated[
 
 
 def locate(name: str) -> Path:
-    """The folder of the project `name`. Raises ToolError where that is no folder directly below PROJECTS."""
+    """Return the folder of a project. Raises `ToolError` if it is no folder directly below `PROJECTS`."""
     root: Path = settings.PROJECTS
     _provide_sample(root)
     if "/" not in name and "\\" not in name and name not in ("", ".", "..") and name.isprintable():
@@ -39,13 +39,13 @@ def locate(name: str) -> Path:
 
 
 def python_files(folder: Path) -> Iterator[Path]:
-    """The Python files below `folder` in a steady order: no links, nothing hidden, no virtual environments."""
+    """Return the Python files below `folder` in a fixed order, without links, hidden files and virtual environments."""
     for place, _, names in _sources(folder):
         yield from (path for name in names if (path := place / name).is_file() and not path.is_symlink())
 
 
 def link_out(folder: Path) -> str | None:
-    """A link to a folder or Python file elsewhere than below `folder`, named relative to it; None without one."""
+    """Return the first link that leads out of `folder`, relative to it, or `None`."""
     for place, folders, names in _sources(folder):
         for path in (place / name for name in (*folders, *names)):
             if path.is_symlink() and not path.resolve().is_relative_to(folder):
@@ -54,7 +54,7 @@ def link_out(folder: Path) -> str | None:
 
 
 def _sources(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Every folder that holds source, links not followed, with its folders and Python files."""
+    """Yield each folder with source, its folders and its Python files. Links are not followed."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if _is_source(Path(place, name)))
         yield Path(place), folders, sorted(name for name in names if name.endswith(".py") and not name.startswith("."))
@@ -66,16 +66,15 @@ def _is_source(folder: Path) -> bool:
 
 
 def _provide_sample(root: Path) -> None:
-    """Where there is no folder of projects, make it, with the sample project in it; whole or not at all."""
+    """Create the folder of projects with the sample project, unless it exists. It is created as a whole."""
     if root.exists():
         return
     root.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=root.parent, prefix=".projects-"))
-    draft.chmod(0o755)
     copytree(SAMPLE, draft / SAMPLE_NAME, ignore=ignore_patterns("__pycache__"))
     try:
         draft.rename(root)
     except OSError:
         rmtree(draft)
-        if not root.exists():  # else another process was first
+        if not root.exists():  # otherwise another process was first
             raise

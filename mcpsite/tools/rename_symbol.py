@@ -1,8 +1,8 @@
-"""`rename_symbol`: one identifier becomes another in all of a project's Python files, or in none.
+"""`rename_symbol`: renames an identifier in all of a project's Python files, or in none.
 
-First every file is read and its new content made, checked and staged; a cancellation until then changes nothing. Then
-all files are replaced inside one shield: a cancellation that comes now finds everything renamed. So it is cooperative
-only: killed, it would be cut in half.
+First the new content of every file is made, checked and staged. A cancellation until then changes nothing. Then all
+files are replaced in a shield, so that a later cancellation finds everything renamed. The policy is cooperative,
+because a kill could leave half of the files renamed.
 """
 
 import ast
@@ -98,7 +98,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _changes(ctx: ToolContext, folder: Path, files: Sequence[Path], old: str, new: str) -> list[_Change]:
-    """What renaming would change. Raises ToolError where it cannot be done in some file."""
+    """Return the changes of a renaming. Raises `ToolError` if a file cannot be changed."""
     changes = []
     for number, path in enumerate(files, 1):
         name = path.relative_to(folder).as_posix()

@@ -1,6 +1,7 @@
-"""Several files replaced together: drafts are staged beside them, then all take their places, or none does.
+"""Replaces several files together: all or none.
 
-A crash of the process in between leaves the drafts and the originals in the hidden folder `.staged-…`.
+Drafts are staged beside the files first. A crash of the process leaves the drafts and the originals in the hidden
+folder `.staged-…`.
 """
 
 import fcntl
@@ -18,7 +19,7 @@ from mcp_app.tools import ToolError
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A file, what it was when it was read, its new content staged as `draft`, and where the original is kept."""
+    """A file, its content when it was read, its new content in `draft`, and the place of the original."""
 
     path: Path
     before: bytes
@@ -32,7 +33,7 @@ class NotRestoredError(ToolError):
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold off everybody else who changes `folder` so. Raises ToolError where somebody does already."""
+    """Lock `folder` for a replacement. Raises `ToolError` if another call has locked it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -46,7 +47,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def staging(folder: Path) -> Iterator[Path]:
-    """A place for drafts on the file system of `folder`; it goes with the block."""
+    """Yield a temporary folder for drafts on the file system of `folder`."""
     place = Path(tempfile.mkdtemp(dir=folder, prefix=".staged-"))
     try:
         yield place
@@ -59,7 +60,7 @@ def staging(folder: Path) -> Iterator[Path]:
 
 
 def stage(place: Path, path: Path, before: bytes, after: bytes) -> Replacement:
-    """Write the new content of `path` in `place`, with the mode and, where that is allowed, the owner of `path`."""
+    """Write the new content of `path` to `place`, with the mode of `path` and, if allowed, its owner."""
     descriptor, name = tempfile.mkstemp(dir=place, suffix=".draft")
     with os.fdopen(descriptor, "wb") as file:
         file.write(after)
@@ -72,9 +73,9 @@ def stage(place: Path, path: Path, before: bytes, after: bytes) -> Replacement:
 
 
 def replace_all(replacements: Sequence[Replacement], report: Callable[[int], object]) -> None:
-    """Put every draft in its place, reporting how many are. To be called where nothing interrupts it.
+    """Replace all files, and report progress. Call this in a shield.
 
-    Raises ToolError where one cannot be replaced or has changed since it was read: then all are as they were.
+    Raises `ToolError` if a file cannot be replaced or has changed since it was read. Then all files are restored.
     """
     done: list[Replacement] = []
     try:

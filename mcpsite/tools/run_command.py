@@ -1,4 +1,4 @@
-"""`run_command`: one of the site's commands, its output streamed. What may be run is `mcpsite.commands`'."""
+"""`run_command`: runs one of the site's commands (`mcpsite.commands`) and streams its output."""
 
 from typing import Annotated, Final
 
@@ -7,6 +7,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from mcp_app.tools import CancelPolicy, ToolContext, ToolError, tool
+from mcpsite.access import require_staff
 from mcpsite.commands import RefusedError, Value, commands
 
 MAX_OUTPUT_CHARS: Final = 200_000
@@ -43,11 +44,12 @@ def run_command(
         ),
     ],
 ) -> CommandResult:
-    """Run one of this site's commands in its uploads folder and return what it printed.
+    """Run one of this site's commands in its uploads folder and return what it printed. Only staff may call this.
 
     Every line is reported as progress while the command runs. When the call is cancelled, the program and all that it
     started are killed, and what it printed by then is kept for the administrators.
     """
+    require_staff(ctx)
     if (found := _COMMANDS.get(command)) is None:
         raise ToolError(f"There is no command of that name; there are {', '.join(_COMMANDS)}.")
     try:

@@ -1,7 +1,6 @@
-"""`run_tests`: a project's own tests, run by pytest in a process of their own.
+"""`run_tests`: runs a project's tests with pytest, in a process of their own, for staff users.
 
-The tests are the project's code: staff only. They are given none of this site's settings, and leave neither caches nor
-bytecode in the project; what they write themselves is their affair.
+The tests get none of this site's settings. Pytest leaves no caches and no bytecode in the project.
 """
 
 import os
@@ -25,7 +24,7 @@ ENVIRONMENT: Final = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 RUNS_CODE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
 
 _SITE_VARIABLES: Final = ("MCPSITE_", "DJANGO_", "PYTEST_", "CELERY_")
-_CONFIGURATIONS: Final = (  # in pytest's order, each with what makes it one
+_CONFIGURATIONS: Final = (  # in pytest's order
     ("pytest.toml", ""), (".pytest.toml", ""), ("pytest.ini", ""), (".pytest.ini", ""),
     ("pyproject.toml", "[tool.pytest"), ("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"),
 )  # fmt: skip
@@ -74,14 +73,14 @@ def run_tests(
 
 
 def _command(folder: Path, keyword: str) -> list[str]:
-    """Pytest on a folder, which is not to look for configuration above it: this site's own may be there."""
+    """Return the command for pytest on a folder. It must not find the configuration of this site above the folder."""
     pytest = [sys.executable, "-m", "pytest", "-v", "--color=no", "-p", "no:cacheprovider"]
     place = [f"--rootdir={folder}", f"--confcutdir={folder}", f"--config-file={_configuration(folder)}"]
     return [*_without_site_variables(), *pytest, *place, *(["-k", keyword] if keyword else [])]
 
 
 def _without_site_variables() -> list[str]:
-    """The start of a command that does not see this site's settings, among them its secrets."""
+    """Return the start of a command whose environment has no settings of this site."""
     names = [name for name in os.environ if name.startswith(_SITE_VARIABLES)]
     return ["env", *(option for name in names for option in ("-u", name))]
 
@@ -95,7 +94,7 @@ def _configuration(folder: Path) -> str:
 
 
 def _counts(lines: Sequence[str]) -> dict[str, int]:
-    """What pytest's last line counts; nothing where it did not come so far."""
+    """Return the counts in pytest's last line, or an empty result if there is none."""
     for line in reversed(lines):
         if (summary := _SUMMARY.match(line)) is not None:
             return {word: int(number) for number, word in _COUNT.findall(summary["counts"])}

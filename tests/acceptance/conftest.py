@@ -10,11 +10,12 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance import layouts, leftovers, outages
+from tests.acceptance import leftovers, outages
 from tests.acceptance.leftovers import Discoveries
 from tests.acceptance.outages import Site
-from tests.acceptance.services import ServicesMissingError, missing, own_services
-from tests.acceptance.stack import Stack
+from tests.support.site import layouts
+from tests.support.site.services import ServicesMissingError, missing, own_services
+from tests.support.site.stack import Stack
 
 BY_NIGHT: Final = frozenset(
     {

@@ -21,10 +21,10 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.acceptance.inspector import ROOT
-from tests.acceptance.programs import Program
-from tests.acceptance.stack import Server
-from tests.acceptance.waiting import eventually
+from tests.support.site.inspector import ROOT
+from tests.support.site.programs import Program
+from tests.support.site.stack import Server
+from tests.support.waiting import eventually
 
 FILES: Final = ROOT / "docs" / "deployment" / "containers"
 KEPT: Final = ROOT / ".containers"

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tests.acceptance import wire
-from tests.acceptance.wire import BOTH, Connection, message
+from tests.support.site import wire
+from tests.support.site.wire import BOTH, Connection, message
 
 MIB: Final = 1024
 """In KiB, in which the kernel counts."""

@@ -11,7 +11,7 @@ class Elsewhere(AppConfig):
     label = "elsewhere"
 
     def ready(self) -> None:
-        from mcp_app.lifecycle import wakeups
+        from mcp_app.lifecycle.liveness import wakeups
 
         wakeups.address = _address
 

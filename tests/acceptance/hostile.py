@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any
 
 from tests.acceptance.crowds import Crowd
-from tests.acceptance.wire import message
+from tests.support.site.wire import message
 
 
 class Hostile:

@@ -8,9 +8,9 @@ from typing import Any
 from h2.connection import H2Connection
 from h2.events import DataReceived, ResponseReceived, StreamEnded
 
-from tests.acceptance import wire
-from tests.acceptance.waiting import PATIENCE
-from tests.acceptance.wire import JSON
+from tests.support.site import wire
+from tests.support.site.wire import JSON
+from tests.support.waiting import PATIENCE
 
 
 class HTTP2Connection:

@@ -6,10 +6,10 @@ Not the site's own processes: those are counted when it is stopped (`Stack.close
 import time
 from typing import Final
 
-from mcp_app.execution.processes import MARKER
-from tests.acceptance import programs, wire
-from tests.acceptance.stack import Server, Stack
-from tests.acceptance.waiting import eventually
+from mcp_app.execution.stopping.processes import MARKER
+from tests.support.site import programs, wire
+from tests.support.site.stack import Server, Stack
+from tests.support.waiting import eventually
 
 PROMPT: Final = 1.0
 """Within this a server is to answer `server/discover`. Looked at, and not asserted: the machine has other work."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 
-from tests.acceptance.legacy_wire import Client, events
-from tests.acceptance.stack import Server, Stack
 from tests.acceptance.test_tasks import KNOWS
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import call, message, text
+from tests.support.site.legacy_wire import Client, events
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import call, message, text
+from tests.support.waiting import eventually
 
 CUT = (OSError, HTTPException, ValueError)
 """What a client sees where a connection ends without an answer, or is not made."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.acceptance.wire import Connection
+from tests.support.site.wire import Connection
 
 SERVERS_ADDRESS: Final = "10.213.7.1"
 CLIENTS_ADDRESS: Final = "10.213.7.2"

@@ -11,11 +11,11 @@ from typing import Final
 
 import psutil
 
-from tests.acceptance import programs
-from tests.acceptance.guide import NGINX
-from tests.acceptance.programs import Program
-from tests.acceptance.stack import Server
-from tests.acceptance.waiting import eventually
+from tests.support.site import programs
+from tests.support.site.guide import NGINX
+from tests.support.site.programs import Program
+from tests.support.site.stack import Server
+from tests.support.waiting import eventually
 
 PORTS: Final = ("8001", "8002")
 LISTENS: Final = "8080"

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.acceptance import layouts, own_engines
-from tests.acceptance.own_engines import Engine
-from tests.acceptance.stack import Server, Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import JSON, Connection, message
+from tests.support.site import layouts, own_engines
+from tests.support.site.own_engines import Engine
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import JSON, Connection, message
+from tests.support.waiting import eventually
 
 BROKERS: Final = {"redis": own_engines.redis, "rabbitmq": own_engines.rabbitmq}
 REPUBLISH_AFTER: Final = 2.0

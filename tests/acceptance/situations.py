@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.acceptance.inspector import Row
-from tests.acceptance.stack import Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection
+from tests.support.site.inspector import Row
+from tests.support.site.stack import Stack
+from tests.support.site.wire import Connection
+from tests.support.waiting import eventually
 
 STEP: Final = 0.05
 LONG: Final = 60.0

@@ -16,9 +16,9 @@ from typing import Final
 
 import psutil
 
-from tests.acceptance.inspector import ROOT
-from tests.acceptance.programs import STARTING, Program
-from tests.acceptance.waiting import eventually
+from tests.support.site.inspector import ROOT
+from tests.support.site.programs import STARTING, Program
+from tests.support.waiting import eventually
 
 UNITS: Final = ROOT / "docs" / "deployment" / "systemd"
 SYSTEMD: Final = "/lib/systemd/systemd"

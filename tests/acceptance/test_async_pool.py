@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import layouts
 from tests.acceptance.situations import COOPERATIVE, LONG
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_stopped
 from tests.acceptance.test_threads import situation
+from tests.support.site import layouts
+from tests.support.site.stack import Stack
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance.inspector import ROOT
-from tests.acceptance.services import missing
+from tests.support.site.inspector import ROOT
+from tests.support.site.services import missing
 
 SEED: Final = 21
 MINUTES: Final = 0.1

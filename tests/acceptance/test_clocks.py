@@ -9,18 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.clocks import Clock
-from tests.acceptance.layouts import closing
-from tests.acceptance.programs import STARTING
-from tests.acceptance.services import ServicesMissingError, own_services
 from tests.acceptance.situations import STEP
-from tests.acceptance.stack import CONCURRENCY, MANAGE, SETTINGS, Stack
 from tests.acceptance.test_endings import LOST_IN, commence
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import message, text
+from tests.acceptance.test_tasks import create
+from tests.support.site.layouts import closing
+from tests.support.site.programs import STARTING
+from tests.support.site.services import ServicesMissingError, own_services
+from tests.support.site.stack import CONCURRENCY, MANAGE, SETTINGS, Stack
+from tests.support.site.wire import message, text
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.fault("D6"), pytest.mark.timeout(300)]
 TWICE_LOST_AFTER = 6.0
 TEN_MINUTES = 600
+AN_HOUR = 3600
 
 
 def lines(steps: Path) -> int:
@@ -85,6 +87,31 @@ def test_D6_a_clock_that_is_set_while_the_site_runs_loses_nothing_and_stops_no_l
         assert_a_dead_worker_is_found(site, tmp_path / "lost")
         site.restore_workers()
         assert_it_stops_when_left(site, tmp_path / "left")
+        site.settle()
+
+
+@pytest.mark.fault("I6")
+def test_I6_what_runs_and_what_waits_survives_a_clock_that_is_set_forward_by_an_hour(tmp_path: Path) -> None:
+    clock = Clock(tmp_path / "clock")
+    with closing(Stack(tmp_path, clock.environment, workers=1)) as site:
+        site.serve_from(site.start_embedded(CONCURRENCY))
+        site.restore_workers()
+        _, asking, _ = create(site, "confirm_delete", filename="a.txt")
+        eventually(lambda: site.ask("request", id=asking.id)["status"] == "input_required", "it asks")
+        steps = tmp_path / "steps"
+        calls = [commence(site, steps), commence(site, tmp_path / "more")]
+        queued = site.call("count", path=str(tmp_path / "count"))
+        assert site.row(queued).status == "queued"
+        clock.set(AN_HOUR)
+        goes_on(steps)
+        assert [site.row(call).status for call in (*calls, queued)] == ["running", "running", "queued"]
+        assert site.ask("request", id=asking.id)["status"] == "input_required"
+        assert site.ask("attempts") == 0
+        for call in calls:
+            call.close()
+        assert text(queued.result()) == "counted"
+        assert_limit_holds(site, None, tmp_path / "limited")
+        site.ask("cancel", request_id=asking.id, reason="enough")
         site.settle()
 
 

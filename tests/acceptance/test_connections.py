@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import programs
 from tests.acceptance.situations import RUNNING
-from tests.acceptance.stack import Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import JSON, META, VERSION, call, message, text
+from tests.support.site import programs
+from tests.support.site.stack import Stack
+from tests.support.site.wire import JSON, META, VERSION, call, message, text
+from tests.support.waiting import eventually
 
 
 def test_two_requests_with_one_id_in_flight_get_their_own_answers(stack: Stack) -> None:

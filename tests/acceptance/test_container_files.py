@@ -15,12 +15,12 @@ from django.core.management import load_command_class
 from django.urls import resolve
 
 from mcp_app.conf import Defaults
-from mcp_app.transport import draining
-from tests.acceptance import guide
+from mcp_app.transport import shutdown
 from tests.acceptance.containers import FILES, UNDERSTOOD, requirements
-from tests.acceptance.inspector import ROOT
 from tests.acceptance.systemd import UNITS
 from tests.docs.pages import snippet
+from tests.support.site import guide
+from tests.support.site.inspector import ROOT
 
 CONTAINERFILE: Final = (FILES / "Containerfile").read_text()
 HEALTH: Final = {"web-1": "http://127.0.0.1:8000/health/live/", "nginx": "http://127.0.0.1:8080/health/ready/"}
@@ -73,7 +73,7 @@ def test_what_else_runs_is_what_the_units_run(services: dict[str, Any], name: st
 def test_each_is_given_the_time_that_its_unit_gives_it(services: dict[str, Any]) -> None:
     for name, of_unit in (("web-1", "mcp-server@"), ("web-2", "mcp-server@"), ("worker", "mcp-worker")):
         assert seconds(services[name]) == int(unit(of_unit)["TimeoutStopSec"])
-        assert seconds(services[name]) > Defaults.DRAIN_SECONDS + draining.STOPPING_SECONDS
+        assert seconds(services[name]) > Defaults.DRAIN_SECONDS + shutdown.STOPPING_SECONDS
     assert seconds(services["nginx"]) >= seconds(services["web-1"])
 
 

@@ -12,16 +12,17 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance import containers, programs
+from tests.acceptance import containers
 from tests.acceptance.containers import Composition, Container, ContainersMissingError
-from tests.acceptance.inspector import Row
-from tests.acceptance.services import ServicesMissingError, missing, own_services
 from tests.acceptance.situations import INTERRUPT, KILL, LONG, STEP
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_stopped
 from tests.acceptance.test_endings import error_text
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection, text
+from tests.support.site import programs
+from tests.support.site.inspector import Row
+from tests.support.site.services import ServicesMissingError, missing, own_services
+from tests.support.site.stack import Stack
+from tests.support.site.wire import Connection, text
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.engines, pytest.mark.nightly, pytest.mark.timeout(3600)]
 

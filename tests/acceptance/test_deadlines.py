@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.metadata import TIME_LIMIT
-from tests.acceptance.legacy_wire import Client
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_stopped
 from tests.acceptance.test_endings import accepted, commence, error_text
 from tests.acceptance.test_tasks import KNOWS, ended
-from tests.acceptance.wire import Connection, message
+from tests.support.site.legacy_wire import Client
+from tests.support.site.stack import Stack
+from tests.support.site.wire import Connection, message
 
 GIVEN = {TIME_LIMIT: 1500}
 TOLD = "The call was stopped because its time limit passed. Reason: the 1.5 s that its caller gave it have passed"

@@ -6,14 +6,14 @@ from uuid import uuid4
 
 import pytest
 
-from tests.acceptance.layouts import apart
-from tests.acceptance.legacy_wire import Client
 from tests.acceptance.load import Load
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_stopped
 from tests.acceptance.test_endings import commence, error_text
-from tests.acceptance.waiting import eventually
+from tests.support.site.layouts import apart
+from tests.support.site.legacy_wire import Client
+from tests.support.site.stack import Stack
+from tests.support.waiting import eventually
 
 SHUTTING_DOWN = "The call was stopped because the server is shutting down; it may be tried again."
 ENDED_WITHOUT_WORD = {("cancelled", "disconnect"), ("cancelled", "shutdown"), ("cancelled", "lost_server")}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import programs
-from tests.acceptance.inspector import Row
 from tests.acceptance.situations import HARD_GRACE_MS, KILL, LONG, RUNNING, STEP, Situation
-from tests.acceptance.stack import Server, Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, JSON, Connection, text
+from tests.support.site import programs
+from tests.support.site.inspector import Row
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import BOTH, JSON, Connection, text
+from tests.support.waiting import eventually
 
 LEAVE: dict[str, Callable[[Connection], None]] = {"FIN": Connection.close, "RST": Connection.reset}
 CLOCK_PRECISION = 0.005

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import layouts
-from tests.acceptance.inspector import ROOT
-from tests.acceptance.stack import MANAGE, Stack
-from tests.acceptance.waiting import eventually
-from tests.lifecycle.brokers import refusing_port
+from tests.support.brokers import refusing_port
+from tests.support.site import layouts
+from tests.support.site.inspector import ROOT
+from tests.support.site.stack import MANAGE, Stack
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(400)
 

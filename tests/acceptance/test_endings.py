@@ -3,21 +3,24 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance import programs
-from tests.acceptance.inspector import ROOT, Attempt, Row
-from tests.acceptance.layouts import embedded
 from tests.acceptance.situations import COOPERATIVE, INTERRUPT, LONG, STEP
-from tests.acceptance.stack import MANAGE, SETTINGS, SLOTS_OF_A_WORKER, Stack
 from tests.acceptance.test_disconnect import assert_runs_once, assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, JSON, Connection, message, text
+from tests.support.site import programs
+from tests.support.site.inspector import ROOT, Attempt, Row
+from tests.support.site.layouts import embedded
+from tests.support.site.stack import MANAGE, SETTINGS, SLOTS_OF_A_WORKER, Stack
+from tests.support.site.wire import BOTH, JSON, Connection, message, text
+from tests.support.waiting import eventually
 
 LOST_IN = 10.0
 """LOST_AFTER of the settings, and some."""
+TOLD_IN = 2.0
+"""Owed are 0.5 s; this holds on a busy machine as well. Celery by itself needs up to 5 s to find a dead process."""
 
 
 def commence(stack: Stack, steps: Path, tool: str = "sleep_sync", *, accept: str = BOTH) -> Connection:
@@ -75,14 +78,16 @@ def test_a_call_past_its_time_limit_is_stopped(stack: Stack, tool: str, stage: i
     assert_stopped(row, steps)
 
 
-@pytest.mark.fault("C1")
+@pytest.mark.fault("C1", "I1")
 @pytest.mark.broker
 def test_a_killed_worker_child_loses_its_call_which_is_not_run_again(stack: Stack, steps: Path) -> None:
     call = commence(stack, steps)
     child = stack.row(call).worker_pid
     assert child is not None
     os.kill(child, signal.SIGKILL)
+    killed_at = time.monotonic()
     assert "was lost, and the call was not run again" in error_text(call)
+    assert time.monotonic() - killed_at < TOLD_IN
     row = stack.ended(call)
     assert (row.status, row.cancel_cause, row.attempts) == ("lost", "", [])
     assert_runs_once(stack, steps.with_name("count"))

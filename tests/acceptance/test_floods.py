@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import layouts
 from tests.acceptance.crowds import MIB, deaf, report, request_bytes, watching
-from tests.acceptance.stack import Server, Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import META, call, message, text
+from tests.support.site import layouts
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import META, call, message, text
+from tests.support.waiting import eventually
 
 EVENTS_A_SECOND = 100
 BURST = 50

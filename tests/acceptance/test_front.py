@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import wire
-from tests.acceptance.front import front
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import LEAVE, assert_cancelled, assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, JSON, Connection
+from tests.support.site import wire
+from tests.support.site.front import front
+from tests.support.site.stack import Stack
+from tests.support.site.wire import BOTH, JSON, Connection
+from tests.support.waiting import eventually
 
 PATIENCE = 10.0
 REQUEST = b"POST /mcp HTTP/1.1\r\nHost: evil.example\r\nX-Twice: 1\r\nX-Twice: 2\r\nContent-Length: 4\r\n\r\nbody"

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.inspector import ROOT, Row
-from tests.acceptance.programs import STARTING
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import MANAGE, SETTINGS, Stack
 from tests.acceptance.test_disconnect import assert_runs_once
 from tests.acceptance.test_endings import LOST_IN, accepted, error_text
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection, call, text
+from tests.support.site.inspector import ROOT, Row
+from tests.support.site.programs import STARTING
+from tests.support.site.stack import MANAGE, SETTINGS, Stack
+from tests.support.site.wire import Connection, call, text
+from tests.support.waiting import eventually
 
 DIES_IN_BETWEEN = """
 import os, sys, django
 django.setup()
-from mcp_app.lifecycle import cancellation
-from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.audit.attempts import Actor
 from mcp_app.states import Cause
 cancellation.cancel_children = lambda parents: os._exit(9)
 cancellation.cancel(sys.argv[1], cause=Cause.ADMIN, actor=Actor("root"), reason="in between")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import layouts, own_engines
-from tests.acceptance.own_engines import Engine
-from tests.acceptance.services import ServicesMissingError, missing
-from tests.acceptance.stack import Server, Stack
-from tests.acceptance.waiting import eventually
+from tests.support.site import layouts, own_engines
+from tests.support.site.own_engines import Engine
+from tests.support.site.services import ServicesMissingError, missing
+from tests.support.site.stack import Server, Stack
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]
 

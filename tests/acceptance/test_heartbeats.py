@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.acceptance.layouts import closing, two_servers
-from tests.acceptance.legacy_wire import Client, events
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_legacy import client
-from tests.acceptance.wire import META, Connection, message
+from tests.support.site.layouts import closing, two_servers
+from tests.support.site.legacy_wire import Client, events
+from tests.support.site.stack import Stack
+from tests.support.site.wire import META, Connection, message
 
 __all__ = ["client"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import programs
-from tests.acceptance.stack import Server, Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import META, Connection, call, text
+from tests.support.site import programs
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import META, Connection, call, text
+from tests.support.waiting import eventually
 
 CLIENT = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {"elicitation": {}}}
 

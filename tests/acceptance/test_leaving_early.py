@@ -15,11 +15,11 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance import layouts, own_engines, programs
-from tests.acceptance.services import ServicesMissingError, missing
-from tests.acceptance.stack import Server, Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection, message, text
+from tests.support.site import layouts, own_engines, programs
+from tests.support.site.services import ServicesMissingError, missing
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import Connection, message, text
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(200)
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.layouts import closing, two_servers
-from tests.acceptance.legacy_wire import Client, events, progress_until
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import JSON, text
+from tests.support.site.layouts import closing, two_servers
+from tests.support.site.legacy_wire import Client, events, progress_until
+from tests.support.site.stack import Stack
+from tests.support.site.wire import JSON, text
+from tests.support.waiting import eventually
 
 BEYOND_LOST = 6.0
 """Seconds of work: longer than until a silent server's requests are cancelled."""

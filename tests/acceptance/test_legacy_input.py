@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.layouts import two_servers
-from tests.acceptance.legacy_wire import Client, Event, asked, events
-from tests.acceptance.stack import Stack
-from tests.acceptance.wire import text
+from tests.support.site.layouts import two_servers
+from tests.support.site.legacy_wire import Client, Event, asked, events
+from tests.support.site.stack import Stack
+from tests.support.site.wire import text
 
 TWO = {"action": "accept", "content": {"quantity": 2}}
 YES = {"action": "accept", "content": {"yes": True}}

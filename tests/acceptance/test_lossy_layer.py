@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import layouts
-from tests.acceptance.services import ServicesMissingError, missing, own_services
 from tests.acceptance.situations import STEP
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_subscriptions import heard, listen
-from tests.acceptance.wire import text
+from tests.support.site import layouts
+from tests.support.site.services import ServicesMissingError, missing, own_services
+from tests.support.site.stack import Stack
+from tests.support.site.wire import text
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(200)]
 

@@ -9,15 +9,16 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance import nginx, programs, wire
-from tests.acceptance.legacy_wire import Client as LegacyClient
+from tests.acceptance import nginx
 from tests.acceptance.nginx import Front
-from tests.acceptance.services import missing
 from tests.acceptance.situations import INTERRUPT, LONG, RUNNING, STEP
-from tests.acceptance.stack import Server, Stack
 from tests.acceptance.test_disconnect import LEAVE, assert_cancelled, assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, JSON, Connection, message, text
+from tests.support.site import programs, wire
+from tests.support.site.legacy_wire import Client as LegacyClient
+from tests.support.site.services import missing
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import BOTH, JSON, Connection, message, text
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.engines,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.layouts import apart
-from tests.acceptance.stack import CONCURRENCY, MANAGE, Stack
 from tests.acceptance.test_endings import accepted, error_text
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import text
-from tests.sqlite_locks import go_on, stand_still
+from tests.support.site.layouts import apart
+from tests.support.site.stack import CONCURRENCY, MANAGE, Stack
+from tests.support.site.wire import text
+from tests.support.sqlite_locks import go_on, stand_still
+from tests.support.waiting import eventually
 
 SHORT = {"MCP_TEST_MAX_QUEUE_SECONDS": "5", "MCP_TEST_QUEUE_ALARM": "1"}
 AT_ONCE = 2.0

@@ -1,21 +1,23 @@
 """The broker is stopped, killed, frozen while calls are made, run, wait and are cancelled: rows C7, C8, C9 and B11."""
 
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance import layouts, own_engines
-from tests.acceptance.inspector import Row
 from tests.acceptance.outages import BACK_IN, BROKERS, PATIENT, REFUSED_IN, Site
-from tests.acceptance.own_engines import Engine
 from tests.acceptance.situations import INTERRUPT, KILL, LONG, STEP
-from tests.acceptance.stack import Server, Stack
 from tests.acceptance.test_disconnect import assert_stopped, fill_slots
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import text
-from tests.lifecycle.brokers import Line
+from tests.support.brokers import Line
+from tests.support.site import layouts, own_engines
+from tests.support.site.inspector import Row
+from tests.support.site.own_engines import Engine
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import text
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(PATIENT)]
 
@@ -151,6 +153,22 @@ def test_B11_what_waited_when_its_client_left_without_a_broker_is_never_run(site
     path = steps.with_name("after")
     assert text(stack.call("count", path=str(path)).result()) == "counted"
     assert not steps.exists()
+
+
+@pytest.mark.fault("I1")
+@by("stopped")
+def test_I1_a_call_whose_process_dies_while_the_broker_is_away_is_lost_at_once(
+    site: Site, end: Callable[[Engine], None], begin_again: Callable[[Engine], None], steps: Path
+) -> None:
+    call = site.stack.call("sleep_sync", seconds=LONG, path=str(steps), step=STEP)
+    site.stack.running(call, 0.2)
+    process = site.stack.row(call).worker_pid
+    assert process is not None
+    end(site.broker)
+    os.kill(process, signal.SIGKILL)
+    row = site.stack.ended(call)
+    assert row.status == "lost"
+    begin_again(site.broker)
 
 
 @pytest.mark.nightly

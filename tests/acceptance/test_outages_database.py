@@ -9,14 +9,14 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance import programs
 from tests.acceptance.outages import DATABASE_TIMEOUT, ENDING_TIMEOUT, PATIENT, REFUSED_IN, Site
-from tests.acceptance.own_engines import Engine
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import SLOTS_OF_A_WORKER, Server
 from tests.acceptance.test_disconnect import assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection, text
+from tests.support.site import programs
+from tests.support.site.own_engines import Engine
+from tests.support.site.stack import SLOTS_OF_A_WORKER, Server
+from tests.support.site.wire import Connection, text
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.engines,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.outages import PATIENT, Site
-from tests.acceptance.own_engines import Engine
 from tests.acceptance.situations import STEP
 from tests.acceptance.test_subscriptions import heard, listen
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import text
+from tests.support.site.own_engines import Engine
+from tests.support.site.wire import text
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.engines,

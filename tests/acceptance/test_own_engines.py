@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.acceptance import own_engines
-from tests.acceptance.services import ServicesMissingError, missing
+from tests.support.site import own_engines
+from tests.support.site.services import ServicesMissingError, missing
 
 pytestmark = pytest.mark.engines
 

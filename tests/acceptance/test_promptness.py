@@ -10,12 +10,12 @@ from statistics import median
 
 import pytest
 
-from tests.acceptance.legacy_wire import Client
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, JSON, Connection
+from tests.support.site.legacy_wire import Client
+from tests.support.site.stack import Stack
+from tests.support.site.wire import BOTH, JSON, Connection
+from tests.support.waiting import eventually
 
 TIMES = 7
 AT_MOST = 1.0

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.outages import PATIENT, Site
-from tests.acceptance.own_engines import queues
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import fill_slots
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection, text
+from tests.support.site.own_engines import queues
+from tests.support.site.stack import Stack
+from tests.support.site.wire import Connection, text
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.engines,

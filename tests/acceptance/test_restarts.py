@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.layouts import closing
-from tests.acceptance.legacy_wire import Client, events, progress_until
 from tests.acceptance.situations import STEP
-from tests.acceptance.stack import Server, Stack
 from tests.acceptance.test_input import kill_workers
 from tests.acceptance.test_tasks import ask, create, ended
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import text
+from tests.support.site.layouts import closing
+from tests.support.site.legacy_wire import Client, events, progress_until
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import text
+from tests.support.waiting import eventually
 
 STEPS = 40
 """Progress reports of a call, 0.1 s apart."""

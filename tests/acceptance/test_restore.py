@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.acceptance.inspector import ROOT, Row
-from tests.acceptance.layouts import apart
-from tests.acceptance.services import POSTGRESQL
 from tests.acceptance.situations import STEP
-from tests.acceptance.stack import SETTINGS, SLOTS_OF_A_WORKER, Stack
 from tests.acceptance.test_tasks import create
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import text
 from tests.docs.pages import snippet
+from tests.support.site.inspector import ROOT, Row
+from tests.support.site.layouts import apart
+from tests.support.site.services import POSTGRESQL
+from tests.support.site.stack import SETTINGS, SLOTS_OF_A_WORKER, Stack
+from tests.support.site.wire import text
+from tests.support.waiting import eventually
 
 BLOCKS: Final = {
     "backup sqlite": snippet("upkeep.md#backup"),

@@ -12,14 +12,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.acceptance.stack import Stack
-from tests.acceptance.wire import Connection
 from tests.schemas.everything import everything_legacy, everything_modern
 from tests.schemas.judge import Received, Sent
 from tests.schemas.messages import legacy_steps, modern_steps
 from tests.schemas.offered import FIXTURE_SITE
 from tests.schemas.play import ASKS, Legacy, Modern
 from tests.schemas.steps import Step
+from tests.support.site.stack import Stack
+from tests.support.site.wire import Connection
+
+pytestmark = pytest.mark.usefixtures("_given_up")
+
 
 STEPS = 12
 """In one sequence, at most."""
@@ -33,7 +36,7 @@ examples = settings(
 )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _given_up(stack: Stack) -> Iterator[None]:
     """Questions that nobody answered are given up; everything else is to have ended by itself."""
     yield

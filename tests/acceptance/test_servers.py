@@ -10,10 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance import guide, programs, wire
-from tests.acceptance.legacy_wire import Client as LegacyClient
 from tests.acceptance.situations import INTERRUPT, LONG, RUNNING, STEP, Situation
-from tests.acceptance.stack import Server, Stack
 from tests.acceptance.test_disconnect import (
     LEAVE,
     assert_cancelled,
@@ -21,8 +18,11 @@ from tests.acceptance.test_disconnect import (
     assert_stopped,
     commence,
 )
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, JSON, Connection, message, text
+from tests.support.site import guide, programs, wire
+from tests.support.site.legacy_wire import Client as LegacyClient
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import BOTH, JSON, Connection, message, text
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.engines,

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import wire
-from tests.acceptance.inspector import Row
-from tests.acceptance.layouts import closing
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import Stack
-from tests.acceptance.stdio import ERAS, PATIENCE, StdioClient
-from tests.acceptance.waiting import eventually
 from tests.everything.noise import NOISE
+from tests.support.site import wire
+from tests.support.site.inspector import Row
+from tests.support.site.layouts import closing
+from tests.support.site.line_process import LineProcess
+from tests.support.site.stack import CONCURRENCY, MANAGE, Stack
+from tests.support.site.stdio import ERAS, PATIENCE, StdioClient
+from tests.support.waiting import eventually
 
 of_both_eras = pytest.mark.parametrize("client", ERAS, indirect=True)
 
@@ -79,6 +80,18 @@ def test_discover_needs_neither_tables_nor_a_worker(site: Stack) -> None:
     assert client.result(client.ask("server/discover"))["supportedVersions"] == [wire.VERSION]
     client.close()
     assert (client.rest(), client.wait()) == ([], 0)
+
+
+def test_a_server_whose_worker_cannot_be_started_answers_the_call_says_why_and_ends(site: Stack) -> None:
+    environment = {**site.environment, "NO_WORKER_WHILE": str(site.data)}
+    command = [*MANAGE, "mcp", "stdio", "--settings=tests.management.unstartable_settings", CONCURRENCY]
+    process = LineProcess(command, environment, site.data / "stdio.log", PATIENCE)
+    process.send(wire.message("tools/call", name="add", arguments={"a": 1, "b": 2}))
+    [answer] = process.rest()
+    assert "shutting down" in wire.text(answer["result"])
+    assert process.wait() == 1
+    assert "this worker's package is broken" in process.log.read_text()
+    assert "The worker cannot be started" in process.log.read_text()
 
 
 def test_whatever_prints_the_client_reads_messages_only(site: Stack, client: StdioClient) -> None:

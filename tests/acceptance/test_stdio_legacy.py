@@ -21,15 +21,15 @@ from mcp_types import (
 )
 
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
-from tests.acceptance import wire
-from tests.acceptance.inspector import ROOT
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import CONCURRENCY, Stack
-from tests.acceptance.stdio import COMMAND, PATIENCE, LegacyStdioClient
 from tests.acceptance.test_heartbeats import EARLY, IDLE, INTERVAL
 from tests.acceptance.test_stdio import client, ended, noisily, site
 from tests.acceptance.test_subscriptions import COUNTER
-from tests.acceptance.waiting import eventually
+from tests.support.site import wire
+from tests.support.site.inspector import ROOT
+from tests.support.site.stack import CONCURRENCY, Stack
+from tests.support.site.stdio import COMMAND, PATIENCE, LegacyStdioClient
+from tests.support.waiting import eventually
 
 __all__ = ["client", "site"]
 
@@ -98,7 +98,7 @@ def test_a_call_that_asks_ends_with_its_client(site: Stack, client: LegacyStdioC
 
 
 @pytest.mark.filterwarnings("ignore:.*(is removed|is deprecated) as of 2026-07-28")  # which is why it is tested here
-def test_the_official_client_lists_calls_cancels_subscribes_and_answers(site: Stack) -> None:
+async def test_the_official_client_lists_calls_cancels_subscribes_and_answers(site: Stack) -> None:
     server = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], CONCURRENCY], env=noisily(site), cwd=ROOT)
     steps, told, logged, asked = site.data / "steps", asyncio.Queue[IncomingMessage](), [], []
 
@@ -115,35 +115,6 @@ def test_the_official_client_lists_calls_cancels_subscribes_and_answers(site: St
                 pass
         return message
 
-    async def scenario() -> None:
-        options = {"message_handler": told.put, "logging_callback": on_log, "elicitation_callback": answer}
-        async with Client(server, mode="legacy", **options) as client:
-            assert client.protocol_version == "2025-11-25"
-            assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
-            assert words(await client.call_tool("echo", {"text": "hello"})) == "hello"
-            await client.send_ping()
-            seen = []
-
-            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-                seen.append((progress, total))
-
-            await client.call_tool("progress", {"steps": 3, "delay": 0.05}, progress_callback=on_progress)
-            assert seen == [(1, 3), (2, 3), (3, 3)]
-            await cancelled(client)
-            await client.subscribe_resource(COUNTER)
-            await client.call_tool("move_counter", {"commit": True})
-            assert (await heard(ResourceUpdatedNotification)).params.uri == COUNTER
-            [content] = (await client.read_resource(COUNTER)).contents
-            assert isinstance(content, TextResourceContents)
-            await client.call_tool("trigger_change")
-            await heard(ToolListChangedNotification)
-            ordered = await client.call_tool("order", {"path": str(site.data / "lines")})
-            assert words(ordered) == "17: 2 small, accept"
-            await client.set_logging_level("debug")
-            async with asyncio.timeout(PATIENCE):
-                while len(logged) < 2:  # noqa: ASYNC110 - the callback tells nobody
-                    await asyncio.sleep(STEP)
-
     async def cancelled(client: Client) -> None:
         call = asyncio.create_task(client.call_tool("sleep_sync", {"seconds": LONG, "path": str(steps), "step": STEP}))
         await asyncio.to_thread(eventually, steps.exists, "it takes a step", PATIENCE)
@@ -156,6 +127,32 @@ def test_the_official_client_lists_calls_cancels_subscribes_and_answers(site: St
         row = site.inspector.row(tool="sleep_sync")
         return row is not None and row.ended and (row.status, row.cancel_cause) == ("cancelled", "client")
 
-    asyncio.run(scenario())
+    options = {"message_handler": told.put, "logging_callback": on_log, "elicitation_callback": answer}
+    async with Client(server, mode="legacy", **options) as client:
+        assert client.protocol_version == "2025-11-25"
+        assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
+        assert words(await client.call_tool("echo", {"text": "hello"})) == "hello"
+        await client.send_ping()
+        seen = []
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            seen.append((progress, total))
+
+        await client.call_tool("progress", {"steps": 3, "delay": 0.05}, progress_callback=on_progress)
+        assert seen == [(1, 3), (2, 3), (3, 3)]
+        await cancelled(client)
+        await client.subscribe_resource(COUNTER)
+        await client.call_tool("move_counter", {"commit": True})
+        assert (await heard(ResourceUpdatedNotification)).params.uri == COUNTER
+        [content] = (await client.read_resource(COUNTER)).contents
+        assert isinstance(content, TextResourceContents)
+        await client.call_tool("trigger_change")
+        await heard(ToolListChangedNotification)
+        ordered = await client.call_tool("order", {"path": str(site.data / "lines")})
+        assert words(ordered) == "17: 2 small, accept"
+        await client.set_logging_level("debug")
+        async with asyncio.timeout(PATIENCE):
+            while len(logged) < 2:  # noqa: ASYNC110 - the callback tells nobody
+                await asyncio.sleep(STEP)
     assert asked == ["How many, and how large?", "2, really?"]
     assert set(logged) == {"debug"}

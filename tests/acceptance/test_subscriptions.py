@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.stack import Server, Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import META, Connection, RequestId, message, text
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import META, Connection, RequestId, message, text
+from tests.support.waiting import eventually
 
 CHANGES = 3
 COUNTER = "counter://commits"

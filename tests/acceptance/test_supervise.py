@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import programs
-from tests.acceptance.inspector import Row
-from tests.acceptance.layouts import apart
-from tests.acceptance.legacy_wire import Client
-from tests.acceptance.programs import Program
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import MANAGE, SETTINGS, SLOTS_OF_A_WORKER, Stack
 from tests.acceptance.test_disconnect import assert_stopped
 from tests.acceptance.test_tasks import create
-from tests.acceptance.waiting import eventually
+from tests.support.site import programs
+from tests.support.site.inspector import Row
+from tests.support.site.layouts import apart
+from tests.support.site.legacy_wire import Client
+from tests.support.site.programs import Program
+from tests.support.site.stack import MANAGE, SETTINGS, SLOTS_OF_A_WORKER, Stack
+from tests.support.waiting import eventually
 
 SHORT = {"MCP_TEST_MAX_QUEUE_SECONDS": "20", "MCP_TEST_ABANDONED_AFTER": "1"}
 ENDED_IN = 45.0

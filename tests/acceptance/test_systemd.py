@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import guide, programs, systemd
-from tests.acceptance.layouts import closing
-from tests.acceptance.programs import STARTING
-from tests.acceptance.services import ServicesMissingError, missing, own_services
+from tests.acceptance import systemd
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import MANAGE, SETTINGS, Server, Stack
 from tests.acceptance.systemd import Machine, SystemdMissingError
 from tests.acceptance.test_disconnect import assert_stopped
 from tests.acceptance.test_endings import error_text
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection, text
+from tests.support.site import guide, programs
+from tests.support.site.layouts import closing
+from tests.support.site.programs import STARTING
+from tests.support.site.services import ServicesMissingError, missing, own_services
+from tests.support.site.stack import MANAGE, SETTINGS, Server, Stack
+from tests.support.site.wire import Connection, text
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(300)]
 

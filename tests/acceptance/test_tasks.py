@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.inspector import Row
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import Server, Stack
 from tests.acceptance.test_disconnect import assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import META, Connection, message, text
+from tests.support.site.inspector import Row
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import META, Connection, message, text
+from tests.support.waiting import eventually
 
 KNOWS = {META + "clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}}}
 BEYOND_LOST = 6.0

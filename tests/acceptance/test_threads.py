@@ -10,15 +10,16 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance import layouts, outages, programs
-from tests.acceptance.inspector import Row
-from tests.acceptance.legacy_wire import Client, events
-from tests.acceptance.services import ServicesMissingError, missing, own_services
+from tests.acceptance import outages
 from tests.acceptance.situations import COOPERATIVE, INTERRUPT, KILL, LONG, RUNNING, STEP, Situation
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_runs_once, assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, JSON, Connection, text
+from tests.support.site import layouts, programs
+from tests.support.site.inspector import Row
+from tests.support.site.legacy_wire import Client, events
+from tests.support.site.services import ServicesMissingError, missing, own_services
+from tests.support.site.stack import Stack
+from tests.support.site.wire import BOTH, JSON, Connection, text
+from tests.support.waiting import eventually
 
 BRIEF: Final = 2.5
 """Seconds that a tool lasts which cannot be stopped: longer than its hard grace, and than it takes to look."""

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.acceptance.layouts import closing
-from tests.acceptance.stack import CONCURRENCY, Stack
 from tests.acceptance.tracing import spans_in
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import message, text
+from tests.support.site.layouts import closing
+from tests.support.site.stack import CONCURRENCY, Stack
+from tests.support.site.wire import message, text
+from tests.support.waiting import eventually
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 SPAN_ID = "00f067aa0ba902b7"

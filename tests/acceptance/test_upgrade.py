@@ -9,12 +9,12 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance.layouts import apart
 from tests.acceptance.load import Load
 from tests.acceptance.situations import STEP
-from tests.acceptance.stack import MANAGE, Server, Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection, message, text
+from tests.support.site.layouts import apart
+from tests.support.site.stack import MANAGE, Server, Stack
+from tests.support.site.wire import Connection, message, text
+from tests.support.waiting import eventually
 
 OLD: Final = "tests.acceptance.narrow_settings"
 NEW: Final = "tests.acceptance.newer_settings"

@@ -7,16 +7,17 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance import nginx, wire
-from tests.acceptance.inspector import Row
-from tests.acceptance.layouts import closing
+from tests.acceptance import nginx
 from tests.acceptance.network import SERVERS_ADDRESS, Network, NotPermittedError, network
-from tests.acceptance.services import missing
 from tests.acceptance.situations import INTERRUPT, LONG, STEP
-from tests.acceptance.stack import Server, Stack
 from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import BOTH, JSON, Connection
+from tests.support.site import wire
+from tests.support.site.inspector import Row
+from tests.support.site.layouts import closing
+from tests.support.site.services import missing
+from tests.support.site.stack import Server, Stack
+from tests.support.site.wire import BOTH, JSON, Connection
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.engines, pytest.mark.fault("A14")]
 

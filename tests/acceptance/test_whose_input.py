@@ -9,16 +9,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.acceptance.browsing import Browser
-from tests.acceptance.inspector import Row
-from tests.acceptance.layouts import closing
-from tests.acceptance.legacy_wire import Client as LegacyClient
-from tests.acceptance.legacy_wire import asked as asked_of
-from tests.acceptance.legacy_wire import events
-from tests.acceptance.stack import CONCURRENCY, Stack
 from tests.acceptance.test_input import asked, post
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import META, Connection, message, text
+from tests.support.site.browsing import Browser
+from tests.support.site.inspector import Row
+from tests.support.site.layouts import closing
+from tests.support.site.legacy_wire import Client as LegacyClient
+from tests.support.site.legacy_wire import asked as asked_of
+from tests.support.site.legacy_wire import events
+from tests.support.site.stack import CONCURRENCY, Stack
+from tests.support.site.wire import META, Connection, message, text
+from tests.support.waiting import eventually
 
 SETTINGS: Final = "tests.acceptance.signing.settings"
 PASSWORD: Final = "a long password"

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from django.forms import CheckboxInput, Select, SelectMultiple
 from django.http import QueryDict
 
-from mcp_app.admin.argument_form import ArgumentsForm
+from mcp_app.admin.arguments.form import ArgumentsForm
 
 TEXT = {"type": "string"}
 X = "argument/x"

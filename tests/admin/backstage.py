@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import path
 
-from mcp_app.admin.requests import CancelledRequestAdmin, InFlightRequestAdmin, RequestAdmin
+from mcp_app.admin.requests.pages import CancelledRequestAdmin, InFlightRequestAdmin, RequestAdmin
 from mcp_app.models import CancelledRequest, InFlightRequest, Request
 
 backstage = admin.AdminSite("backstage")

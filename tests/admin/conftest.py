@@ -9,8 +9,8 @@ from django.contrib.auth.models import Permission, User
 from django.contrib.messages import get_messages
 from django.test import Client
 
-from mcp_app.lifecycle import processes
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.states import ProcessRole
 
 SEE = "view_request"
@@ -45,8 +45,8 @@ def viewer(log_in: Callable[..., Client]) -> Client:
     return log_in(SEE, SEE_PAYLOAD, name="viewer")
 
 
-def told(response: Any) -> list[str]:
-    """What the admin's next page says of what was done."""
+def admin_messages(response: Any) -> list[str]:
+    """Return the messages that the next page of the admin shows."""
     return [str(message) for message in get_messages(response.wsgi_request)]
 
 

@@ -7,9 +7,9 @@ import pytest
 from django.forms import CheckboxInput, Select, SelectMultiple, Textarea, TextInput
 from pydantic import BaseModel
 
-from mcp_app.admin.argument_fields import Lines, Text
-from mcp_app.admin.argument_form import ArgumentsForm
-from mcp_app.admin.argument_tree import NoFieldsError
+from mcp_app.admin.arguments.fields import LinesField, Text
+from mcp_app.admin.arguments.form import ArgumentsForm
+from mcp_app.admin.arguments.tree import NoFieldsError
 from tests.admin.argument_forms import TEXT, X, arguments, form_of, untouched
 from tests.admin.hostile import REVERSED, SCRIPT
 
@@ -131,8 +131,8 @@ def test_what_is_required_and_empty_is_an_error_beside_its_field(type_: str) -> 
     ],
 )
 def test_what_cannot_be_read_is_an_error_beside_its_field(schema: dict[str, Any], filled: str, fault: str) -> None:
-    [told] = form_of(schema, {X: filled}).errors[X]
-    assert told.startswith(fault)
+    [message] = form_of(schema, {X: filled}).errors[X]
+    assert message.startswith(fault)
 
 
 def test_a_default_that_a_field_cannot_show_is_shown_as_text_or_json() -> None:
@@ -149,7 +149,10 @@ def test_a_default_that_a_field_cannot_show_is_shown_as_text_or_json() -> None:
 
 
 def test_a_default_that_is_empty_is_an_empty_field_of_its_kind() -> None:
-    for schema, kind in (({**TEXT, "default": ""}, Text), ({"type": "array", "items": TEXT, "default": []}, Lines)):
+    for schema, kind in (
+        ({**TEXT, "default": ""}, Text),
+        ({"type": "array", "items": TEXT, "default": []}, LinesField),
+    ):
         form = form_of(schema)
         assert type(form.fields[X]) is kind
         assert arguments(schema, untouched(form)) == {}

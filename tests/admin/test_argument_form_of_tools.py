@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from mcp_app.admin.argument_form import JSONForm
+from mcp_app.admin.arguments.form import JSONForm
+from mcp_app.catalogue.arguments import bind
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
-from mcp_app.catalogue.schema import bind
 from tests.admin.argument_forms import TEXT, form_of, posted, untouched
 
 

@@ -15,7 +15,7 @@ from mcp_app import databases
 from mcp_app.models import Cancellation, Tool
 from mcp_app.states import Cause, Outcome, Stage, Status
 from tests.admin.pages import words
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

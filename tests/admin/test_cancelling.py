@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 from django.test import Client
 
-from mcp_app.admin import cancelling
-from mcp_app.lifecycle import transitions
+from mcp_app.admin.requests import cancelling
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Cancellation
 from mcp_app.states import Cause, Outcome, Status
-from tests.admin.conftest import CANCEL, SEE, told
-from tests.lifecycle import rows
+from tests.admin.conftest import CANCEL, SEE, admin_messages
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -37,7 +37,7 @@ def test_a_running_request_is_asked_to_stop_in_the_users_name(operator, worker):
     row = rows.running(worker)
     response = one(operator, row, reason="too dear")
     assert response.url == f"/admin/mcp_app/request/{row.pk}/change/"
-    assert told(response) == ["1 cancelled"]
+    assert admin_messages(response) == ["1 cancelled"]
     after = rows.fresh(row)
     assert (after.status, after.cancel_cause, after.cancel_actor) == (Status.RUNNING, Cause.ADMIN, "grace")
     [attempt] = rows.audited(row)
@@ -50,13 +50,13 @@ def test_who_asked_for_several_is_told_what_became_of_each(operator, worker):
     chosen = [rows.queued().pk, rows.queued().pk, running.pk, finished.pk, before.pk, "nonsense"]
     response = several(operator, chosen, filters="status__exact=running")
     expected = "3 cancelled, 1 had already finished, 1 had been cancelled before, 1 is unknown"
-    assert told(response) == [expected]
+    assert admin_messages(response) == [expected]
     assert response.url == "/admin/mcp_app/request/?status__exact=running"
 
 
 def test_a_request_that_is_named_twice_is_cancelled_once(operator):
     row = rows.queued()
-    assert told(several(operator, [row.pk, row.pk])) == ["1 cancelled"]
+    assert admin_messages(several(operator, [row.pk, row.pk])) == ["1 cancelled"]
     assert rows.outcomes(row) == [Outcome.ACCEPTED]
 
 

@@ -7,14 +7,15 @@ from django.contrib.admin.models import LogEntry
 from django.test.utils import CaptureQueriesContext
 
 from mcp_app import databases
-from mcp_app.lifecycle import processes, sessions
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.sessions import sessions
 from mcp_app.models import Cancellation, ChangeVersion, ListenStream, Session
 from mcp_app.states import Cause, Outcome, ProcessRole, Status
 from tests.admin import hostile
-from tests.admin.conftest import CANCEL, SEE, told
+from tests.admin.conftest import CANCEL, SEE, admin_messages
 from tests.admin.pages import words
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -87,7 +88,7 @@ def test_closing_a_session_cancels_its_calls_in_the_administrators_name(keeper, 
     assert "Close 1 session" in page.content.decode()
     assert Session.objects.count() == 1
     response = keeper.post(f"{SESSIONS}close/", {"request_ids": str(session.pk), "reason": "it floods us"})
-    assert told(response) == ["Sessions closed: 1. Calls cancelled: 2."]
+    assert admin_messages(response) == ["Sessions closed: 1. Calls cancelled: 2."]
     assert not Session.objects.exists()
     assert rows.fresh(waits).status == Status.CANCELLED
     for row in (waits, runs):
@@ -102,12 +103,12 @@ def test_closing_a_session_cancels_its_calls_in_the_administrators_name(keeper, 
 
 def test_closing_a_stream_asks_the_process_that_holds_it(keeper, stream, server):
     response = keeper.post(f"{STREAMS}close/", {"request_ids": f"{stream.pk},{uuid4()},nonsense"})
-    assert told(response) == ["Listen streams that are being closed: 1."]
+    assert admin_messages(response) == ["Listen streams that are being closed: 1."]
     row = ListenStream.objects.get()
     assert row.close_requested_by == "keeper"
     assert ChangeVersion.objects.get(pk=f"listening/{server.boot_id.hex}").version == 1
     assert "asked by keeper" in words(keeper.get(STREAMS))
-    assert told(keeper.post(f"{STREAMS}close/", {"request_ids": str(stream.pk)})) == [
+    assert admin_messages(keeper.post(f"{STREAMS}close/", {"request_ids": str(stream.pk)})) == [
         "Listen streams that are being closed: 0."
     ]
     assert LogEntry.objects.count() == 1

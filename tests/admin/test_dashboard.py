@@ -12,15 +12,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext, override_settings
 
 from mcp_app import databases
-from mcp_app.admin import plots
-from mcp_app.lifecycle import clock, tallies
+from mcp_app.admin.dashboard import plots
+from mcp_app.lifecycle.database import clock
+from mcp_app.lifecycle.statistics import tallies
 from mcp_app.models import Process, Request, Tally, Tool
 from mcp_app.states import Cause, Stage, Status
 from tests.admin.pages import words
-from tests.lifecycle import rows
 from tests.lifecycle.tallied import ended, stopped, waited
+from tests.support import rows
 
-pytestmark = pytest.mark.django_db(databases="__all__")
+pytestmark = [pytest.mark.usefixtures("_now"), pytest.mark.django_db(databases="__all__")]
 
 LogIn = Callable[..., Client]
 PAGE = "/admin/mcp_app/tally/"
@@ -30,7 +31,7 @@ HOUR = NOW.replace(minute=0)
 HOSTILE = "<script>alert(1)</script>\u202egpj"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now", lambda: NOW)
 

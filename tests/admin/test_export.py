@@ -17,8 +17,8 @@ from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 
 from mcp_app import databases
-from mcp_app.lifecycle import audit_export
-from mcp_app.lifecycle.audit_export import COLUMNS
+from mcp_app.lifecycle.audit import export
+from mcp_app.lifecycle.audit.export import COLUMNS
 from mcp_app.models import Cancellation
 from mcp_app.states import Outcome
 from tests.admin.test_cancellations import LIST, attempt
@@ -113,9 +113,9 @@ def test_the_selected_rows_can_be_exported(auditor: Client) -> None:
 
 @pytest.mark.parametrize("asked", [Now(), datetime(2026, 1, 1, tzinfo=UTC)], ids=["the database's time", "a time"])
 def test_it_is_read_in_parts_and_misses_and_repeats_nothing(monkeypatch: pytest.MonkeyPatch, asked: Any) -> None:
-    monkeypatch.setattr(audit_export, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(export, "ROWS_AT_ONCE", 2)
     rows = [attempt(actor=f"a{n}", requested_at=asked) for n in range(5)]
-    parts = audit_export.as_csv(Cancellation.objects.all())
+    parts = export.as_csv(Cancellation.objects.all())
     next(parts)
     with CaptureQueriesContext(databases.connection()) as queries:
         first = next(parts)

@@ -4,11 +4,12 @@ from uuid import uuid4
 
 import pytest
 
-from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Cancellation
 from mcp_app.states import Cause, Outcome, Status
-from tests.admin.conftest import CANCEL, SEE, told
-from tests.lifecycle import families, rows
+from tests.admin.conftest import CANCEL, SEE, admin_messages
+from tests.lifecycle import families
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -63,7 +64,7 @@ def test_all_that_is_like_a_request_is_cancelled_in_the_users_name(operator, fam
         assert (attempt.actor, attempt.actor_address, attempt.reason) == ("grace", "127.0.0.1", "an incident")
         assert (attempt.cause, attempt.outcome) == (Cause.ADMIN, Outcome.ACCEPTED)
         assert attempt.part_of
-    assert told(response)[0].endswith("cancelled")
+    assert admin_messages(response)[0].endswith("cancelled")
 
 
 def test_who_looks_is_told_how_many_are_meant(operator, family):
@@ -75,7 +76,7 @@ def test_who_looks_is_told_how_many_are_meant(operator, family):
 
 def test_a_group_that_is_empty_by_now_is_said_to_be(operator, worker):
     row = rows.stopping(worker)
-    assert told(operator.post(address(row, "tool"), {"reason": "late"})) == ["Nothing of it was open."]
+    assert admin_messages(operator.post(address(row, "tool"), {"reason": "late"})) == ["Nothing of it was open."]
     assert rows.outcomes(row) == [Outcome.ACCEPTED]
 
 
@@ -121,7 +122,7 @@ def test_the_list_wants_one_that_has_such_a_group(operator, family):
     for chosen in ([family["parent"], family["caller"]], [family["caller"]]):
         response = choose(operator, "session", *chosen)
         assert response.url == IN_FLIGHT
-        assert told(response)[-1].startswith("Choose one request that has a session")
+        assert admin_messages(response)[-1].startswith("Choose one request that has a session")
 
 
 def test_only_who_may_cancel_is_offered_groups(operator, viewer, family):

@@ -7,21 +7,22 @@ import pytest
 from django.test.utils import CaptureQueriesContext
 
 from mcp_app import databases
-from mcp_app.admin.requests import InFlightRequestAdmin
-from mcp_app.lifecycle import processes, queue_places, transitions
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.admin.requests.pages import InFlightRequestAdmin
+from mcp_app.lifecycle.liveness import processes, queues
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole, Status
 from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
 from tests.admin.pages import words
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
 LIVE = "/admin/mcp_app/inflightrequest/live/"
 
 
-def told(response, row):
+def row_text(response, row):
     """What a person reads in the row of a request."""
     [shown] = re.findall(rf'<tr id="mcp-row-{row.pk}".*?</tr>', response.content.decode(), re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", shown).split())
@@ -56,9 +57,9 @@ def test_filters_search_and_pages_hold(operator, monkeypatch):
 def test_those_that_wait_have_a_place_in_their_queue(operator):
     first, second, other = rows.queued(queue="mcp"), rows.queued(queue="mcp"), rows.queued(queue="slow")
     shown = operator.get(LIVE)
-    assert "1st of 2 in mcp" in told(shown, first)
-    assert "2nd of 2 in mcp" in told(shown, second)
-    assert "1st of 1 in slow" in told(shown, other)
+    assert "1st of 2 in mcp" in row_text(shown, first)
+    assert "2nd of 2 in mcp" in row_text(shown, second)
+    assert "1st of 1 in slow" in row_text(shown, other)
     page = words(operator.get(f"/admin/mcp_app/request/{second.pk}/change/"))
     assert "2nd of 2 in mcp" in page
 
@@ -68,34 +69,34 @@ def test_those_that_were_queued_at_one_moment_share_a_place(operator):
     moment = Request.objects.filter(pk=first.pk).values("queued_at")  # as the database wrote it
     Request.objects.filter(pk=second.pk).update(queued_at=moment)
     shown = operator.get(LIVE)
-    assert "1st of 3 in mcp" in told(shown, first)
-    assert "1st of 3 in mcp" in told(shown, second)
-    assert "3rd of 3 in mcp" in told(shown, third)
+    assert "1st of 3 in mcp" in row_text(shown, first)
+    assert "1st of 3 in mcp" in row_text(shown, second)
+    assert "3rd of 3 in mcp" in row_text(shown, third)
 
 
 def test_a_long_queue_is_counted_as_far_as_anybody_needs_to_know(operator, monkeypatch):
-    monkeypatch.setattr(queue_places, "COUNTED", 2)
-    monkeypatch.setattr("mcp_app.telling.whereabouts.COUNTED", 2)
+    monkeypatch.setattr(queues, "COUNTED", 2)
+    monkeypatch.setattr("mcp_app.presentation.facts.COUNTED", 2)
     first, _, third = (rows.queued(queue="mcp") for _ in range(3))
     shown = operator.get(LIVE)
-    assert "1st of more than 2 in mcp" in told(shown, first)
-    assert "more than 2 before it in mcp" in told(shown, third)
+    assert "1st of more than 2 in mcp" in row_text(shown, first)
+    assert "more than 2 before it in mcp" in row_text(shown, third)
 
 
 def test_those_that_run_tell_when_their_worker_was_heard_of_and_a_silent_one_is_marked(operator, worker, configure):
     row = rows.running(worker)
-    assert re.search(r"heard \d+\.\d s ago", told(operator.get(LIVE), row))
+    assert re.search(r"heard \d+\.\d s ago", row_text(operator.get(LIVE), row))
     assert re.search(r"heard \d+\.\d s ago", words(operator.get(f"/admin/mcp_app/request/{row.pk}/change/")))
     configure(LOST_AFTER=0.0)
-    assert "silent for" in told(operator.get(LIVE), row)
+    assert "silent for" in row_text(operator.get(LIVE), row)
     assert 'mcp-lost">silent for' in operator.get(LIVE).content.decode()
     Process.objects.all().delete()
-    assert "gone" in told(operator.get(LIVE), row)
+    assert "gone" in row_text(operator.get(LIVE), row)
 
 
 def test_one_that_asks_waits_for_its_client(operator, worker):
     row = rows.asking(worker)
-    assert "waits for its client" in told(operator.get(LIVE), row)
+    assert "waits for its client" in row_text(operator.get(LIVE), row)
 
 
 def test_what_is_shown_and_has_ended_says_how_and_what_is_new_is_there(operator, worker):
@@ -103,7 +104,7 @@ def test_what_is_shown_and_has_ended_says_how_and_what_is_new_is_there(operator,
     transitions.finish(ended.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
     came = rows.queued()
     shown = operator.get(LIVE, {"shown": f"{ended.pk},{stays.pk},{uuid4()},nonsense"})
-    assert "completed" in told(shown, ended)
+    assert "completed" in row_text(shown, ended)
     assert f'id="mcp-row-{ended.pk}" data-key="{ended.pk}" data-left="ended"' in shown.content.decode()
     assert f'id="mcp-row-{stays.pk}" data-key="{stays.pk}">' in shown.content.decode()
     assert f'id="mcp-row-{came.pk}"' in shown.content.decode()
@@ -127,7 +128,8 @@ def test_nobody_is_told_without_the_permission_and_a_stranger_is_sent_to_the_log
 
 
 @pytest.mark.parametrize("number", [1, 40])
-def test_a_renewal_costs_the_same_however_much_is_in_flight(log_in, number):
+def test_a_renewal_costs_the_same_however_much_is_in_flight(log_in, configure, number):
+    configure(ENDPOINTS={"partners": {"PATH": "/partners"}})  # so that every optional column is shown
     browser, workers = log_in(SEE, SEE_PAYLOAD, CANCEL), [Identity(ProcessRole.WORKER) for _ in range(3)]
     for each in workers:
         processes.beat(each)
@@ -141,14 +143,14 @@ def test_a_renewal_costs_the_same_however_much_is_in_flight(log_in, number):
     executed = [query["sql"] for query in captured.captured_queries if "mcp_app_" in query["sql"]]
     # tools for the filter, how many, the page, places, signs, what has left
     assert len(executed) <= 6
-    assert not [sql for sql in executed if '"arguments"' in sql or '"result"' in sql or '"originals"' in sql]
+    assert not [sql for sql in executed if '"arguments"' in sql or '"result"' in sql or '"unredacted"' in sql]
 
 
 def test_places_are_counted_by_an_index():
     if databases.connection().vendor != "sqlite":
         pytest.skip("a plan of SQLite's")
     with CaptureQueriesContext(databases.connection()) as captured:
-        queue_places.places([rows.queued().pk])
+        queues.places([rows.queued().pk])
     sql = captured.captured_queries[-1]["sql"]
     with databases.connection().cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {sql}")

@@ -14,7 +14,7 @@ from mcp_app.models import Cancellation
 from mcp_app.states import Cause, Outcome, Stage, Status
 from tests.admin.test_cancellations import LIST
 
-pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.usefixtures("_many"), pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300)]
 
 SAMPLE, COPIES = 250, 79
 TABLE = Cancellation._meta.db_table
@@ -42,7 +42,7 @@ def sample(number: int) -> Cancellation:
     )
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def _many(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     with django_db_blocker.unblock(), databases.connection().cursor() as cursor:
         Cancellation.objects.bulk_create(map(sample, range(SAMPLE)))

@@ -10,15 +10,16 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
-from mcp_app.catalogue import rows as tool_rows
+from mcp_app.catalogue import tool_rows
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import tool
-from mcp_app.execution.context import ToolContext
+from mcp_app.execution.tool.context import ToolContext
 from mcp_app.models import Tool
 from mcp_app.states import ProcessRole
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = [
+    pytest.mark.usefixtures("_tools"),
     pytest.mark.django_db(databases="__all__"),
     pytest.mark.skipif(django.VERSION < (6, 1), reason="Django's own admin sets nonces since 6.1"),
 ]
@@ -26,7 +27,7 @@ pytestmark = [
 LISTS = ("tool", "inflightrequest", "request", "cancellation", "tally", "session", "listenstream", "token")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _tools() -> Iterator[None]:
     with isolated_registries():
         tool(search)

@@ -1,12 +1,12 @@
-"""The lists of requests: who is in which, what is told of each, how one is found."""
+"""Lists of requests: which requests they have, their columns, filters and search."""
 
 import pytest
 
-from mcp_app.lifecycle import transitions
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import CancelledRequest, InFlightRequest, Request, Tool
 from mcp_app.states import CancelPolicy, Cause, Status
 from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

@@ -7,16 +7,17 @@ from django.test.utils import CaptureQueriesContext
 from django_celery_results.models import TaskResult
 
 from mcp_app import databases
-from mcp_app.lifecycle import input_rounds, transitions
-from mcp_app.lifecycle.audit import Actor
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.input import input_rounds
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Tool
+from mcp_app.presentation.formatting import TEXT_CHARS
+from mcp_app.presentation.timeline import LINES
 from mcp_app.states import Cause, EventKind, Stage, Status
-from mcp_app.telling.formatting import TEXT_CHARS
-from mcp_app.telling.timeline import LINES
 from tests.admin import hostile
 from tests.admin.conftest import CANCEL, SEE, SEE_PAYLOAD
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -36,7 +37,7 @@ def log(text):
 
 
 @pytest.fixture
-def told(worker):
+def payload_row(worker):
     """A request whose every part of payload is a word of its own."""
     row = rows.running(worker, arguments={"depth": "ARGUMENT"})
     said = {"progress": 1, "total": 4, "message": "MESSAGE"}
@@ -49,14 +50,42 @@ def told(worker):
     return row
 
 
+def test_the_page_of_a_tool_that_failed_under_debug_links_to_its_traceback(log_in, worker):
+    row = rows.running(worker)
+    error = {"cause": "tool", "type": "ValueError", "message": "no", "traceback": 'File "<b>FRAME</b>"\nValueError: no'}
+    transitions.finish(row.pk, Status.FAILED, worker=worker, error=error)
+    TaskResult.objects.create(task_id=str(row.pk), status="FAILURE", traceback="CELERYS")
+    shown = page(log_in(SEE, SEE_PAYLOAD), row)
+    assert '<a href="#mcp-traceback">Traceback</a>' in shown
+    [section] = re.findall(r'<section class="module" id="mcp-traceback">(.*?)</section>', shown, re.DOTALL)
+    assert "File &quot;&lt;b&gt;FRAME&lt;/b&gt;&quot;\nValueError: no" in section
+    assert shown.count("FRAME") == 1
+    withheld = page(log_in(SEE, name="other"), row)
+    assert "FRAME" not in withheld
+    assert "#mcp-traceback" not in withheld
+
+
+def test_the_page_of_a_tool_that_failed_links_to_the_traceback_that_celery_keeps(log_in, payload_row):
+    assert '<a href="#mcp-celery">Traceback</a>' in page(log_in(SEE, SEE_PAYLOAD), payload_row)
+    assert '<a href="#mcp-celery">Traceback</a>' not in page(log_in(SEE, name="other"), payload_row)
+
+
 SECRETS = ("ARGUMENT", "MESSAGE", "LOGLINE", "PARTIAL", "ERRORTEXT", "TRACEBACK")
 
 
-def test_the_page_tells_who_called_what_and_how_it_ended(log_in, told):
-    shown = page(log_in(SEE, SEE_PAYLOAD), told)
-    for part in (*SECRETS, "dig", "Ada", "cancelled", "1 of 4", "FAILURE", "w1@host", told.queue):
+def test_the_page_tells_who_called_what_and_how_it_ended(log_in, payload_row):
+    shown = page(log_in(SEE, SEE_PAYLOAD), payload_row)
+    for part in (*SECRETS, "dig", "Ada", "cancelled", "1 of 4", "FAILURE", "w1@host", payload_row.queue):
         assert part in shown
     assert '<progress max="4.0" value="1.0">' in shown
+
+
+def test_the_page_does_without_celerys_row_on_a_site_that_keeps_none(log_in, payload_row, settings):
+    browser = log_in(SEE, SEE_PAYLOAD)
+    settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "django_celery_results"]
+    shown = page(browser, payload_row)
+    assert "ARGUMENT" in shown
+    assert "mcp-celery" not in shown
 
 
 def test_what_its_caller_gave_it_is_told_beside_the_tools_time_limit(log_in):
@@ -65,8 +94,8 @@ def test_what_its_caller_gave_it_is_told_beside_the_tools_time_limit(log_in):
     assert said not in page(browser, rows.queued())
 
 
-def test_the_cancellation_is_a_story_of_every_attempt(log_in, told):
-    response = log_in(SEE).get(f"/admin/mcp_app/request/{told.pk}/change/")
+def test_the_cancellation_is_a_story_of_every_attempt(log_in, payload_row):
+    response = log_in(SEE).get(f"/admin/mcp_app/request/{payload_row.pk}/change/")
     first, second = response.context["tellings"]
     for part in ("root (192.0.2.1)", "administrator", "“too dear”", "Accepted while it was running", "interrupt"):
         assert part in first.words
@@ -76,8 +105,8 @@ def test_the_cancellation_is_a_story_of_every_attempt(log_in, told):
 
 @pytest.mark.fault("G12")
 @pytest.mark.parametrize("part", ["change", "state"])
-def test_without_the_permission_for_payload_nothing_of_it_is_told(log_in, told, part):
-    shown = page(log_in(SEE, CANCEL), told, part)
+def test_without_the_permission_for_payload_nothing_of_it_is_told(log_in, payload_row, part):
+    shown = page(log_in(SEE, CANCEL), payload_row, part)
     assert "too dear" in shown
     assert "Withheld" in shown
     assert not [secret for secret in SECRETS if secret in shown]
@@ -187,8 +216,8 @@ def test_an_admin_of_another_name_leads_only_to_its_own_pages(log_in):
     assert '"/admin/' not in listed + shown
 
 
-def test_the_page_runs_scripts_from_files_only(log_in, told):
-    shown = page(log_in(SEE, SEE_PAYLOAD, CANCEL), told)
+def test_the_page_runs_scripts_from_files_only(log_in, payload_row):
+    shown = page(log_in(SEE, SEE_PAYLOAD, CANCEL), payload_row)
     assert "mcp_app/live.js" in shown
     assert re.findall(r"<script(?![^>]*\ssrc=)", shown) == []
     assert re.findall(r"\s(?:style|on\w+)=", shown) == []
@@ -229,7 +258,7 @@ def test_what_redaction_leaves_out_is_on_no_page_while_the_call_needs_it(log_in,
     configure(REDACT=f"{__name__}.hide")
     row = rows.asking(worker, arguments={"depth": "HUSH"})
     row = rows.answer(row, answers={"name": {"action": "accept", "content": {"name": "HUSH"}}})
-    assert "HUSH" in str(row.originals)
+    assert "HUSH" in str(row.unredacted)
     browser = log_in(SEE, SEE_PAYLOAD)
     shown = page(browser, row)
     assert "Redacted" in shown
@@ -237,7 +266,7 @@ def test_what_redaction_leaves_out_is_on_no_page_while_the_call_needs_it(log_in,
     assert "LEFT" in shown
     for address in ("request/", "inflightrequest/", f"request/{row.pk}/change/", f"request/{row.pk}/state/"):
         assert b"HUSH" not in browser.get(f"/admin/mcp_app/{address}").content
-    for lookup in ("originals__contains", "originals__arguments__depth", "redacted"):
+    for lookup in ("unredacted__contains", "unredacted__arguments__depth", "redacted"):
         response = browser.get("/admin/mcp_app/request/", {lookup: "HUSH"})
         assert response.status_code in (302, 400)
 

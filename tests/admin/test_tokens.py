@@ -13,10 +13,9 @@ from django.test import Client
 from django.utils import timezone
 
 from mcp_app.auth import tokens
-from mcp_app.auth.authentication import InvalidCredentialsError
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.tokens import Issued, bearer
+from mcp_app.auth.tokens import IssuedToken, bearer
 from mcp_app.models import Token
 from tests.admin.pages import words
 from tests.transport import left_behind
@@ -54,7 +53,7 @@ def ada() -> User:
 
 
 @pytest.fixture
-def issued(ada: User) -> Issued:
+def issued(ada: User) -> IssuedToken:
     return tokens.issue(ada, "her laptop", by="root", scopes=["read"])
 
 
@@ -73,7 +72,7 @@ def test_a_token_is_made_and_shown_once(log_in: LogIn) -> None:
     for address in (LIST, page(row), page(row, "history"), "/admin/", "/admin/logout/"):
         assert token not in maker.get(address).content.decode()
     secret = token.split("_", 2)[2]
-    assert left_behind.in_rows(secret) == set()
+    assert left_behind.find_in_rows(secret) == set()
     assert not any(secret in str(session.get_decoded()) for session in Session.objects.all())
     assert not any(secret in str(cookie) for cookie in maker.cookies.values())
 
@@ -95,7 +94,7 @@ def test_a_superuser_makes_them_for_others(log_in: LogIn, ada: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"username": "nobody"}, "no such active user"),
         ({"username": "gone"}, "no such active user"),
@@ -104,10 +103,10 @@ def test_a_superuser_makes_them_for_others(log_in: LogIn, ada: User) -> None:
         ({"days": "0"}, "greater than or equal to 1"),
     ],
 )
-def test_what_does_not_make_sense_makes_none(log_in: LogIn, fields: dict[str, str], told: str) -> None:
+def test_what_does_not_make_sense_makes_none(log_in: LogIn, fields: dict[str, str], expected: str) -> None:
     User.objects.create_user("gone", is_active=False)
     response = make(log_in(is_superuser=True), **fields)
-    assert told in words(response)
+    assert expected in words(response)
     assert not Token.objects.exists()
 
 
@@ -121,7 +120,7 @@ def test_nobody_else_makes_one_that_does_what_another_may_do(log_in: LogIn, ada:
     assert not Token.objects.exists()
 
 
-def test_a_revoked_token_is_nobodys_at_once(log_in: LogIn, issued: Issued) -> None:
+def test_a_revoked_token_is_nobodys_at_once(log_in: LogIn, issued: IssuedToken) -> None:
     assert principal(issued.text)
     revoker = log_in(REVOKE)
     assert "Revoke" in words(revoker.get(page(issued.row)))
@@ -144,7 +143,7 @@ def test_several_are_revoked_from_the_list(log_in: LogIn, ada: User) -> None:
 
 
 @pytest.mark.fault("G8")
-def test_who_may_only_look_revokes_and_changes_nothing(log_in: LogIn, issued: Issued) -> None:
+def test_who_may_only_look_revokes_and_changes_nothing(log_in: LogIn, issued: IssuedToken) -> None:
     viewer = log_in(VIEW)
     assert "her laptop" in words(viewer.get(LIST))
     assert 'value="Revoke"' not in viewer.get(page(issued.row)).content.decode()
@@ -156,7 +155,7 @@ def test_who_may_only_look_revokes_and_changes_nothing(log_in: LogIn, issued: Is
 
 
 @pytest.mark.fault("G8")
-def test_nobody_edits_or_deletes_one(log_in: LogIn, issued: Issued) -> None:
+def test_nobody_edits_or_deletes_one(log_in: LogIn, issued: IssuedToken) -> None:
     root = log_in(is_superuser=True)
     assert root.post(page(issued.row), {"name": "mine", "digest": "x"}).status_code == 403
     assert root.post(page(issued.row, "delete"), {"post": "yes"}).status_code == 403
@@ -166,7 +165,7 @@ def test_nobody_edits_or_deletes_one(log_in: LogIn, issued: Issued) -> None:
 
 
 @pytest.mark.fault("G8")
-def test_another_sites_form_makes_and_revokes_nothing(log_in: LogIn, issued: Issued) -> None:
+def test_another_sites_form_makes_and_revokes_nothing(log_in: LogIn, issued: IssuedToken) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(User.objects.create_superuser("grace"))
     assert make(strict).status_code == strict.post(page(issued.row, "revoke")).status_code == 403
@@ -174,14 +173,14 @@ def test_another_sites_form_makes_and_revokes_nothing(log_in: LogIn, issued: Iss
     assert principal(issued.text)
 
 
-def test_who_may_do_nothing_with_tokens_sees_none(log_in: LogIn, issued: Issued) -> None:
+def test_who_may_do_nothing_with_tokens_sees_none(log_in: LogIn, issued: IssuedToken) -> None:
     nobody = log_in("view_request")
     for address in (LIST, f"{LIST}add/", page(issued.row)):
         assert nobody.get(address).status_code == 403
 
 
 @pytest.mark.fault("G4")
-def test_no_page_and_no_look_up_tells_a_digest(log_in: LogIn, issued: Issued) -> None:
+def test_no_page_and_no_look_up_tells_a_digest(log_in: LogIn, issued: IssuedToken) -> None:
     root = log_in(is_superuser=True)
     for address in (LIST, page(issued.row)):
         assert issued.row.digest not in root.get(address).content.decode()
@@ -197,7 +196,7 @@ def test_names_are_words(log_in: LogIn, ada: User) -> None:
     assert all(b"<b>x" not in response.content and b"<i>y" not in response.content for response in pages)
 
 
-def test_no_page_needs_a_script_or_style_of_its_own(log_in: LogIn, issued: Issued) -> None:
+def test_no_page_needs_a_script_or_style_of_its_own(log_in: LogIn, issued: IssuedToken) -> None:
     root = log_in(is_superuser=True)
     for response in (make(root), root.get(page(issued.row))):
         text = response.content.decode()

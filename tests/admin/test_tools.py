@@ -11,19 +11,19 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from mcp_app.auth.principal import ANONYMOUS
-from mcp_app.catalogue import catalogue, rows
+from mcp_app.catalogue import catalogue, tool_rows
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import tool
-from mcp_app.lifecycle import processes, wakeups
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.liveness import processes, wakeups
+from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy, ProcessRole
 from tests.admin.pages import words
-from tests.transport.client import call, message, post, run
+from tests.support.asgi_client import call, message, post
+from tests.support.worker import in_thread
 from tests.transport.test_listening import listen_to_tools
-from tests.transport.worker import in_thread
 
-pytestmark = pytest.mark.django_db(databases="__all__")
+pytestmark = [pytest.mark.usefixtures("_tools"), pytest.mark.django_db(databases="__all__")]
 committed = pytest.mark.django_db(databases="__all__", transaction=True)
 
 LogIn = Callable[..., Client]
@@ -34,7 +34,7 @@ EMPTY = dict.fromkeys(
 PATIENCE = 10.0
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _tools() -> Iterator[None]:
     with isolated_registries():
 
@@ -48,7 +48,7 @@ def _tools() -> Iterator[None]:
             """Rename a symbol."""
             return old
 
-        rows.sync()
+        tool_rows.sync()
         yield
 
 
@@ -77,7 +77,7 @@ def now(name: str = "search") -> catalogue.OfferedTool:
 
 def test_the_list_shows_what_code_and_overrides_come_to(manager: Client) -> None:
     Tool.objects.create(name="old", location="away.mcp_tools.old", registered=False)
-    rows.change(["search"], cancel_policy="interrupt", title="Find")
+    tool_rows.change(["search"], cancel_policy="interrupt", title="Find")
     shown = words(manager.get(LIST))
     here = "tests.admin.test_tools._tools.<locals>."
     assert f"search registered Find interrupt (override) fast 9 s {here}search" in shown
@@ -87,12 +87,12 @@ def test_the_list_shows_what_code_and_overrides_come_to(manager: Client) -> None
 
 def test_who_may_view_changes_nothing(log_in: LogIn) -> None:
     viewer = log_in("view_tool")
-    before = rows.version()
+    before = tool_rows.version()
     assert "search" in words(viewer.get(LIST))
     assert "Save" not in words(viewer.get(page("search")))
     assert save(viewer, enabled=False).status_code == 403
     act(viewer, "disable", "search")
-    assert rows.version() == before
+    assert tool_rows.version() == before
     assert now()
 
 
@@ -112,16 +112,16 @@ def test_nobody_adds_a_tool_or_deletes_one_that_has_code(log_in: LogIn) -> None:
 
 def test_a_tool_whose_code_has_gone_can_be_forgotten(manager: Client) -> None:
     Tool.objects.create(name="old", location="x", registered=False)
-    before = rows.version()
+    before = tool_rows.version()
     assert "Not offered: its code has gone." in words(manager.get(page("old")))
     manager.post(f"{LIST}old/delete/", {"post": "yes"})
     assert not Tool.objects.filter(pk="old").exists()
-    assert rows.version() == before + 1
+    assert tool_rows.version() == before + 1
     assert LogEntry.objects.get().is_deletion()
 
 
 def test_overrides_hold_at_once_and_the_history_says_who_changed_what(manager: Client) -> None:
-    before = rows.version()
+    before = tool_rows.version()
     values = {
         "title": "Find",
         "description": "Finds.\r\nEverything.",
@@ -140,14 +140,14 @@ def test_overrides_hold_at_once_and_the_history_says_who_changed_what(manager: C
         2.5,
     )
     assert (found.cancel_policy, found.cooperative_grace, found.hard_grace) == (CancelPolicy.INTERRUPT, 0, 1)
-    assert rows.version() == before + 1
+    assert tool_rows.version() == before + 1
     entry = LogEntry.objects.get()
     assert "queue (as the code says → slow)" in entry.get_change_message()
     assert "queue (as the code says → slow)" in words(manager.get(f"{LIST}search/history/"))
 
 
 def test_an_emptied_field_is_as_the_code_says_again(manager: Client) -> None:
-    rows.change(["search"], title="Find", queue="slow", time_limit=1.0, hard_grace=0.0, cancel_policy="interrupt")
+    tool_rows.change(["search"], title="Find", queue="slow", time_limit=1.0, hard_grace=0.0, cancel_policy="interrupt")
     save(manager)
     found = now()
     assert (found.title, found.queue, found.time_limit, found.hard_grace) == ("Search", "fast", 9, 4)
@@ -155,9 +155,9 @@ def test_an_emptied_field_is_as_the_code_says_again(manager: Client) -> None:
 
 
 def test_saving_without_a_change_announces_nothing(manager: Client) -> None:
-    before = rows.version()
+    before = tool_rows.version()
     assert save(manager).status_code == 302
-    assert rows.version() == before
+    assert tool_rows.version() == before
 
 
 def test_what_stands_behind_an_empty_field_is_shown_beside_it(manager: Client) -> None:
@@ -197,9 +197,9 @@ def test_what_stands_behind_an_empty_field_is_shown_beside_it(manager: Client) -
     ],
 )
 def test_what_a_tool_could_not_run_with_is_refused(manager: Client, values: dict[str, str], complaint: str) -> None:
-    before = rows.version()
+    before = tool_rows.version()
     assert complaint in words(save(manager, **values))
-    assert rows.version() == before
+    assert tool_rows.version() == before
 
 
 def test_a_tool_that_nothing_else_stops_says_so(manager: Client) -> None:
@@ -224,21 +224,21 @@ def test_a_page_leads_to_the_tools_requests_and_cancellations(manager: Client) -
 
 
 def test_several_tools_are_disabled_as_one_change(manager: Client) -> None:
-    rows.set_enabled("rename", False)
-    before = rows.version()
+    tool_rows.set_enabled("rename", False)
+    before = tool_rows.version()
     assert "1 tool disabled. 1 was disabled before." in words(act(manager, "disable", "search", "rename"))
     assert catalogue.offered(ANONYMOUS) == []
-    assert rows.version() == before + 1
+    assert tool_rows.version() == before + 1
     assert [entry.object_id for entry in LogEntry.objects.all()] == ["search"]
     assert "2 tools enabled." in words(act(manager, "enable", "search", "rename"))
-    assert rows.version() == before + 2
+    assert tool_rows.version() == before + 2
     assert "0 tools enabled. 2 were enabled before." in words(act(manager, "enable", "search", "rename"))
-    assert rows.version() == before + 2
+    assert tool_rows.version() == before + 2
 
 
 def test_what_the_code_and_the_rows_say_is_words(manager: Client) -> None:
     Tool.objects.create(name="old", location="<img src=x onerror=alert(1)>\u202e", registered=False)
-    rows.change(["search"], title="<script>alert(2)</script>", queue="<b>")
+    tool_rows.change(["search"], title="<script>alert(2)</script>", queue="<b>")
     for url in (LIST, page("search"), page("old"), page(quote("search"))):
         shown = manager.get(url).content.decode()
         for markup in ("<script>alert", "<img src=x", "<b>", "\u202e"):
@@ -277,24 +277,21 @@ def _anonymous_clients(configure) -> None:
 
 @committed
 @pytest.mark.usefixtures("_anonymous_clients")
-def test_a_connected_client_hears_that_a_tool_is_disabled_and_can_call_it_no_more(manager: Client) -> None:
+async def test_a_connected_client_hears_that_a_tool_is_disabled_and_can_call_it_no_more(manager: Client) -> None:
     async def listed() -> list[str]:
         answer = await (await post(message("tools/list"))).json()
         return [each["name"] for each in answer["result"]["tools"]]
 
-    async def scenario() -> None:
-        listener = await listen_to_tools()
-        assert await listed() == ["rename", "search"]
-        await in_thread(save, manager, "search", enabled=False)
-        assert (await listener.next_message())["method"] == "notifications/tools/list_changed"
-        assert await listed() == ["rename"]
-        disabled = await (await post(call("search", pattern="x"))).json()
-        unknown = await (await post(call("nobody", pattern="x"))).json()
-        assert disabled["error"]["code"] == unknown["error"]["code"]
-        assert json.dumps(disabled).replace("search", "nobody") == json.dumps(unknown)
-        await in_thread(act, manager, "enable", "search")
-        assert (await listener.next_message())["method"] == "notifications/tools/list_changed"
-        assert await listed() == ["rename", "search"]
-        await listener.leave()
-
-    run(scenario())
+    listener = await listen_to_tools()
+    assert await listed() == ["rename", "search"]
+    await in_thread(save, manager, "search", enabled=False)
+    assert (await listener.next_message())["method"] == "notifications/tools/list_changed"
+    assert await listed() == ["rename"]
+    disabled = await (await post(call("search", pattern="x"))).json()
+    unknown = await (await post(call("nobody", pattern="x"))).json()
+    assert disabled["error"]["code"] == unknown["error"]["code"]
+    assert json.dumps(disabled).replace("search", "nobody") == json.dumps(unknown)
+    await in_thread(act, manager, "enable", "search")
+    assert (await listener.next_message())["method"] == "notifications/tools/list_changed"
+    assert await listed() == ["rename", "search"]
+    await listener.leave()

@@ -1,1 +1,1 @@
-"""Who is asking: principals, and the tokens that prove them."""
+"""Authentication: principals, and the tokens that prove them."""

@@ -1,10 +1,10 @@
-"""Requests to a protected endpoint, and what its refusals say."""
+"""Requests to a protected endpoint, and the challenges in its rejections."""
 
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from tests.transport.client import message, post, run
+from tests.support.asgi_client import message, post, run
 
 
 @dataclass(frozen=True)
@@ -12,11 +12,11 @@ class Reply:
     status: int
     body: Any
     challenge: str
-    """`WWW-Authenticate`, empty without one."""
+    """`WWW-Authenticate`, or an empty string without it."""
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Of the challenge."""
+        """The parameters of the challenge."""
         assert self.challenge.startswith("Bearer ")
         return dict(re.findall(r'([a-z_]+)="([^"]*)"', self.challenge))
 
@@ -24,7 +24,7 @@ class Reply:
 def ask(
     token: str | None = None, *, authorization: str | None = None, fields: dict[str, str] | None = None, query: str = ""
 ) -> Reply:
-    """List the tools, with a token or another `Authorization`, and further header fields."""
+    """List the tools, with a token or another `Authorization`, and optional header fields."""
     shown = f"Bearer {token}" if token is not None else authorization
     headers = {**(fields or {}), **({} if shown is None else {"Authorization": shown})}
     replies: list[Reply] = []

@@ -1,6 +1,6 @@
-"""A small authorization server on a port of this machine: keys, introspection, and the way from a client to a token.
+"""A small authorization server on a port of this machine, with keys, introspection and logins.
 
-It issues whatever a test asks for, good or bad, and remembers what it was asked.
+It issues any token that a test asks for, valid or not, and records its requests.
 """
 
 import base64
@@ -29,7 +29,7 @@ OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
 
 
 def public_key(private: Any, key_id: str, **fields: Any) -> dict[str, Any]:
-    """As a JWK."""
+    """Return the key as a JWK."""
     algorithm = jwt.algorithms.RSAAlgorithm if isinstance(private, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
     return {**algorithm.to_jwk(private.public_key(), as_dict=True), "kid": key_id, **fields}
 
@@ -39,17 +39,17 @@ class AuthorizationServer:
         self.issuer = issuer
         self.keys = [public_key(RSA_KEY, "rsa", use="sig", alg="RS256"), public_key(EC_KEY, "ec")]
         self.introspected: dict[str, dict[str, Any]] = {}
-        """What is said of a token; of others that they are not active."""
+        """The answers about tokens. Other tokens are inactive."""
         self.asked: list[str] = []
         """The paths of all requests."""
         self.logins: list[str] = []
         """The `Authorization` fields of introspections."""
         self.instead: Callable[[BaseHTTPRequestHandler], None] | None = None
-        """What to do with each request instead of answering it."""
+        """Called for each request in place of a normal answer."""
         self._codes: dict[str, dict[str, str]] = {}
 
     def claims(self, **changes: Any) -> dict[str, Any]:
-        """Those of a good token, changed; None takes one away."""
+        """Return the claims of a valid token, with changes. `None` removes a claim."""
         now = int(time.time())
         claims = {
             "iss": self.issuer,
@@ -64,13 +64,13 @@ class AuthorizationServer:
         return {name: value for name, value in claims.items() if value is not None}
 
     def token(self, *, key: Any = RSA_KEY, algorithm: str = "RS256", header: Any = None, **changes: Any) -> str:
-        """A JWT, good unless changed."""
+        """Return a JWT that is valid unless `changes` make it invalid."""
         fields = {"kid": "rsa", "typ": "at+jwt", **(header or {})}
         fields = {name: value for name, value in fields.items() if value is not None}
         return jwt.encode(self.claims(**changes), key, algorithm, fields)
 
     def opaque(self, **changes: Any) -> str:
-        """A token that only introspection understands."""
+        """Return a token that only introspection understands."""
         token = secrets.token_urlsafe(16)
         self.introspected[token] = {"active": True, **self.claims(**changes)}
         return token
@@ -79,7 +79,7 @@ class AuthorizationServer:
         return self.asked.count(path)
 
     def answer(self, method: str, target: str, form: dict[str, str], login: str) -> Answer | str:
-        """Status and object, or where to go."""
+        """Return a status with an object, or with an address to go to."""
         path = urlsplit(target).path
         query = {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
         self.asked.append(path)
@@ -111,7 +111,7 @@ class AuthorizationServer:
         }
 
     def _exchange(self, form: dict[str, str]) -> Answer:
-        """The token that the code was given for: its audience is the resource that the client named."""
+        """Exchange a code for its token. The audience is the resource that the client named."""
         asked = self._codes.pop(form["code"])
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest())
         if asked["code_challenge"] != challenge.rstrip(b"=").decode() or asked["resource"] != form["resource"]:

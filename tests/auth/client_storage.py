@@ -1,10 +1,10 @@
-"""What the official client keeps of its logins: in memory."""
+"""The official client's storage of its logins, in memory."""
 
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 
 class Storage:
-    """A client's memory, as `mcp.client.auth.TokenStorage` has it."""
+    """An `mcp.client.auth.TokenStorage` in memory."""
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None

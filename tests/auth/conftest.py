@@ -1,11 +1,11 @@
-"""An endpoint that is a resource server, and the authorization server whose tokens it takes."""
+"""An endpoint that is a resource server, and its authorization server."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from mcp_app.auth.oauth import fetching, keys
+from mcp_app.auth.oauth import fetching, jwts
 from tests.auth.authorization_server import CLIENT_ID, CLIENT_SECRET, RESOURCE, AuthorizationServer, running
 
 
@@ -17,7 +17,7 @@ def issuer() -> Iterator[AuthorizationServer]:
 
 @pytest.fixture
 def protected(configure: Any, issuer: AuthorizationServer) -> Iterator[Callable[..., None]]:
-    """Have the endpoint take this issuer's tokens, by one of the two authenticators."""
+    """Make the endpoint accept this issuer's tokens, with one of the two authenticators."""
 
     def change(kind: str, **values: Any) -> None:
         configure(
@@ -35,5 +35,5 @@ def protected(configure: Any, issuer: AuthorizationServer) -> Iterator[Callable[
         configure(**values)
 
     yield change
-    fetching._left_alone_until.clear()
-    keys.key_set.cache_clear()
+    fetching._retry_at.clear()
+    jwts.key_set.cache_clear()

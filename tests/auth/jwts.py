@@ -1,9 +1,9 @@
-"""What `jwts.bearer` makes of a token."""
+"""Authenticate a token with `jwts.bearer`."""
 
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection
 from mcp_app.auth.oauth.jwts import bearer
 from mcp_app.auth.principal import Principal
 
 
-def asked_with(token: str) -> Principal | None:
+def authenticate_token(token: str) -> Principal | None:
     return bearer(HTTPConnection(HeaderFields([(b"authorization", f"Bearer {token}".encode())]), "192.0.2.1", "/mcp"))

@@ -1,4 +1,6 @@
-"""A site that is its own authorization server, as docs/access.md has it, served over HTTP; a user's browser."""
+"""A site that is its own authorization server, as in docs/access.md, over HTTP; and a user's
+browser.
+"""
 
 import html
 import re
@@ -17,12 +19,12 @@ from tests.docs.pages import snippet
 
 USER, PASSWORD = "ada", "correct horse battery staple"
 BACK = "http://127.0.0.1:49152/back"
-"""Where the client waits for its user."""
+"""The address at which the client waits for its user."""
 PATIENCE = 30.0
 
 
-def of_page(origin: str) -> dict[str, Any]:
-    """The settings of docs/access.md, word for word but for its site's address."""
+def page_headers(origin: str) -> dict[str, Any]:
+    """The settings of docs/access.md, copied literally except for the site's address."""
     values: dict[str, Any] = {"INSTALLED_APPS": [], "MCP": {}}
     settings = snippet("access.md#the-site-as-its-own-authorization-server").text
     exec(settings.replace("https://example.com", origin), values)
@@ -30,14 +32,14 @@ def of_page(origin: str) -> dict[str, Any]:
 
 
 @contextmanager
-def listening() -> Iterator[socket.socket]:
+def listening_socket() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
 
 
 @contextmanager
 def serving(application: Any, listener: socket.socket) -> Iterator[None]:
-    """A server process in all but the process: an event loop of its own in a thread."""
+    """Run an event loop with a server in a thread."""
     server = uvicorn.Server(uvicorn.Config(application, log_config=None, ws="none", timeout_graceful_shutdown=5))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -50,13 +52,13 @@ def serving(application: Any, listener: socket.socket) -> Iterator[None]:
 
 
 class Browser:
-    """A user who logs in where they are asked to, and agrees, or does not."""
+    """A user who logs in when asked and gives consent, or does not."""
 
     def __init__(self) -> None:
         self.agrees = True
         self._client = httpx2.AsyncClient(timeout=PATIENCE)
         self.pages: list[str] = []
-        """What was shown before each click."""
+        """The page that was shown before each click."""
         self._landed: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
@@ -66,7 +68,7 @@ class Browser:
         await self._client.aclose()
 
     async def visit(self, url: str) -> None:
-        """From the client's address until the site sends the user back."""
+        """Follow the client's address until the site sends the user back."""
         response = await self._client.get(url)
         while not (response.is_redirect and response.headers["location"].startswith(BACK)):
             response = await self._follow(response)
@@ -78,7 +80,7 @@ class Browser:
         return AuthorizationCodeResult(code=found.get("code", ""), state=found["state"], iss=found.get("iss"))
 
     async def confirm(self, url: str) -> None:
-        """Send the form of a page of the site, as it is."""
+        """Send the form of a page of the site unchanged."""
         sent = await self._client.post(url, data=_hidden((await self._client.get(url)).text), headers={"referer": url})
         assert sent.status_code == 302, sent.text
 
@@ -97,6 +99,6 @@ class Browser:
 
 
 def _hidden(page: str) -> dict[str, str]:
-    """The hidden fields of a page's form."""
+    """Return the hidden fields of a page's form."""
     fields = re.findall(r'<input type="hidden" name="([^"]+)"(?: value="([^"]*)")?', page)
     return {name: html.unescape(value) for name, value in fields}

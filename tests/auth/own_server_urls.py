@@ -1,4 +1,4 @@
-"""The pages of a site that is its own authorization server: the admin's, and those of docs/access.md, word for word."""
+"""The pages of a site that is its own authorization server: the admin, and those of docs/access.md."""
 
 from django.contrib import admin
 from django.urls import include, path

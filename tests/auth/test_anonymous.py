@@ -1,13 +1,19 @@
-"""Who may call without a credential: secure unless the site says otherwise."""
+"""Calls without a credential: rejected unless the site allows them."""
 
 from typing import Any
 
 import pytest
 
-from mcp_app.auth.anonymous import anonymous, is_allowed
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
-from mcp_app.auth.principal import ANONYMOUS
-from mcp_app.management.serve import AddressRefusedError, check_host
+from mcp_app.auth.authentication import (
+    HeaderFields,
+    HTTPConnection,
+    allows_anonymous,
+    authenticate_anonymous,
+    is_public,
+    network_of,
+)
+from mcp_app.auth.principal import ANONYMOUS, Principal
+from mcp_app.management.serving.serve import AddressRefusedError, check_host
 from mcp_app.protocol.errors import UNAUTHORIZED, Rejection
 
 BEYOND = "192.0.2.1"
@@ -15,9 +21,9 @@ BEYOND = "192.0.2.1"
 
 @pytest.fixture
 def site(configure: Any, settings: Any) -> Any:
-    """Have a site that says so; DEBUG, and some of `MCP`."""
+    """Configure the site with DEBUG and some of `MCP`."""
 
-    def change(*, debug: bool, allow: bool | None = None, authenticator: str | None = None) -> None:
+    def change(*, debug: bool, allow: bool | str | None = None, authenticator: str | None = None) -> None:
         settings.DEBUG = debug
         configure(ALLOW_ANONYMOUS=allow, AUTHENTICATOR=authenticator)
 
@@ -25,8 +31,8 @@ def site(configure: Any, settings: Any) -> Any:
 
 
 def asks(address: str, *fields: tuple[bytes, bytes]) -> bool:
-    """Whether who comes from there, with these header fields, is served as the anonymous caller."""
-    answer = anonymous(HTTPConnection(HeaderFields(fields), address, "/mcp"))
+    """Return whether a request from that address, with these header fields, is served anonymously."""
+    answer = authenticate_anonymous(HTTPConnection(HeaderFields(fields), address, "/mcp"))
     if isinstance(answer, Rejection):
         assert answer.code == UNAUTHORIZED
         assert ("www-authenticate", b"Bearer") in [(name.decode(), value) for name, value in answer.headers]
@@ -39,11 +45,11 @@ def asks(address: str, *fields: tuple[bytes, bytes]) -> bool:
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
 def test_while_a_site_is_developed_its_own_machine_may_call(site: Any, address: str) -> None:
     site(debug=True)
-    assert is_allowed("default")
+    assert allows_anonymous("default")
     assert asks(address)
     assert asks(address, (b"x-other", b"1"))
     site(debug=False)
-    assert not is_allowed("default")
+    assert not allows_anonymous("default")
     assert not asks(address)
 
 
@@ -75,9 +81,28 @@ def test_the_sites_own_word_counts(site: Any, *, debug: bool) -> None:
     assert not asks("127.0.0.1")
 
 
+@pytest.mark.parametrize("debug", [True, False])
+@pytest.mark.parametrize("authenticator", [None, "mcp_app.auth.tokens.bearer"])
+def test_a_site_may_serve_its_own_machine_beside_those_who_say_who_they_are(
+    site: Any, authenticator: str | None, *, debug: bool
+) -> None:
+    site(debug=debug, allow="local", authenticator=authenticator)
+    assert allows_anonymous("default")
+    assert not is_public("default")
+    assert asks("127.0.0.1")
+    assert not asks("127.0.0.1", (b"forwarded", b"for=192.0.2.9"))
+    assert not asks(BEYOND)
+
+
+def test_a_word_that_means_nothing_serves_nobody(site: Any) -> None:
+    site(debug=True, allow="false")
+    assert not allows_anonymous("default")
+    assert not asks("127.0.0.1")
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_a_host_that_others_reach_is_not_served_on_while_anybody_may_call(site: Any, host: str) -> None:
-    for debug, allow in ((True, None), (True, True), (False, True)):
+    for debug, allow in ((True, None), (True, True), (False, True), (False, "local")):
         site(debug=debug, allow=allow)
         with pytest.raises(AddressRefusedError, match=r'MCP\["AUTHENTICATOR"\] = "mcp_app.auth.tokens.bearer"'):
             check_host(host)
@@ -87,3 +112,27 @@ def test_a_host_that_others_reach_is_not_served_on_while_anybody_may_call(site: 
     ):
         site(debug=debug, allow=allow, authenticator=authenticator)
         check_host(host)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3:3:4:5:6", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+        ("/run/" + "x" * 100, "/run/" + "x" * 59),
+    ],
+)
+def test_an_anonymous_caller_is_counted_by_the_network_that_one_subscriber_has(
+    site: Any, address: str, network: str
+) -> None:
+    site(debug=False, allow=True)
+    assert network_of(address) == network
+    answer = authenticate_anonymous(HTTPConnection(HeaderFields(()), address, "/mcp"))
+    assert isinstance(answer, Principal)
+    assert answer.network == network
+    assert answer == ANONYMOUS  # their rows are found from any network

@@ -1,4 +1,4 @@
-"""What a user who is asked for their consent is told of the address that they will be sent back to."""
+"""The consent page names the address to which the user will be sent back."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ from django.test import Client
 from oauth2_provider.models import Application
 
 from mcp_app.templatetags.mcp_consent import host, is_on_this_machine
-from tests.auth.own_server import of_page
+from tests.auth.own_server import page_headers
 
 ORIGIN = "https://mcp.example.com"
 HERE, ELSEWHERE = f"{ORIGIN}/mcp", f"{ORIGIN}/api"
@@ -35,8 +35,8 @@ def test_the_host_is_shown_as_it_is_and_a_program_of_the_users_own_machine_is_kn
 
 @pytest.fixture
 def browser(settings: Any, configure: Any, db: None) -> Client:
-    """Of a user who has logged in at a site that lets clients in for other things, too."""
-    values = of_page(ORIGIN)
+    """A user who is logged in at a site that also issues tokens for other purposes."""
+    values = page_headers(ORIGIN)
     scopes = {**values["OAUTH2_PROVIDER"]["SCOPES"], "calendar": "See your dates"}
     settings.OAUTH2_PROVIDER = {**values["OAUTH2_PROVIDER"], "SCOPES": scopes}
     settings.ROOT_URLCONF = "tests.auth.own_server_urls"
@@ -47,7 +47,7 @@ def browser(settings: Any, configure: Any, db: None) -> Client:
 
 
 def shown(browser: Client, **asked: str) -> str:
-    """The page for a client that asks for this."""
+    """The consent page for a client that requests this."""
     client = Application.objects.create(
         name="Editor",
         client_id="editor",
@@ -71,7 +71,7 @@ def shown(browser: Client, **asked: str) -> str:
     [
         {"scope": "mcp", "resource": HERE},
         {"scope": "calendar", "resource": HERE},
-        {"scope": "calendar mcp"},  # and may name its resource when it fetches its token
+        {"scope": "calendar mcp"},  # it may name its resource later, when it fetches its token
         {},
     ],
     ids=["resource and scope", "resource", "scope", "nothing: what is given then"],

@@ -1,4 +1,4 @@
-"""The functions of docs/adding.md and docs/access.md that say who asks."""
+"""The authenticators of docs/adding.md and docs/access.md."""
 
 import shlex
 from datetime import timedelta
@@ -11,8 +11,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from mcp_app.auth import tokens
-from mcp_app.auth.authentication import InvalidCredentialsError
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
 from mcp_app.auth.oauth import jwts
 from mcp_app.models import Token
 from tests.auth.authorization_server import AuthorizationServer

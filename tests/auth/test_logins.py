@@ -1,4 +1,4 @@
-"""Programs in the site's own pages call as whoever has logged in there, and no other site has a browser call."""
+"""Scripts in the site's own pages call as the user who is logged in; other sites' pages cannot."""
 
 import logging
 from collections.abc import Callable
@@ -9,15 +9,16 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client as Browser
 
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection
 from mcp_app.auth.logins import cookie
 from mcp_app.models import Session as MCPSession
 from tests.auth.asking import ask
-from tests.transport.client import message, post, run
-from tests.transport.legacy_client import Client
-from tests.transport.worker import in_thread
+from tests.support.asgi_client import message, post
+from tests.support.legacy_asgi_client import Client
+from tests.support.worker import in_thread
 
 pytestmark = [
+    pytest.mark.usefixtures("_logins"),
     pytest.mark.django_db(transaction=True, databases="__all__"),
     pytest.mark.fault("G3"),
 ]
@@ -27,7 +28,7 @@ Fields = dict[str, str]
 Change = Callable[[Any], object]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _logins(configure: Any, settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     configure(
@@ -46,7 +47,7 @@ def ada() -> User:
 
 @pytest.fixture
 def browser(ada: User) -> Browser:
-    """Ada's, who has logged in at the site's form."""
+    """The browser of Ada, who has logged in with the site's form."""
     browser = Browser(enforce_csrf_checks=True)
     form = browser.get("/admin/login/")
     token = form.context["csrf_token"]
@@ -56,7 +57,10 @@ def browser(ada: User) -> Browser:
 
 
 def from_page(browser: Browser, **changes: str) -> Fields:
-    """What a request of one of the site's pages has: cookies, the token, its origin; None of them where empty."""
+    """Return the fields of a request from the site's pages: cookies, token, origin.
+
+    Empty ones are left out.
+    """
     cookies = "; ".join(f"{name}={morsel.value}" for name, morsel in browser.cookies.items())
     token = browser.cookies["csrftoken"].value
     fields = {"Cookie": cookies, "X-CSRFToken": token, "Origin": PAGE}
@@ -65,7 +69,7 @@ def from_page(browser: Browser, **changes: str) -> Fields:
 
 
 def caller(*fields: tuple[str, str]) -> Any:
-    """Whom the authenticator says these header fields are of."""
+    """Return the caller that the authenticator sees in these header fields."""
     raw = [(name.lower().encode(), value.encode()) for name, value in (("Host", "testserver"), *fields)]
     return cookie(HTTPConnection(HeaderFields(raw), "192.0.2.1", "/mcp", scheme="http"))
 
@@ -78,7 +82,7 @@ def test_a_page_calls_as_its_user(browser: Browser, ada: User) -> None:
 
 
 def test_cookies_may_come_in_several_fields(browser: Browser, ada: User) -> None:
-    """As over HTTP/2."""
+    """HTTP/2 sends them like this."""
     fields = from_page(browser)
     cookies = fields.pop("Cookie").split("; ")
     assert len(cookies) == 2
@@ -176,41 +180,34 @@ def test_a_session_that_an_older_key_signed_is_good_and_left_as_it_is(browser: B
     assert Session.objects.values().get() == kept
 
 
-def test_an_mcp_session_is_read_without_the_token_as_django_has_it_and_ended_with_it(browser: Browser) -> None:
+async def test_an_mcp_session_is_read_without_the_token_as_django_has_it_and_ended_with_it(browser: Browser) -> None:
     fields = from_page(browser)
 
     class Page(Client):
         def _fields(self, changes: Fields) -> Fields:
             return super()._fields({**fields, **changes})
 
-    async def scenario() -> None:
-        page = await Page.opened()
-        token = fields.pop("X-CSRFToken")
-        stream = await page.get()
-        assert stream.status == 200
-        assert (await page.delete()).status == 403
-        assert await in_thread(MCPSession.objects.exists)
-        fields["X-CSRFToken"] = token
-        assert (await page.delete()).status == 200
-        assert not await in_thread(MCPSession.objects.exists)
-        await stream.body()
-
-    run(scenario())
+    page = await Page.opened()
+    token = fields.pop("X-CSRFToken")
+    stream = await page.get()
+    assert stream.status == 200
+    assert (await page.delete()).status == 403
+    assert await in_thread(MCPSession.objects.exists)
+    fields["X-CSRFToken"] = token
+    assert (await page.delete()).status == 200
+    assert not await in_thread(MCPSession.objects.exists)
+    await stream.body()
 
 
 @pytest.mark.fault("E8")
-def test_E8_the_stream_of_who_logs_out_ends(browser: Browser, configure: Any) -> None:
+async def test_E8_the_stream_of_who_logs_out_ends(browser: Browser, configure: Any) -> None:
     configure(CONFIRM_AFTER=0.1)
-
-    async def scenario() -> None:
-        asked = message("subscriptions/listen", notifications={"toolsListChanged": True})
-        client = await post(asked, headers=from_page(browser))
-        await client.head()
-        assert (await client.next_message())["method"] == "notifications/subscriptions/acknowledged"
-        await in_thread(browser.logout)
-        assert [message["result"]["resultType"] for message in await client.rest()] == ["complete"]
-
-    run(scenario())
+    asked = message("subscriptions/listen", notifications={"toolsListChanged": True})
+    client = await post(asked, headers=from_page(browser))
+    await client.head()
+    assert (await client.next_message())["method"] == "notifications/subscriptions/acknowledged"
+    await in_thread(browser.logout)
+    assert [message["result"]["resultType"] for message in await client.rest()] == ["complete"]
 
 
 def test_a_cookie_that_names_no_session_asks_no_database(django_assert_num_queries: Any) -> None:

@@ -1,4 +1,6 @@
-"""Tokens that their issuer is asked about: good while it says so, and nobody's while it cannot be asked."""
+"""Introspection: a token is accepted while its issuer confirms it, and rejected if the issuer is
+down.
+"""
 
 import base64
 import logging
@@ -14,23 +16,28 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from mcp_app.auth.authentication import InsufficientScopeError, InvalidCredentialsError, UndecidedError
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import (
+    HeaderFields,
+    HTTPConnection,
+    InsufficientScopeError,
+    InvalidCredentialsError,
+    UndecidedError,
+)
 from mcp_app.auth.oauth import fetching
 from mcp_app.auth.oauth.introspection import bearer
 from mcp_app.auth.principal import Principal
 from mcp_app.models import Request
 from tests.auth.asking import ask
 from tests.auth.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer
-from tests.transport.client import message, post, run
+from tests.support.asgi_client import message, post
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [pytest.mark.usefixtures("_protected"), pytest.mark.django_db(transaction=True, databases="__all__")]
 
 METADATA = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
 Issuer = AuthorizationServer
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _protected(protected: Callable[..., None]) -> None:
     protected("introspection")
 
@@ -136,25 +143,21 @@ def test_E8_a_revoked_token_opens_no_longer_than_the_settings_say(configure: Any
 
 
 @pytest.mark.fault("E8")
-def test_E8_the_stream_of_a_token_that_its_issuer_revoked_ends(configure: Any, issuer: Issuer) -> None:
+async def test_E8_the_stream_of_a_token_that_its_issuer_revoked_ends(configure: Any, issuer: Issuer) -> None:
     configure(OAUTH_INTROSPECTION_CACHE=0, CONFIRM_AFTER=0.1)
     token = issuer.opaque()
-
-    async def scenario() -> None:
-        client = await post(
-            message("subscriptions/listen", notifications={"toolsListChanged": True}),
-            headers={"Authorization": f"Bearer {token}"},
-        )
-        await client.head()
-        assert (await client.next_message())["method"] == "notifications/subscriptions/acknowledged"
-        issuer.introspected[token] = {"active": False}
-        assert [message["result"]["resultType"] for message in await client.rest()] == ["complete"]
-
-    run(scenario())
+    client = await post(
+        message("subscriptions/listen", notifications={"toolsListChanged": True}),
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    await client.head()
+    assert (await client.next_message())["method"] == "notifications/subscriptions/acknowledged"
+    issuer.introspected[token] = {"active": False}
+    assert [message["result"]["resultType"] for message in await client.rest()] == ["complete"]
 
 
 def drip(begin: bytes, now_and_then: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
-    """Send a little now and then, for as long as somebody reads."""
+    """Send a little now and then, until the connection is closed."""
 
     def say(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(begin)
@@ -231,8 +234,8 @@ def test_an_issuer_that_failed_is_left_alone_for_a_moment_then_asked_again(
         with pytest.raises(UndecidedError):
             asked_with(issuer.opaque())
     assert issuer.times_asked("/introspect") == 1
-    fetching._left_alone_until.clear()
-    monkeypatch.setattr(fetching, "LEFT_ALONE_SECONDS", 0.0)
+    fetching._retry_at.clear()
+    monkeypatch.setattr(fetching, "RETRY_AFTER_SECONDS", 0.0)
     with pytest.raises(UndecidedError):
         asked_with(issuer.opaque())
     issuer.instead = None
@@ -243,7 +246,7 @@ def test_an_issuer_that_failed_is_left_alone_for_a_moment_then_asked_again(
 def test_one_request_waits_for_an_issuer_that_failed_and_the_others_do_not(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "LEFT_ALONE_SECONDS", 0.0)
+    monkeypatch.setattr(fetching, "RETRY_AFTER_SECONDS", 0.0)
     vouched = issuer.opaque()
     asked_with(vouched)
     issuer.instead = answer(b"", 500)

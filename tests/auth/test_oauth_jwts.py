@@ -1,4 +1,4 @@
-"""Tokens that are JWTs: good only as their issuer signed them, for this endpoint, in their time."""
+"""JWTs are accepted only as their issuer signed them, for this endpoint, and within their time."""
 
 import base64
 import hmac
@@ -20,22 +20,22 @@ from mcp_app.catalogue.registry import tool
 from mcp_app.models import Request
 from tests.auth.asking import ask
 from tests.auth.authorization_server import EC_KEY, OTHER_KEY, RESOURCE, RSA_KEY, AuthorizationServer
-from tests.auth.jwts import asked_with
-from tests.transport.client import call, post, run
+from tests.auth.jwts import authenticate_token
+from tests.support.asgi_client import call, post, run
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [pytest.mark.usefixtures("_protected"), pytest.mark.django_db(transaction=True, databases="__all__")]
 
 METADATA = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
 Issuer = AuthorizationServer
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _protected(protected: Callable[..., None]) -> None:
     protected("jwts")
 
 
 def test_a_good_token_is_its_subjects_with_its_client_and_its_scopes(issuer: Issuer) -> None:
-    principal = asked_with(issuer.token())
+    principal = authenticate_token(issuer.token())
     assert principal == Principal(issuer.issuer, "ada", "editor", "ada")
     assert principal is not None
     assert principal.scopes == {"files:read", "files:write"}
@@ -57,7 +57,7 @@ def test_a_good_token_is_its_subjects_with_its_client_and_its_scopes(issuer: Iss
     ids=["at+jwt", "JWT", "no typ", "one audience of two", "our clock is ahead", "ours is behind", "ES256", "only key"],
 )
 def test_tokens_may_differ(issuer: Issuer, good: Callable[[Issuer], str]) -> None:
-    assert asked_with(good(issuer)) is not None
+    assert authenticate_token(good(issuer)) is not None
 
 
 def encoded(content: bytes) -> str:
@@ -65,7 +65,7 @@ def encoded(content: bytes) -> str:
 
 
 def signed(header: dict[str, Any], claims: dict[str, Any], sign: Callable[[bytes], bytes] = lambda text: b"") -> str:
-    """A JWT of any kind, as no library would make it."""
+    """Sign a JWT of any kind, including ones that libraries refuse to make."""
     text = f"{encoded(json.dumps(header).encode())}.{encoded(json.dumps(claims).encode())}"
     return f"{text}.{encoded(sign(text.encode()))}"
 
@@ -75,7 +75,7 @@ def unsigned(issuer: Issuer, algorithm: str, **header: Any) -> str:
 
 
 def signed_with_the_public_key(issuer: Issuer) -> str:
-    """As if the key that everybody may have were a shared secret (RFC 8725 §2.1)."""
+    """Sign with the public key as if it were a shared secret (RFC 8725 §2.1)."""
     public = RSA_KEY.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -147,14 +147,14 @@ def test_G3_the_settings_allow_fewer_algorithms_and_never_one_with_a_shared_secr
 ) -> None:
     configure(OAUTH_ALGORITHMS=["RS256", "HS256", "none"])
     issuer.keys.append({"kty": "oct", "kid": "shared", "k": encoded(b"s" * 32)})
-    assert asked_with(issuer.token()) is not None
+    assert authenticate_token(issuer.token()) is not None
     for token in (
         issuer.token(key=EC_KEY, algorithm="ES256", header={"kid": "ec"}),
         issuer.token(key="s" * 32, algorithm="HS256", header={"kid": "shared"}),
         unsigned(issuer, "none"),
     ):
         with pytest.raises(InvalidCredentialsError):
-            asked_with(token)
+            authenticate_token(token)
 
 
 @pytest.mark.fault("G3")
@@ -243,7 +243,7 @@ def test_G3_a_tool_that_takes_a_scope_challenges_with_all_that_the_call_takes(co
     ],
 )
 def test_scopes_are_told_in_two_claims_and_two_forms(issuer: Issuer, claims: dict[str, Any], scopes: set[str]) -> None:
-    principal = asked_with(issuer.token(**claims))
+    principal = authenticate_token(issuer.token(**claims))
     assert principal is not None
     assert principal.scopes == scopes
 
@@ -252,9 +252,9 @@ def test_an_audience_of_the_authorization_servers_own_takes_the_place_of_the_uri
     configure: Any, issuer: Issuer
 ) -> None:
     configure(OAUTH_AUDIENCES=["api://mcp"])
-    assert asked_with(issuer.token(aud="api://mcp")) is not None
+    assert authenticate_token(issuer.token(aud="api://mcp")) is not None
     with pytest.raises(InvalidCredentialsError):
-        asked_with(issuer.token())
+        authenticate_token(issuer.token())
 
 
 def user_of(claims: dict[str, Any]) -> User | None:
@@ -264,10 +264,10 @@ def user_of(claims: dict[str, Any]) -> User | None:
 def test_the_sites_function_finds_the_user_of_a_token(configure: Any, issuer: Issuer) -> None:
     configure(OAUTH_USER=f"{__name__}.user_of")
     ada = User.objects.create_user("ada")
-    principal = asked_with(issuer.token())
+    principal = authenticate_token(issuer.token())
     assert principal == Principal(issuer.issuer, "ada", "editor", "ada", user_id=str(ada.pk))
-    nobody = asked_with(issuer.token(sub="eve", preferred_username="Eve"))
+    nobody = authenticate_token(issuer.token(sub="eve", preferred_username="Eve"))
     assert nobody == Principal(issuer.issuer, "eve", "editor", "Eve")
     User.objects.update(is_active=False)
     with pytest.raises(InvalidCredentialsError):
-        asked_with(issuer.token())
+        authenticate_token(issuer.token())

@@ -20,8 +20,8 @@ from mcp_app.catalogue.registry import tool
 from mcp_app.models import Request
 from mcp_app.routing import mcp_application
 from tests.auth.client_storage import Storage
-from tests.auth.own_server import BACK, PASSWORD, PATIENCE, USER, Browser, listening, of_page, serving
-from tests.transport.worker import Worker, in_thread
+from tests.auth.own_server import BACK, PASSWORD, PATIENCE, USER, Browser, listening_socket, page_headers, serving
+from tests.support.worker import Worker, in_thread
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases="__all__"),
@@ -32,7 +32,7 @@ CLIENT_URL = "https://editor.example.org/client.json"
 
 
 class Documents:
-    """Stands for the network between the site and the client's own site: what `CLIENT_URL` says."""
+    """The network between the site and the client's own site, which serves `CLIENT_URL`."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         return {"client_id": client_id, "client_name": "Editor", "redirect_uris": [BACK]}, 300
@@ -46,10 +46,10 @@ def worker() -> Iterator[Worker]:
 
 @pytest.fixture
 def site(settings: Any, configure: Any, monkeypatch: Any) -> Iterator[str]:
-    """Its endpoint's address."""
+    """Return the address of its endpoint."""
     for connection in connections.all(initialized_only=False):
         monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", 0)
-    with isolated_registries(), listening() as listener:
+    with isolated_registries(), listening_socket() as listener:
 
         @tool
         def read() -> str:
@@ -66,7 +66,7 @@ def site(settings: Any, configure: Any, monkeypatch: Any) -> Iterator[str]:
         settings.ROOT_URLCONF = "tests.auth.own_server_urls"
         settings.LOGIN_URL = "/admin/login/"
         settings.ALLOWED_HOSTS = ["127.0.0.1"]
-        values = of_page(origin)
+        values = page_headers(origin)
         settings.OAUTH2_PROVIDER = {**values["OAUTH2_PROVIDER"], "CIMD_METADATA_FETCHER": f"{__name__}.Documents"}
         configure(**values["MCP"], PUBLISH_TIMEOUT=PATIENCE)
         User.objects.create_superuser(USER, password=PASSWORD)
@@ -78,7 +78,7 @@ Scenario = Callable[[Client], Awaitable[None]]
 
 
 class Editor:
-    """A program with an MCP client in it, and its user."""
+    """A program with an MCP client, and its user."""
 
     def __init__(self, site: str, **options: Any) -> None:
         self.storage, self.browser = Storage(), Browser()
@@ -100,7 +100,7 @@ class Editor:
 
 
 async def called(client: Client, name: str, worker: Worker) -> str:
-    """What a tool says whose part the test plays."""
+    """Return the text of a tool's result. The test plays the worker."""
     call = asyncio.create_task(client.call_tool(name, {}))
     working = asyncio.create_task(worker.claim())
     await asyncio.wait([call, working], return_when=asyncio.FIRST_COMPLETED)

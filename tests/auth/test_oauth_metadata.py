@@ -1,4 +1,4 @@
-"""How clients find out who issues tokens for the endpoint (RFC 9728), and that nothing they send moves it."""
+"""Clients find the issuer of tokens for the endpoint (RFC 9728), and requests cannot change it."""
 
 import asyncio
 import json
@@ -17,11 +17,11 @@ from mcp.client.auth.utils import (
 from mcp.shared.auth import OAuthClientMetadata
 
 from mcp_app.routing import mcp_application
-from mcp_app.transport.resource_metadata import resource_metadata
+from mcp_app.transport.http.resource_metadata import resource_metadata
 from tests.auth.asking import ask
 from tests.auth.authorization_server import RESOURCE, AuthorizationServer
 from tests.auth.client_storage import Storage
-from tests.transport.client import VERSION, Connection, _no_site, message, run
+from tests.support.asgi_client import VERSION, Connection, _no_site, message, run
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
@@ -144,7 +144,7 @@ def test_mounted_by_itself_it_knows_its_paths(configure: Any, protected: Callabl
 
 
 class Network(httpx2.AsyncBaseTransport):
-    """The endpoint where its host says, all else where it is."""
+    """Serve the endpoint under its public host, and everything else from its real address."""
 
     def __init__(self) -> None:
         self._endpoint = httpx2.ASGITransport(mcp_application(_no_site))
@@ -162,37 +162,33 @@ class Network(httpx2.AsyncBaseTransport):
 
 @pytest.mark.fault("G3")
 @pytest.mark.parametrize("with_challenge", [True, False])
-def test_G3_the_official_client_discovers_the_authorization_server(
+async def test_G3_the_official_client_discovers_the_authorization_server(
     protected: Callable[..., None], issuer: AuthorizationServer, with_challenge: bool
 ) -> None:
     protected("jwts", OAUTH_REQUIRED_SCOPES=["mcp"])
-
-    async def scenario() -> None:
-        async with httpx2.AsyncClient(transport=Network()) as client:
-            refused = await client.post(RESOURCE, json=message("tools/list"))
-            told = extract_resource_metadata_from_www_auth(refused)
-            assert told == f"https://mcp.example.com{PATHS[0]}"
-            first = build_protected_resource_metadata_discovery_urls(told if with_challenge else None, RESOURCE)[0]
-            found = await handle_protected_resource_response(await client.get(first))
-        assert found is not None
-        assert (str(found.resource), [str(each) for each in found.authorization_servers], found.scopes_supported) == (
-            RESOURCE,
-            [issuer.issuer],
-            ["mcp"],
-        )
-
-    run(scenario())
+    async with httpx2.AsyncClient(transport=Network()) as client:
+        refused = await client.post(RESOURCE, json=message("tools/list"))
+        told = extract_resource_metadata_from_www_auth(refused)
+        assert told == f"https://mcp.example.com{PATHS[0]}"
+        first = build_protected_resource_metadata_discovery_urls(told if with_challenge else None, RESOURCE)[0]
+        found = await handle_protected_resource_response(await client.get(first))
+    assert found is not None
+    assert (str(found.resource), [str(each) for each in found.authorization_servers], found.scopes_supported) == (
+        RESOURCE,
+        [issuer.issuer],
+        ["mcp"],
+    )
 
 
 @pytest.mark.fault("G3")
-def test_G3_the_official_client_gets_from_the_challenge_to_a_token_and_is_served(
+async def test_G3_the_official_client_gets_from_the_challenge_to_a_token_and_is_served(
     protected: Callable[..., None], issuer: AuthorizationServer
 ) -> None:
     protected("jwts", OAUTH_REQUIRED_SCOPES=["files:read"])
     storage, landed = Storage(), asyncio.Queue[str]()
 
     async def visit(url: str) -> None:
-        """What the user's browser does."""
+        """Act as the user's browser."""
         async with httpx2.AsyncClient() as browser:
             await landed.put((await browser.get(url)).headers["location"])
 
@@ -200,17 +196,14 @@ def test_G3_the_official_client_gets_from_the_challenge_to_a_token_and_is_served
         query = parse_qs(urlsplit(await landed.get()).query)
         return AuthorizationCodeResult(code=query["code"][0], state=query["state"][0])
 
-    async def scenario() -> None:
-        metadata = OAuthClientMetadata.model_validate({"redirect_uris": ["http://127.0.0.1/back"]})
-        provider = OAuthClientProvider(RESOURCE, metadata, storage, visit, wait_for_code)
-        headers = {"MCP-Protocol-Version": VERSION, "Mcp-Method": "tools/list", "Accept": "application/json"}
-        async with httpx2.AsyncClient(transport=Network(), auth=provider) as client:
-            answer = await client.post(RESOURCE, json=message("tools/list"), headers=headers)
-        assert answer.status_code == 200
-        assert "tools" in answer.json()["result"]
-        assert storage.tokens.scope in (None, "files:read")
-
-    run(scenario())
+    metadata = OAuthClientMetadata.model_validate({"redirect_uris": ["http://127.0.0.1/back"]})
+    provider = OAuthClientProvider(RESOURCE, metadata, storage, visit, wait_for_code)
+    headers = {"MCP-Protocol-Version": VERSION, "Mcp-Method": "tools/list", "Accept": "application/json"}
+    async with httpx2.AsyncClient(transport=Network(), auth=provider) as client:
+        answer = await client.post(RESOURCE, json=message("tools/list"), headers=headers)
+    assert answer.status_code == 200
+    assert "tools" in answer.json()["result"]
+    assert storage.tokens.scope in (None, "files:read")
     assert issuer.asked == [
         "/.well-known/oauth-authorization-server",
         "/register",

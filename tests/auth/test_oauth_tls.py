@@ -1,4 +1,4 @@
-"""The authorization server over TLS: asked when its certificate is good, and not otherwise."""
+"""Over TLS, the authorization server is asked only if its certificate is valid."""
 
 import ssl
 import threading
@@ -20,17 +20,19 @@ from mcp_app.auth.oauth import fetching
 from mcp_app.auth.oauth.fetching import fetch_json
 from tests.auth.authorization_server import RSA_KEY, AuthorizationServer, running
 
+pytestmark = pytest.mark.usefixtures("_trust_is_read_anew")
 
-@pytest.fixture(autouse=True)
+
+@pytest.fixture
 def _trust_is_read_anew() -> Iterator[None]:
-    fetching._trusted.cache_clear()
+    fetching._ssl_context.cache_clear()
     yield
-    fetching._trusted.cache_clear()
+    fetching._ssl_context.cache_clear()
 
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """Of this machine, signed by itself; with its key."""
+    """Return a self-signed certificate of this machine, with its key."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     builder = x509.CertificateBuilder(name, name, RSA_KEY.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(datetime.now(UTC) - timedelta(hours=1))

@@ -1,4 +1,4 @@
-"""Which tokens of django-oauth-toolkit are taken: for this endpoint, in force, with a user who agreed to them."""
+"""A token of django-oauth-toolkit is accepted if it is in force, for this endpoint, and has a user."""
 
 import logging
 import secrets
@@ -11,15 +11,16 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from oauth2_provider.models import AccessToken, Application, set_token_value
 
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection
 from mcp_app.auth.oauth.toolkit import bearer
 from mcp_app.auth.principal import Principal
 from tests.auth.asking import ask
-from tests.auth.own_server import of_page
-from tests.transport.client import message, post, run
-from tests.transport.worker import in_thread
+from tests.auth.own_server import page_headers
+from tests.support.asgi_client import message, post
+from tests.support.worker import in_thread
 
 pytestmark = [
+    pytest.mark.usefixtures("_own_server"),
     pytest.mark.django_db(transaction=True, databases="__all__"),
     pytest.mark.fault("G3"),
 ]
@@ -29,9 +30,9 @@ RESOURCE = f"{ORIGIN}/mcp"
 Change = Callable[[AccessToken], object]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _own_server(settings: Any, configure: Any) -> None:
-    values = of_page(ORIGIN)
+    values = page_headers(ORIGIN)
     settings.OAUTH2_PROVIDER = values["OAUTH2_PROVIDER"]
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # of the client's secret
     configure(**values["MCP"], ALLOWED_HOSTS=["testserver"], DRAIN_SECONDS=0.1)
@@ -43,7 +44,7 @@ def ada() -> User:
 
 
 def issued(user: User | None, **changes: Any) -> tuple[str, AccessToken]:
-    """A good token, as its client has it, and its row, with changes."""
+    """Return a valid token as its client has it, and its row, with changes."""
     editor = Application.objects.create(client_id=secrets.token_hex(4), name="Editor", user=None)
     values = {"resource": [RESOURCE], "scope": "mcp", "application": editor, **changes}
     text, in_an_hour = secrets.token_urlsafe(20), timezone.now() + timedelta(hours=1)
@@ -73,10 +74,11 @@ def test_a_token_may_be_for_other_resources_besides(ada: User, resource: list[st
         ({"resource": []}, "it was issued for another audience"),
         ({"resource": [f"{ORIGIN}/other"]}, "another resource"),
         ({"resource": ["https://example.org/mcp"]}, "another resource"),
-        # The toolkit takes what begins a URI for all below it; here a resource is one endpoint.
+        # The toolkit accepts a prefix of a URI for everything below it. Here a resource is one
+        # endpoint.
         ({"resource": [ORIGIN]}, "it was issued for another audience"),
         ({"expires": timezone.now() - timedelta(seconds=1)}, "has expired"),
-        # As of another server that the toolkit asked: the issuer is not this site.
+        # The toolkit got the token from another server, so the issuer is not this site.
         ({"application": None}, "no client of this site"),
     ],
     ids=["no resource", "another path", "another host", "all of a host", "expired", "no client"],
@@ -93,7 +95,7 @@ def test_a_token_that_is_not_for_this_endpoint_or_not_in_force_is_refused(
 
 
 def test_a_token_that_no_user_has_agreed_to_is_refused() -> None:
-    """As every client that registered itself could have one."""
+    """Every client that registers itself could get such a token."""
     assert ask(issued(None)[0]).status == 401
 
 
@@ -126,18 +128,14 @@ def test_a_token_without_the_scope_of_the_endpoint_is_told_to_ask_for_it(ada: Us
 
 
 @pytest.mark.fault("E8")
-def test_E8_the_stream_of_a_token_that_was_revoked_ends(ada: User, configure: Any) -> None:
+async def test_E8_the_stream_of_a_token_that_was_revoked_ends(ada: User, configure: Any) -> None:
     configure(CONFIRM_AFTER=0.1)
-    token, row = issued(ada)
-
-    async def scenario() -> None:
-        client = await post(
-            message("subscriptions/listen", notifications={"toolsListChanged": True}),
-            headers={"Authorization": f"Bearer {token}"},
-        )
-        await client.head()
-        assert (await client.next_message())["method"] == "notifications/subscriptions/acknowledged"
-        await in_thread(row.revoke)
-        assert [message["result"]["resultType"] for message in await client.rest()] == ["complete"]
-
-    run(scenario())
+    token, row = await in_thread(issued, ada)
+    client = await post(
+        message("subscriptions/listen", notifications={"toolsListChanged": True}),
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    await client.head()
+    assert (await client.next_message())["method"] == "notifications/subscriptions/acknowledged"
+    await in_thread(row.revoke)
+    assert [message["result"]["resultType"] for message in await client.rest()] == ["complete"]

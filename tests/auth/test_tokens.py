@@ -1,4 +1,4 @@
-"""Bearer tokens of the site's own: good until they expire or are revoked, and worthless to who reads the rows."""
+"""The site's own tokens are valid until they expire or are revoked, and their rows reveal nothing."""
 
 import hashlib
 import json
@@ -14,10 +14,9 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from mcp_app.auth import tokens
-from mcp_app.auth.authentication import InvalidCredentialsError
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.tokens import Issued, bearer
+from mcp_app.auth.tokens import IssuedToken, bearer
 from mcp_app.models import Token
 
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -28,7 +27,7 @@ def _ada() -> User:
     return User.objects.create_user("ada")
 
 
-def issue(user: User, **options: Any) -> Issued:
+def issue(user: User, **options: Any) -> IssuedToken:
     return tokens.issue(user, "her laptop", by="root", **options)
 
 

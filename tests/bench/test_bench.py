@@ -83,7 +83,7 @@ def test_the_page_has_every_option(parser_of: Callable[[], ArgumentParser], bloc
     assert block.text == f"{with_choices}\n"
 
 
-VIEWS = ("mcp_submit", "mcp_claim", "mcp_end_with_result", "json_each")
+VIEWS = ("mcp_submit", "mcp_claim", "mcp_end")
 """Which the page says are no tables."""
 
 

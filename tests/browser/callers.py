@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any, Final
 
-from tests.acceptance import wire
-from tests.acceptance.inspector import Row
-from tests.acceptance.stack import Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import META, Connection
+from tests.support.site import wire
+from tests.support.site.inspector import Row
+from tests.support.site.stack import Stack
+from tests.support.site.wire import META, Connection
+from tests.support.waiting import eventually
 
 CLIENT: Final = {"name": "claude-code", "version": "2.1"}
 DOCUMENTS: Final = 6000
@@ -15,9 +15,13 @@ DOCUMENTS: Final = 6000
 PATIENCE: Final = 30.0
 
 
-def call(stack: Stack, tool: str, client: dict[str, str] = CLIENT, **arguments: Any) -> Connection:
+def call(
+    stack: Stack, tool: str, client: dict[str, str] = CLIENT, *, user: str | None = None, **arguments: Any
+) -> Connection:
+    """Call a tool, with a token of `user` or as the anonymous caller."""
     meta = {META + "clientInfo": client, "progressToken": "watched"}
-    return stack.post(wire.message("tools/call", meta=meta, name=tool, arguments=arguments))
+    headers = {"Authorization": f"Bearer {stack.ask('make token', user=user)}"} if user else None
+    return stack.post(wire.message("tools/call", meta=meta, name=tool, arguments=arguments), headers=headers)
 
 
 def start_indexing(stack: Stack, steps: Path) -> tuple[Connection, Row]:

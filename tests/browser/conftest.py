@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.acceptance import layouts
 from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
-from tests.acceptance.stack import Stack
 from tests.browser.chromium import PATIENCE_MS, BrowserMissingError, launched
 from tests.browser.users import PASSWORD, USERS
+from tests.support.site import layouts
+from tests.support.site.stack import Stack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, StorageState

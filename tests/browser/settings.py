@@ -5,5 +5,5 @@ from tests.acceptance.settings import INSTALLED_APPS, MCP, MIDDLEWARE
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.browser"]
 MIDDLEWARE = ["tests.browser.csp.strict_csp", *MIDDLEWARE]
-MCP = {**MCP, "AUTHENTICATOR": "mcp_app.auth.logins.cookie"}  # who has none is anonymous, as there
+MCP = {**MCP, "AUTHENTICATOR": "tests.browser.authentication.caller"}  # who has none is anonymous, as there
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # slow ones are of no use here

@@ -4,11 +4,11 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.acceptance.inspector import Row
-from tests.acceptance.stack import Stack
 from tests.browser import pages
 from tests.browser.callers import ended, start_indexing
 from tests.browser.chromium import expect
+from tests.support.site.inspector import Row
+from tests.support.site.stack import Stack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

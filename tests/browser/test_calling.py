@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.acceptance import wire
 from tests.browser.chromium import expect
+from tests.support.site import wire
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browse

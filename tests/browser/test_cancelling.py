@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.acceptance import programs
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_stopped
-from tests.acceptance.waiting import eventually
 from tests.browser import pages
 from tests.browser.callers import DOCUMENTS, answer, call, ended, start_indexing
 from tests.browser.chromium import expect
+from tests.support.site import programs
+from tests.support.site.stack import Stack
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browse

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.acceptance import legacy_wire
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_stopped
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import META, message
 from tests.browser import pages
 from tests.browser.callers import CLIENT, DOCUMENTS, call
 from tests.browser.chromium import expect
 from tests.browser.test_trying import tab_to
+from tests.support.site import legacy_wire
+from tests.support.site.stack import Stack
+from tests.support.site.wire import META, message
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from mcp_app.lifecycle import buckets
-from tests.acceptance.stack import Stack
+from mcp_app.lifecycle.statistics import durations
 from tests.browser import pages
 from tests.browser.callers import start_indexing
 from tests.browser.chromium import expect
 from tests.browser.hostile import TEXT
 from tests.browser.test_hostile import assert_inert
+from tests.support.site.stack import Stack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -137,10 +137,10 @@ def test_the_plots_show_what_the_database_holds(page: "Page", tallied: list[tupl
 
 def quantiles(tallied: list[tuple[Any, ...]], measure: str, share: float) -> list[float | None]:
     """What is to be seen of the hours, oldest first."""
-    held = [buckets.Histogram() for _ in range(HOURS)]
+    held = [durations.Histogram() for _ in range(HOURS)]
     for hour, measured, *_, seconds, count in tallied:
         if measured == measure and seconds is not None:
-            held[hour].add(buckets.bucket_of(seconds), count, count * seconds)
+            held[hour].add(durations.bucket_of(seconds), count, count * seconds)
     return [hour.quantile(share) for hour in reversed(held)]
 
 

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.acceptance.stack import Stack
-from tests.acceptance.waiting import eventually
 from tests.browser import pages
 from tests.browser.callers import answer, call, ended
 from tests.browser.chromium import expect
 from tests.browser.hostile import INJECTED, MARKUP, RIGHT_TO_LEFT, TEXT
+from tests.support.site.stack import Stack
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.acceptance.stack import Stack
 from tests.browser import pages
 from tests.browser.callers import DOCUMENTS, call, ended, start_indexing
 from tests.browser.chromium import expect
+from tests.support.site.stack import Stack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -47,6 +47,9 @@ def renewed(page: "Page") -> None:
 
 def test_the_list_moves_while_a_tool_runs(stack: Stack, steps: Path, page: "Page", picture: "Picture") -> None:
     expect(page.locator("#mcp-rows")).to_contain_text("Nothing is in flight.")
+    expect(page.locator("#action-toggle")).not_to_be_checked()
+    renewed(page)
+    expect(page.locator("#action-toggle")).not_to_be_checked()
     start_indexing(stack, steps)
     row = pages.row(page, "index_documents")
     expect(row).to_have_count(1)

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.acceptance.stack import Stack
-from tests.acceptance.wire import META, message
 from tests.browser import pages
 from tests.browser.callers import CLIENT, call
 from tests.browser.chromium import expect
+from tests.support.site.stack import Stack
+from tests.support.site.wire import META, message
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

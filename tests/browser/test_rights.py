@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.acceptance.stack import Stack
 from tests.browser import pages
 from tests.browser.callers import start_indexing
 from tests.browser.chromium import expect
+from tests.support.site.stack import Stack
 
 if TYPE_CHECKING:
     from playwright.sync_api import APIResponse, Page

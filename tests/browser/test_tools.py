@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from tests.acceptance import wire
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_subscriptions import listen
 from tests.browser import pages
+from tests.support.site import wire
+from tests.support.site.stack import Stack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

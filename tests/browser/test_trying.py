@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.acceptance.inspector import Row
-from tests.acceptance.stack import Stack
 from tests.acceptance.test_disconnect import assert_stopped
-from tests.acceptance.waiting import eventually
 from tests.browser import pages
 from tests.browser.callers import DOCUMENTS, PATIENCE
 from tests.browser.chromium import expect
 from tests.browser.hostile import MARKUP
 from tests.browser.test_hostile import assert_inert
 from tests.browser.test_looks import OVERFLOW, READABLE, SCREENS, UNREADABLE
+from tests.support.site.inspector import Row
+from tests.support.site.stack import Stack
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.acceptance.inspector import Row
-from tests.acceptance.stack import Stack
-from tests.acceptance.waiting import eventually
 from tests.browser import pages
 from tests.browser.callers import PATIENCE, answer, call, ended
 from tests.browser.chromium import expect
+from tests.support.site.inspector import Row
+from tests.support.site.stack import Stack
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from tests.acceptance.wire import Connection
     from tests.browser.conftest import Browse, Picture
+    from tests.support.site.wire import Connection
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "audit.md"
 LINES: Final = 200_000
@@ -33,13 +33,13 @@ NARROW: Final = {"viewport": {"width": 390, "height": 844}}
 @pytest.fixture
 def importing(stack: Stack) -> "Connection":
     """A long import by an AI client, in the middle; before it another call was left by its client."""
-    left = call(stack, "evaluate_python", CURSOR, code="while True: pass")
+    left = call(stack, "evaluate_python", CURSOR, user="chief", code="while True: pass")
     stack.running(left, 0.2)
     left.close()
     ended(stack, left)
     contacts = "".join(f"contact{number}@example.org,Contact {number}\n" for number in range(LINES))
     (stack.data / "uploads" / "suppliers.csv").write_text("email,name\n" + contacts)
-    calling = call(stack, "import_csv", file="suppliers.csv", mode="batches", batch_size=100)
+    calling = call(stack, "import_csv", user="chief", file="suppliers.csv", mode="batches", batch_size=100)
     eventually(lambda: stack.row(calling).story.count("progress") > 1, "lines are stored", PATIENCE)
     return calling
 

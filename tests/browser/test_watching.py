@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.acceptance.stack import Stack
 from tests.browser import pages
 from tests.browser.callers import DOCUMENTS, start_indexing
 from tests.browser.chromium import expect
+from tests.support.site.stack import Stack
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browse

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from mcp_app.catalogue.context_marker import Context
+from mcp_app.catalogue.schema.signature import Context
 
 
 class ToolContext(Context):
-    """What the execution room's class looks like from here."""
+    """Stands for the context class of `execution`."""
 
 
 class Usages(BaseModel):

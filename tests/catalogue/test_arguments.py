@@ -1,4 +1,4 @@
-"""Arguments are held against the schema strictly, and what is wrong with them is said so that a model can mend it."""
+"""Arguments are validated strictly, with error messages that a model can act on."""
 
 from datetime import date
 from typing import Annotated, Any
@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
+from mcp_app.catalogue.arguments import bind
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
-from mcp_app.catalogue.schema import bind
 
 
 class Address(BaseModel):
@@ -53,10 +53,10 @@ def deliver(
 def test_every_problem_has_a_line_with_its_path() -> None:
     found = problems(
         register(deliver),
-        {"count": "5", "address": {"lines": [1, "x"]}, "speed": True, "urgent": 1, "name": "too long", "extra": 1},
+        {"count": "five", "address": {"lines": [1, "x"]}, "speed": True, "urgent": 1, "name": "too long", "extra": 1},
     )
     assert found == [
-        'count: Input should be a valid integer, not "5"',
+        'count: Input should be a valid integer, not "five"',
         "address.city: this argument is required",
         'address.lines[1]: Input should be a valid integer, not "x"',
         "speed: Input should be a valid number, not true",
@@ -153,7 +153,7 @@ class Dated(BaseModel):
     ("arguments", "first"),
     [
         ({"items": [{}] * 5_000}, "items[0]"),
-        ({"items": [{} for _ in range(100_000)]}, "items[0]"),
+        ({"items": [{} for _ in range(30_000)]}, "items[0]"),
         ({"items": [{"city": 1}] * 2_000}, "items[0]"),
         ({"items": [], **{f"a{number}": 0 for number in range(2_000)}}, "arguments"),
         ({"items": [{"city": "x", "lines": [0] * 400_000}]}, "they are too large"),

@@ -1,4 +1,7 @@
-"""Asking, as the functions of prompts and resources do it: replayed with what is known, ended by what is not."""
+"""Questions from prompts and resources.
+
+A run is replayed with the known answers, and ends if one is missing.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -9,9 +12,9 @@ from asgiref.sync import sync_to_async
 from pydantic import BaseModel, Field
 
 from mcp_app.auth.principal import ANONYMOUS
-from mcp_app.catalogue import completing, reading
-from mcp_app.catalogue.asking import MAX_KEY_CHARS, Asked, Known
-from mcp_app.prompts import Answer, CannotAsk, Form, InputRequired, Roots, Visit, prompt
+from mcp_app.catalogue import completion, reads
+from mcp_app.catalogue.input.asking import MAX_KEY_CHARS, InputNeeded, Known
+from mcp_app.prompts import Answer, CannotAsk, Form, InputRequired, ReadContext, Roots, prompt
 from mcp_app.protocol.revisions import MODERN
 from mcp_app.resources import resource
 
@@ -27,7 +30,7 @@ def accepted(n: Any) -> dict[str, Any]:
     return {"action": "accept", "content": {"n": n}}
 
 
-def how_many(visit: Visit) -> Answer[Count]:
+def how_many(visit: ReadContext) -> Answer[Count]:
     return visit.elicit("count", "How many?", Count)
 
 
@@ -35,9 +38,9 @@ def known(answers: Any = None, capabilities: Any = EVERYTHING) -> Known:
     return Known(MODERN, capabilities, answers or {})
 
 
-def play(function: Callable[[Visit], Any], answers: Any = None, capabilities: Any = EVERYTHING) -> Any:
-    """What a run returns; or how it ends, where it asks."""
-    visit = Visit(ANONYMOUS).to_run(known(answers, capabilities))
+def play(function: Callable[[ReadContext], Any], answers: Any = None, capabilities: Any = EVERYTHING) -> Any:
+    """Return the result of a run, or its questions."""
+    visit = ReadContext(ANONYMOUS).to_run(known(answers, capabilities))
     try:
         return function(visit)
     except InputRequired as error:
@@ -46,7 +49,7 @@ def play(function: Callable[[Visit], Any], answers: Any = None, capabilities: An
 
 def test_a_question_without_an_answer_ends_the_run_with_it() -> None:
     asked = play(how_many)
-    assert asked == Asked({"count": Form("How many?", Count).request()}, {})
+    assert asked == InputNeeded({"count": Form("How many?", Count).request()}, {})
 
 
 def test_an_answer_is_given_at_once_as_an_object_of_its_model() -> None:
@@ -64,7 +67,7 @@ def test_what_does_not_fit_is_asked_again_with_the_reason_if_it_is_an_answer_at_
 
 
 def test_several_are_asked_in_one_round_and_only_those_that_are_missing() -> None:
-    def both(visit: Visit) -> str:
+    def both(visit: ReadContext) -> str:
         found = visit.ask(count=Form("How many?", Count), where=Roots())
         return f"{found['count'].action}, {len(found['where'])} folders"
 
@@ -74,7 +77,7 @@ def test_several_are_asked_in_one_round_and_only_those_that_are_missing() -> Non
 
 
 def test_every_method_asks_what_it_says() -> None:
-    def asked(function: Callable[[Visit], Any]) -> tuple[str, Any]:
+    def asked(function: Callable[[ReadContext], Any]) -> tuple[str, Any]:
         [question] = play(function).questions.values()
         return question["method"], question["params"].get("mode")
 
@@ -91,16 +94,16 @@ def test_what_was_done_once_is_not_done_in_the_runs_that_follow() -> None:
         done.append("later")
         return 2
 
-    async def later(visit: Visit) -> int:
+    async def later(visit: ReadContext) -> int:
         return await visit.aonce("later", do_later)
 
-    def twice(visit: Visit) -> Any:
+    def twice(visit: ReadContext) -> Any:
         first = visit.once("first", lambda: done.append("first") or {"n": 1})
         return first, asyncio.run(later(visit)), how_many(visit).action
 
     asked = play(twice)
     assert asked.kept == {"first": {"n": 1}, "later": 2}
-    again = Visit(ANONYMOUS).to_run(Known(MODERN, EVERYTHING, {"count": DECLINED}, asked.kept))
+    again = ReadContext(ANONYMOUS).to_run(Known(MODERN, EVERYTHING, {"count": DECLINED}, asked.kept))
     assert twice(again) == ({"n": 1}, 2, "decline")
     assert done == ["first", "later"]
 
@@ -112,7 +115,7 @@ def test_what_is_done_once_returns_plain_json(value: Any) -> None:
 
 
 def test_a_key_names_one_question() -> None:
-    def twice(visit: Visit) -> None:
+    def twice(visit: ReadContext) -> None:
         how_many(visit)
         visit.elicit("count", "How much?", Count)
 
@@ -135,34 +138,34 @@ def test_a_page_of_the_site_is_for_tools() -> None:
 
 
 def test_who_lists_completes_or_decides_may_not_ask() -> None:
-    def available(visit: Visit) -> bool:
+    def available(visit: ReadContext) -> bool:
         return how_many(visit).accepted
 
-    def complete(value: str, context: Any, visit: Visit) -> list[str]:
+    def complete(value: str, context: Any, visit: ReadContext) -> list[str]:
         return [how_many(visit).action]
 
     prompt(name="decided", available=available)(lambda: "")
     resource("x://{a}", completions={"a": complete})(lambda a: a)
     for asked in (
-        lambda: reading.get_prompt("decided", {}, ANONYMOUS, known()),
-        lambda: reading.prompts_page(None, ANONYMOUS),
-        lambda: completing.complete_template("x://{a}", "a", "", {}, ANONYMOUS),
+        lambda: reads.get_prompt("decided", {}, ANONYMOUS, known()),
+        lambda: reads.prompts_page(None, ANONYMOUS),
+        lambda: completion.complete_template("x://{a}", "a", "", {}, ANONYMOUS),
     ):
         with pytest.raises(RuntimeError, match="Only the function of a prompt or a resource may ask"):
             asked()
 
 
-async def coroutine(visit: Visit) -> str:
+async def coroutine(visit: ReadContext) -> str:
     return how_many(visit).action
 
 
-async def in_a_task_group(visit: Visit) -> str:
+async def in_a_task_group(visit: ReadContext) -> str:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(coroutine(visit)) for _ in range(2)]
     return tasks[0].result()
 
 
-async def in_a_thread(visit: Visit) -> str:
+async def in_a_thread(visit: ReadContext) -> str:
     return str((await sync_to_async(how_many)(visit)).action)
 
 
@@ -172,8 +175,8 @@ def test_an_async_function_asks_as_a_plain_one_does(function: Any) -> None:
     resource("x://a")(function)
 
     def outcomes(answers: Any) -> list[Any]:
-        made = reading.get_prompt("p", {}, ANONYMOUS, known(answers)), reading.read("x://a", ANONYMOUS, known(answers))
-        return [list(each.questions) if isinstance(each, Asked) else each for each in made]
+        made = reads.get_prompt("p", {}, ANONYMOUS, known(answers)), reads.read("x://a", ANONYMOUS, known(answers))
+        return [list(each.questions) if isinstance(each, InputNeeded) else each for each in made]
 
     assert outcomes({}) == [["count"]] * 2
     got, read = outcomes({"count": DECLINED})
@@ -184,25 +187,25 @@ def test_other_errors_are_raised_as_they_are() -> None:
     async def fail() -> None:
         raise ZeroDivisionError
 
-    async def broken(visit: Visit) -> str:
+    async def broken(visit: ReadContext) -> str:
         async with asyncio.TaskGroup() as group:
             group.create_task(coroutine(visit))
             group.create_task(fail())
         return ""
 
-    def empty_handed(visit: Visit) -> str:
+    def empty_handed(visit: ReadContext) -> str:
         raise InputRequired
 
     for function, error in ((broken, BaseExceptionGroup), (empty_handed, InputRequired)):
         prompt(name=function.__name__)(function)
         with pytest.raises(error):
-            reading.get_prompt(function.__name__, {}, ANONYMOUS, known())
+            reads.get_prompt(function.__name__, {}, ANONYMOUS, known())
 
 
 def test_what_depends_on_answers_is_not_to_be_cached() -> None:
     @resource("x://{ask}", ttl_ms=60_000)
-    def asks(ask: bool, visit: Visit) -> str:
+    def asks(ask: bool, visit: ReadContext) -> str:
         return how_many(visit).action if ask else ""
 
-    read = [reading.read(f"x://{ask}", ANONYMOUS, known({"count": DECLINED})) for ask in ("true", "false")]
+    read = [reads.read(f"x://{ask}", ANONYMOUS, known({"count": DECLINED})) for ask in ("true", "false")]
     assert [each["ttlMs"] for each in read if isinstance(each, dict)] == [0, 60_000]

@@ -1,4 +1,4 @@
-"""The registry joined with the rows: what is offered, in pages, and how a change of it is told."""
+"""Tools joined with their rows: the tools on offer, pages of them, and change versions."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from mcp_app import databases
 from mcp_app.auth.principal import ANONYMOUS
-from mcp_app.catalogue import catalogue, paging, rows
+from mcp_app.catalogue import catalogue, paging, tool_rows
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.errors import InvalidCursor
 from mcp_app.catalogue.registry import tool
@@ -54,7 +54,7 @@ def all_pages() -> list[list[str]]:
 def test_tools_are_offered_by_name_before_and_after_their_rows_exist() -> None:
     register("b", "a", "B")
     assert names() == ["B", "a", "b"]
-    rows.sync()
+    tool_rows.sync()
     assert names() == ["B", "a", "b"]
 
 
@@ -77,7 +77,7 @@ def test_wire_object_has_what_the_code_says() -> None:
 def test_rows_override_the_code_and_the_code_the_settings() -> None:
     register("plain")
     register("own", cancel=CancelPolicy.INTERRUPT, cooperative_grace=0, hard_grace=2, time_limit=9, queue="q")
-    rows.sync()
+    tool_rows.sync()
     plain, own = catalogue.find("plain", ANONYMOUS), catalogue.find("own", ANONYMOUS)
     assert plain is not None
     assert own is not None
@@ -117,7 +117,7 @@ def test_rows_override_the_code_and_the_code_the_settings() -> None:
 
 def test_empty_override_is_none() -> None:
     register("a", title="The A", description="Does a.")
-    rows.sync()
+    tool_rows.sync()
     Tool.objects.update(title="", description="", cancel_policy="", queue="")
     offered = catalogue.find("a", ANONYMOUS)
     assert offered is not None
@@ -126,40 +126,45 @@ def test_empty_override_is_none() -> None:
 
 def test_disabled_tool_is_neither_listed_nor_found() -> None:
     register("a", "b")
-    rows.sync()
-    before = rows.version()
+    tool_rows.sync()
+    before = tool_rows.version()
 
-    assert rows.set_enabled("a", False) is True
+    assert tool_rows.set_enabled("a", False) is True
     assert names() == ["b"]
     assert catalogue.find("a", ANONYMOUS) is None
-    assert rows.set_enabled("a", False) is False
-    assert rows.version() == before + 1
-    rows.set_enabled("a", True)
+    assert tool_rows.set_enabled("a", False) is False
+    assert tool_rows.version() == before + 1
+    tool_rows.set_enabled("a", True)
     assert names() == ["a", "b"]
 
 
 def test_a_change_of_several_rows_is_one_and_names_those_that_it_changed() -> None:
     register("a", "b", "c")
-    rows.sync()
-    rows.change(["b"], title="T", queue="q")
-    before = rows.version()
-    assert sorted(rows.change(["a", "b", "c", "nobody"], title="T", queue="q")) == ["a", "c"]
-    assert rows.version() == before + 1
-    assert rows.change(["a", "b"], title="T", queue="q") == rows.change(["a"]) == rows.change([], title="U") == []
-    assert rows.change(["a"], title=None) == ["a"]
-    assert rows.version() == before + 2
+    tool_rows.sync()
+    tool_rows.change(["b"], title="T", queue="q")
+    before = tool_rows.version()
+    assert sorted(tool_rows.change(["a", "b", "c", "nobody"], title="T", queue="q")) == ["a", "c"]
+    assert tool_rows.version() == before + 1
+    assert (
+        tool_rows.change(["a", "b"], title="T", queue="q")
+        == tool_rows.change(["a"])
+        == tool_rows.change([], title="U")
+        == []
+    )
+    assert tool_rows.change(["a"], title=None) == ["a"]
+    assert tool_rows.version() == before + 2
 
 
 def test_only_a_row_without_code_is_forgotten() -> None:
     register("a")
     Tool.objects.create(name="old", location="x", registered=False)
-    rows.sync()
-    before = rows.version()
-    assert rows.forget("a") is rows.forget("nobody") is False
-    assert rows.version() == before
-    assert rows.forget("old") is True
+    tool_rows.sync()
+    before = tool_rows.version()
+    assert tool_rows.forget("a") is tool_rows.forget("nobody") is False
+    assert tool_rows.version() == before
+    assert tool_rows.forget("old") is True
     assert set(Tool.objects.values_list("pk", flat=True)) == {"a"}
-    assert rows.version() == before + 1
+    assert tool_rows.version() == before + 1
 
 
 def test_unknown_tool_is_not_found_without_a_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
@@ -169,7 +174,7 @@ def test_unknown_tool_is_not_found_without_a_query(django_assert_num_queries: Dj
 
 def test_finding_and_listing_take_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     register("a", "b", "c")
-    rows.sync()
+    tool_rows.sync()
     for ask in (lambda: catalogue.find("a", ANONYMOUS), lambda: catalogue.page(None, ANONYMOUS)):
         with django_assert_num_queries(1, using=settings.DATABASE):
             ask()
@@ -189,39 +194,39 @@ def test_what_a_list_asks_of_its_callers_groups_costs_no_more_for_many_tools(
 
 def test_row_whose_code_went_away_is_kept_marked_and_comes_back() -> None:
     register("a", "b")
-    rows.sync()
+    tool_rows.sync()
     Tool.objects.filter(pk="b").update(title="kept")
     with isolated_registries():
         register("a")
-        rows.sync()
+        tool_rows.sync()
         assert names() == ["a"]
         assert Tool.objects.get(pk="b").registered is False
     assert names() == ["a"]
-    rows.sync()
+    tool_rows.sync()
     assert names() == ["a", "b"]
     assert Tool.objects.get(pk="b").title == "kept"
 
 
 def test_sync_bumps_the_version_only_for_a_change() -> None:
     register("a")
-    rows.sync()
-    first = rows.version()
-    rows.sync()
-    assert rows.version() == first > 0
+    tool_rows.sync()
+    first = tool_rows.version()
+    tool_rows.sync()
+    assert tool_rows.version() == first > 0
     register("b")
-    rows.sync()
-    assert rows.version() == first + 1
+    tool_rows.sync()
+    assert tool_rows.version() == first + 1
 
 
 def test_change_that_is_rolled_back_notifies_nobody() -> None:
     register("a")
-    rows.sync()
-    before = rows.version()
+    tool_rows.sync()
+    before = tool_rows.version()
     with databases.atomic():
-        rows.set_enabled("a", False)
+        tool_rows.set_enabled("a", False)
         assert names() == []
         transaction.set_rollback(True, using=settings.DATABASE)
-    assert rows.version() == before
+    assert tool_rows.version() == before
     assert names() == ["a"]
 
 
@@ -237,10 +242,10 @@ def test_pages_hold_every_tool_once_in_order() -> None:
 @pytest.mark.usefixtures("pages_of_two")
 def test_pages_neither_repeat_nor_skip_what_stays_when_the_list_changes() -> None:
     register("b", "c", "d", "e")
-    rows.sync()
+    tool_rows.sync()
     first = catalogue.page(None, ANONYMOUS)
     register("a", "f")
-    rows.set_enabled("c", False)
+    tool_rows.set_enabled("c", False)
     second = catalogue.page(first.next_cursor, ANONYMOUS)
 
     assert [each["name"] for each in [*first.items, *second.items]] == ["b", "c", "d", "e"]
@@ -273,12 +278,12 @@ def test_cursor_that_this_list_did_not_issue_is_refused(spoil: Callable[[str], A
 @pytest.mark.django_db(databases="__all__", transaction=True)
 def test_two_processes_that_sync_at_once_make_one_change() -> None:
     register(*(f"tool-{number}" for number in range(20)))
-    start, errors, before = threading.Barrier(2), [], rows.version()
+    start, errors, before = threading.Barrier(2), [], tool_rows.version()
 
     def sync() -> None:
         try:
             start.wait(timeout=10)
-            rows.sync()
+            tool_rows.sync()
         except Exception as error:
             errors.append(error)
         finally:
@@ -291,7 +296,7 @@ def test_two_processes_that_sync_at_once_make_one_change() -> None:
         thread.join(timeout=30)
     assert not errors
     assert Tool.objects.count() == 20
-    assert rows.version() == before + 1
+    assert tool_rows.version() == before + 1
 
 
 @pytest.mark.django_db(databases="__all__", transaction=True)
@@ -299,13 +304,13 @@ def test_bump_is_seen_once_its_transaction_is_committed() -> None:
     seen: list[int] = []
 
     def look() -> None:
-        seen.append(rows.version())
+        seen.append(tool_rows.version())
         connections.close_all()
 
     register("a")
-    rows.sync()
+    tool_rows.sync()
     with transaction.atomic(using=settings.DATABASE):
-        rows.touch()
+        tool_rows.touch()
         databases.on_commit(lambda: threading_run(look))
     assert seen == [2]
 

@@ -1,4 +1,4 @@
-"""Changes: told in the transaction that makes them, untold when it is rolled back."""
+"""Change versions are bumped in the transaction of the change, and not if it is rolled back."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,8 @@ from django.db import transaction
 
 from mcp_app.catalogue import changes
 from mcp_app.conf import settings
-from mcp_app.lifecycle import observation, wakeups
+from mcp_app.lifecycle.liveness import wakeups
+from mcp_app.lifecycle.requests import observation
 from mcp_app.prompts import notify_prompts_list_changed
 from mcp_app.resources import notify_resource_updated, notify_resources_list_changed
 
@@ -38,7 +39,7 @@ def versions() -> list[int]:
 
 @pytest.fixture(params=["the rows' database", "another database"])
 def using(request: pytest.FixtureRequest) -> str:
-    """The database of the change: the rows' own, or not."""
+    """The database of the change: that of the rows, or another."""
     return settings.DATABASE if request.param == "the rows' database" else "default"
 
 

@@ -1,4 +1,4 @@
-"""What resources and prompts may return, and what it becomes."""
+"""Return values of resources and prompts, and the contents and messages made from them."""
 
 import base64
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from django.utils.translation import gettext_lazy
 from pydantic import BaseModel
 
-from mcp_app.catalogue.contents import to_contents, to_messages
+from mcp_app.catalogue.content.contents import to_contents, to_messages
 from mcp_app.catalogue.errors import InvalidResult
 from mcp_app.prompts import Audio, Image, assistant, user
 

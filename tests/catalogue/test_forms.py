@@ -8,7 +8,7 @@ import pytest
 from pydantic import AnyUrl, BaseModel, Field, SecretStr
 
 from mcp_app.catalogue.errors import InvalidForm, InvalidPrompt, InvalidResource, InvalidTool
-from mcp_app.catalogue.forms import requested_schema
+from mcp_app.catalogue.input.forms import requested_schema
 from mcp_app.catalogue.prompts import prompt
 from mcp_app.catalogue.registry import tool
 from mcp_app.catalogue.resources import resource

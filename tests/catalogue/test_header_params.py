@@ -111,12 +111,25 @@ def test_optional_parameter_is_refused_with_the_way_out() -> None:
         ) -> str: ...
 
 
-def test_field_of_a_nested_model_is_refused_because_it_is_reached_by_reference() -> None:
-    class Place(BaseModel):
-        region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
+class Place(BaseModel):
+    region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
 
+
+class Area(Place):
+    parts: "list[Area]" = []
+
+
+def test_field_of_a_nested_model_is_marked() -> None:
+    @tool
+    def query(place: Place) -> str: ...
+
+    assert registered_tools()["query"].header_params == {"Region": ("place", "region")}
+
+
+@pytest.mark.parametrize("annotation", [list[Place], Place | None, Area], ids=["an item", "a choice", "a reference"])
+def test_field_of_a_model_that_is_not_reached_by_properties_is_refused(annotation: Any) -> None:
     def query(place: Any) -> str: ...
 
-    query.__annotations__["place"] = Place
+    query.__annotations__["place"] = annotation
     with pytest.raises(InvalidTool, match="reached by properties alone"):
         tool(query)

@@ -1,4 +1,4 @@
-"""`@prompt`: what it keeps, shows and refuses."""
+"""`@prompt`: its declaration, its MCP object, and its checks."""
 
 from typing import Annotated, Any
 
@@ -8,13 +8,15 @@ from pydantic import Field
 
 from mcp_app.catalogue.errors import InvalidPrompt
 from mcp_app.catalogue.prompts import registered_prompts
-from mcp_app.prompts import Visit, prompt
+from mcp_app.prompts import ReadContext, prompt
 
 
 def test_a_prompt_shows_its_arguments() -> None:
     @prompt(title="Review", icons=[mcp_types.Icon(src="data:image/png;base64,AA==")], meta={"example.com/a": 1})
     def review(
-        code: Annotated[str, Field(description="What to review", title="Code")], visit: Visit, strict: bool = False
+        code: Annotated[str, Field(description="What to review", title="Code")],
+        visit: ReadContext,
+        strict: bool = False,
     ) -> str:
         """Ask for a review."""
         return code

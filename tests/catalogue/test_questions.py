@@ -4,9 +4,9 @@ import mcp_types
 import pytest
 from pydantic import BaseModel, field_validator
 
-from mcp_app.catalogue import questions
 from mcp_app.catalogue.errors import InvalidForm, MalformedAnswer, UnfitAnswer
-from mcp_app.catalogue.questions import Answer, Form, Link, Roots, Sampling
+from mcp_app.catalogue.input import questions
+from mcp_app.catalogue.input.questions import Answer, Form, Link, Roots, Sampling
 
 
 class Person(BaseModel):

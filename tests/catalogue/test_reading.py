@@ -1,4 +1,4 @@
-"""Resources and prompts at work: bound, authorised, made."""
+"""Resources and prompts: arguments, rights and results."""
 
 import datetime as dt
 from typing import Any
@@ -10,12 +10,13 @@ from django.http import Http404
 from django.utils.translation import gettext
 
 from mcp_app.auth.principal import ANONYMOUS, Principal
-from mcp_app.catalogue import completing, reading
-from mcp_app.catalogue.asking import Known
+from mcp_app.catalogue import completion as completing
+from mcp_app.catalogue import reads
 from mcp_app.catalogue.errors import InvalidArguments, InvalidResult, ResourceNotFound, TooLarge
+from mcp_app.catalogue.input.asking import Known
 from mcp_app.prompts import prompt
 from mcp_app.protocol.revisions import MODERN
-from mcp_app.resources import Visit, resource
+from mcp_app.resources import ReadContext, resource
 
 ANN = Principal("https://id.example", "ann", "", "Ann")
 BOB = Principal("https://id.example", "bob", "", "Bob")
@@ -23,13 +24,13 @@ NOTHING = Known(MODERN, {})
 
 
 def read(uri: str, principal: Principal = ANONYMOUS) -> dict[str, Any]:
-    result = reading.read(uri, principal, NOTHING)
+    result = reads.read(uri, principal, NOTHING)
     assert isinstance(result, dict)
     return result
 
 
 def get(name: str, arguments: dict[str, str], principal: Principal = ANONYMOUS) -> dict[str, Any]:
-    result = reading.get_prompt(name, arguments, principal, NOTHING)
+    result = reads.get_prompt(name, arguments, principal, NOTHING)
     assert isinstance(result, dict)
     return result
 
@@ -69,15 +70,15 @@ def test_none_and_forbidden_look_the_same(error: type[Exception]) -> None:
 
 
 def test_a_visit_says_who_asks_and_for_what() -> None:
-    visits: list[Visit] = []
+    visits: list[ReadContext] = []
 
     @resource("notes://{day}")
-    def notes(visit: Visit, day: str) -> str:
+    def notes(visit: ReadContext, day: str) -> str:
         visits.append(visit)
         return day
 
     @prompt
-    async def ask(about: str, visit: Visit) -> str:
+    async def ask(about: str, visit: ReadContext) -> str:
         visits.append(visit)
         return about
 
@@ -93,7 +94,7 @@ def test_a_visit_says_who_asks_and_for_what() -> None:
     assert of_resource.user is None
 
 
-def for_ann(visit: Visit) -> bool:
+def for_ann(visit: ReadContext) -> bool:
     return visit.principal == ANN and visit.arguments.get("day") != "never"
 
 
@@ -104,7 +105,7 @@ def test_what_is_not_available_is_unknown_everywhere() -> None:
     prompt(name="plan", available=for_ann, completions=complete)(lambda day: day)
 
     def offered(principal: Principal) -> list[int]:
-        pages = (reading.resources_page, reading.templates_page, reading.prompts_page)
+        pages = (reads.resources_page, reads.templates_page, reads.prompts_page)
         return [len(page(None, principal).items) for page in pages]
 
     def outcomes(principal: Principal) -> list[Any]:
@@ -120,19 +121,19 @@ def test_what_is_not_available_is_unknown_everywhere() -> None:
     assert outcomes(ANN) == ["today", "today", ["today"], ["today"]]
     assert offered(BOB) == [0, 0, 0]
     assert outcomes(BOB) == [ResourceNotFound, InvalidArguments, InvalidArguments, InvalidArguments]
-    assert reading.find("notes://today", ANN)
-    assert not reading.find("notes://today", BOB)
-    assert not reading.find("notes://never", ANN)
+    assert reads.find("notes://today", ANN)
+    assert not reads.find("notes://today", BOB)
+    assert not reads.find("notes://never", ANN)
     assert _outcome(lambda: get("plan", {"day": "never"}, ANN)) is InvalidArguments
 
 
 def test_who_may_have_it_may_be_decided_by_awaiting() -> None:
-    async def decide(visit: Visit) -> bool:
+    async def decide(visit: ReadContext) -> bool:
         return visit.principal == ANN
 
     resource("notes://a", available=decide)(lambda: "a")
     resource("notes://b", available=lambda visit: decide(visit))(lambda: "b")
-    assert [len(reading.resources_page(None, principal).items) for principal in (ANN, BOB)] == [2, 0]
+    assert [len(reads.resources_page(None, principal).items) for principal in (ANN, BOB)] == [2, 0]
 
 
 def _outcome(call: Any) -> Any:
@@ -162,7 +163,7 @@ def test_a_result_is_public_where_anybody_may_ask_and_the_caller_does_not_matter
         return ""
 
     @resource("notes://mine")
-    def mine(visit: Visit) -> str:
+    def mine(visit: ReadContext) -> str:
         return ""
 
     resource("notes://some", available=lambda visit: True)(lambda: "")
@@ -228,7 +229,7 @@ def complete(completion: Any, value: str = "", **context: str) -> Any:
 
 
 def test_a_completion_knows_what_was_typed_the_context_and_the_caller() -> None:
-    def completion(value: str, context: Any, visit: Visit) -> list[str]:
+    def completion(value: str, context: Any, visit: ReadContext) -> list[str]:
         return [value, context["b"], visit.principal.label]
 
     assert complete(completion, "ty", b="c") == {"values": ["ty", "c", "Ann"], "total": 3, "hasMore": False}
@@ -259,34 +260,34 @@ def test_an_argument_without_completions_has_none() -> None:
 def test_a_templates_members_are_listed_among_the_resources(configure, monkeypatch, caplog) -> None:
     configure(ALLOW_ANONYMOUS=True)
 
-    async def members(visit: Visit) -> list[mcp_types.Resource]:
+    async def members(visit: ReadContext) -> list[mcp_types.Resource]:
         return [mcp_types.Resource(uri=f"notes://{day}", name=f"{visit.principal.label}'s") for day in "cab"]
 
     resource("notes://{day}", members=members)(lambda day: day)
     resource("notes://b", name="own")(lambda: "")
-    assert reading.resources_scope("default") == "private"
-    listed = reading.resources_page(None, ANN).items
+    assert reads.resources_scope("default") == "private"
+    listed = reads.resources_page(None, ANN).items
     assert [(each["uri"], each["name"]) for each in listed] == [
         ("notes://a", "Ann's"),
         ("notes://b", "own"),
         ("notes://c", "Ann's"),
     ]
-    monkeypatch.setattr(reading, "MAX_MEMBERS", 1)
-    assert len(reading.resources_page(None, ANN).items) == 2
+    monkeypatch.setattr(reads, "MAX_MEMBERS", 1)
+    assert len(reads.resources_page(None, ANN).items) == 2
     assert "lists more than 1" in caplog.text
 
 
 def test_a_member_of_another_template_is_not_listed() -> None:
     resource("notes://{day}", members=lambda visit: [mcp_types.Resource(uri="other://a", name="a")])(lambda day: day)
     with pytest.raises(InvalidResult, match="no resource of notes"):
-        reading.resources_page(None, ANN)
+        reads.resources_page(None, ANN)
 
 
 def test_a_member_that_nobody_could_read_is_not_listed() -> None:
     member = mcp_types.Resource(uri="notes://Müller GmbH", name="a")
     resource("notes://{customer}", members=lambda visit: [member])(lambda customer: customer)
     with pytest.raises(InvalidResult, match="is no URI"):
-        reading.resources_page(None, ANN)
+        reads.resources_page(None, ANN)
 
 
 @pytest.mark.parametrize(
@@ -300,4 +301,4 @@ def test_a_member_that_says_what_is_not_so_is_not_listed(members: dict[str, Any]
     member = mcp_types.Resource(uri="notes://a", name="a", **members)
     resource("notes://{day}", members=lambda visit: [member])(lambda day: day)
     with pytest.raises(InvalidResult):
-        reading.resources_page(None, ANN)
+        reads.resources_page(None, ANN)

@@ -1,4 +1,4 @@
-"""The decorator: what it keeps, what it refuses while the module is imported, and where tools are found."""
+"""`@tool`: its declaration, its checks at import, and the discovery of tools."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`@resource`: what it keeps, shows and refuses."""
+"""`@resource`: its declaration, its MCP object, and its checks."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from mcp_app.catalogue.errors import InvalidResource
 from mcp_app.catalogue.resources import registered_resources
-from mcp_app.resources import Visit, resource
+from mcp_app.resources import ReadContext, resource
 
 PNG = mcp_types.Icon(src="https://example.com/i.png", mime_type="image/png", sizes=["48x48"])
 
@@ -46,7 +46,7 @@ def test_a_resource_shows_what_was_said_of_it() -> None:
 
 def test_a_uri_with_variables_is_a_template() -> None:
     @resource("notes://{day}", name="notes of a day")
-    async def of_day(day: str, visit: Visit) -> str:
+    async def of_day(day: str, visit: ReadContext) -> str:
         return day
 
     assert registered_resources()["notes://{day}"].wire() == {

@@ -1,4 +1,4 @@
-"""What a tool returns becomes a CallToolResult that every client can read, or a refusal that says why."""
+"""Return values of tools become valid CallToolResults, or errors with a reason."""
 
 import base64
 import json
@@ -15,10 +15,13 @@ from django.utils.translation import gettext_lazy
 from pydantic import BaseModel, Field
 
 from mcp_app.catalogue import results
-from mcp_app.catalogue.blocks import Audio, Image
+from mcp_app.catalogue.content.blocks import Audio, Image
 from mcp_app.catalogue.errors import InvalidResult, ToolError
 from mcp_app.catalogue.registry import registered_tools, tool
 from mcp_app.conf import settings
+from mcp_app.lifecycle.redaction import RedactedError
+
+FAILED = "The tool failed because of an internal error. The server's log has the details."
 
 
 class Point(BaseModel):
@@ -142,7 +145,6 @@ def test_value_among_content_blocks_that_is_no_text_is_refused() -> None:
         (0, 0),
         (1.5, 1.5),
         (False, False),
-        (None, None),
     ],
 )
 def test_other_values_are_structured_and_repeated_as_text(value: Any, structured: Any) -> None:
@@ -150,6 +152,21 @@ def test_other_values_are_structured_and_repeated_as_text(value: Any, structured
 
     assert result["structuredContent"] == structured
     assert [json.loads(text) for text in texts(result)] == [structured]
+
+
+@pytest.mark.parametrize("annotation", [None, Any, str | None, list[Image] | None, mcp_types.CallToolResult | None])
+def test_nothing_is_no_content_and_has_no_output_schema(annotation: Any) -> None:
+    assert convert(None, annotation) == {"content": []}
+    [produced] = registered_tools().values()
+    assert "outputSchema" not in produced.wire_members
+
+
+def test_a_tool_without_an_annotation_may_return_nothing() -> None:
+    def do():  # type: ignore[no-untyped-def]
+        return None
+
+    tool(do)
+    assert results.to_result(registered_tools()["do"], None) == {"content": []}
 
 
 def test_structured_value_is_written_as_its_annotation_says() -> None:
@@ -216,7 +233,7 @@ def deep() -> list[Any]:
         (Image("text"), "the data of an Image is bytes"),  # type: ignore[arg-type]  # the mistake under test
         (float("nan"), "cannot be written as JSON"),
         ({"a": [float("inf")]}, "cannot be written as JSON"),
-        (object(), "a object cannot be written as JSON"),
+        (object(), "the object cannot be written as JSON"),
         ({"a": object()}, "cannot be written as JSON"),
         (cyclic(), "cannot be written as JSON"),
         (deep(), "cannot be written as JSON"),
@@ -250,4 +267,19 @@ def test_tool_error_is_told_in_its_own_words_and_nothing_else_is() -> None:
         "isError": True,
     }
     for error in (ValueError("password=hunter2"), ToolError(""), KeyError("/etc/passwd")):
-        assert texts(results.failure_result(error)) == [results.FAILED]
+        assert texts(results.failure_result(error)) == [FAILED]
+
+
+def test_under_debug_the_type_and_text_of_other_errors_are_told(settings: Any) -> None:
+    settings.DEBUG = True
+    assert texts(results.failure_result(ToolError("in my words"))) == ["in my words"]
+    assert texts(results.failure_result(KeyError("a"))) == [f"{FAILED} Shown because DEBUG is on: KeyError: 'a'"]
+    told = results.failure_result(KeyError("hush"), RedactedError("KeyError: ***"))
+    assert texts(told) == [f"{FAILED} Shown because DEBUG is on: KeyError: ***"]
+
+    class UnreadableError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert texts(results.failure_result(UnreadableError()))[0].endswith("UnreadableError: its text cannot be read")
+    assert len(texts(results.failure_result(ValueError("x" * 10_000)))[0]) < 2_200

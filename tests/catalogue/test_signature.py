@@ -1,6 +1,7 @@
-"""A function's signature and docstring are what clients see of a tool."""
+"""Clients see a tool's signature and docstring."""
 
 import enum
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -11,11 +12,11 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from mcp_app.catalogue.blocks import Audio, Image
-from mcp_app.catalogue.context_marker import Context
+from mcp_app.catalogue.arguments import bind
+from mcp_app.catalogue.content.blocks import Audio, Image
 from mcp_app.catalogue.errors import InvalidTool
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
-from mcp_app.catalogue.schema import bind
+from mcp_app.catalogue.schema.signature import Context
 from tests.catalogue import declared
 
 
@@ -93,7 +94,9 @@ def test_rich_types_are_described_and_bound() -> None:
 
     drawing = register(draw)
     schema = drawing.signature.input_schema
-    assert set(schema["$defs"]) == {"Colour", "Box", "Options", "Point"}
+    assert schema["properties"]["colour"] == {"enum": ["red"], "type": "string"}
+    assert schema["properties"]["box"]["properties"]["corner"]["properties"]["x"] == {"type": "integer"}
+    assert "$ref" not in json.dumps(schema)
     arguments = {
         "colour": "red",
         "box": {"corner": {"x": 1}},

@@ -1,4 +1,4 @@
-"""URI templates of level 1, from a URI back to the variables."""
+"""URI templates of level 1: matching a URI returns the variables."""
 
 import pytest
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.acceptance.services import ServicesMissingError
 from tests.chaos import journal, plan, report, rows, site
 from tests.chaos.crowd import Crowd
 from tests.chaos.faults import Faults
 from tests.chaos.ledger import Ledger
 from tests.chaos.site import Site
 from tests.chaos.verdict import answers, left, lives, service, work
+from tests.support.site.services import ServicesMissingError
 
 NO_ENGINES: Final = 2
 

@@ -15,12 +15,12 @@ from typing import Final
 
 import psutil
 
-from tests.acceptance import programs
-from tests.acceptance.own_engines import Engine
 from tests.chaos import plan
 from tests.chaos.kept import Kept, send
 from tests.chaos.plan import Fault
 from tests.chaos.site import Site
+from tests.support.site import programs
+from tests.support.site.own_engines import Engine
 
 LONGEST_OUTAGE: Final = 4.0
 PAUSE: Final = 0.05

@@ -11,8 +11,8 @@ from typing import Final
 
 import psutil
 
-from tests.acceptance import programs
-from tests.acceptance.programs import Program
+from tests.support.site import programs
+from tests.support.site.programs import Program
 
 RESTART_AFTER: Final = 0.3
 LOOK_SECONDS: Final = 0.05

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.acceptance.inspector import ROOT
+from tests.support.site.inspector import ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _dump() -> dict[str, Any]:
     from collections import defaultdict
 
     from mcp_app import models
-    from mcp_app.lifecycle.endings import final_result, protocol_error
+    from mcp_app.lifecycle.requests.observation import final_result, protocol_error
     from mcp_app.states import TERMINAL
 
     def at(moment: Any) -> float | None:

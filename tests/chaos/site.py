@@ -13,14 +13,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.acceptance import own_engines, programs
-from tests.acceptance.inspector import ROOT
-from tests.acceptance.own_engines import Engine
-from tests.acceptance.stack import MANAGE, Stack
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection
 from tests.chaos import journal
 from tests.chaos.kept import Keeper, Kept
+from tests.support.site import own_engines, programs
+from tests.support.site.inspector import ROOT
+from tests.support.site.own_engines import Engine
+from tests.support.site.stack import MANAGE, Stack
+from tests.support.site.wire import Connection
+from tests.support.waiting import eventually
 
 SETTINGS: Final = "tests.chaos.settings"
 SLOTS: Final = 3

@@ -7,15 +7,15 @@ from typing import NoReturn
 
 import pytest
 
-from tests.acceptance import layouts
-from tests.acceptance import programs as processes
 from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
-from tests.acceptance.front import front
-from tests.acceptance.services import ServicesMissingError, own_services
-from tests.acceptance.stack import Stack
-from tests.acceptance.waiting import eventually
 from tests.clients.driver import Driver
 from tests.clients.programs import WAYS, ClientMissingError, Way
+from tests.support.site import layouts
+from tests.support.site import programs as processes
+from tests.support.site.front import front
+from tests.support.site.services import ServicesMissingError, own_services
+from tests.support.site.stack import Stack
+from tests.support.waiting import eventually
 
 MARK = "MCP_TEST_CLIENT"
 

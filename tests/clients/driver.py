@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from tests.acceptance.line_process import LineProcess
+from tests.support.site.line_process import LineProcess
 
 PATIENCE: Final = 60.0
 """Seconds for an answer: the first may wait for a client and a server to start, on a machine that is busy."""

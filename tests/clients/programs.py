@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcp_app.auth.local import local_principal
-from tests.acceptance.inspector import ROOT
-from tests.acceptance.stack import CONCURRENCY, Stack
-from tests.acceptance.stdio import COMMAND
 from tests.clients.driver import Driver
+from tests.support.site.inspector import ROOT
+from tests.support.site.stack import CONCURRENCY, Stack
+from tests.support.site.stdio import COMMAND
 
 DRIVERS: Final = Path(__file__).with_name("drivers")
 NODE: Final = DRIVERS / "node_modules/node/bin/node"

@@ -15,11 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.acceptance import layouts, wire
-from tests.acceptance.front import front
-from tests.acceptance.services import ServicesMissingError, own_services
-from tests.acceptance.stack import Stack
 from tests.conformance import suite
+from tests.support.site import layouts, wire
+from tests.support.site.front import front
+from tests.support.site.services import ServicesMissingError, own_services
+from tests.support.site.stack import Stack
 
 SETTINGS: Final = "tests.conformance.settings"
 

@@ -1,4 +1,4 @@
-"""The books of the shop, published as most tests want them."""
+"""The shop's books, published with the options that most tests need."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ ALL = ("list", "get", "create", "update")
 
 
 def publish(**members: Any) -> None:
-    """`BookTools` for whole rows of the caller's own, unless `members` say otherwise."""
+    """Return a `BookTools` with whole rows of the caller's own.
+
+    `members` override its attributes.
+    """
 
     def get_queryset(self: ModelTools, user: Any) -> QuerySet[Book]:
         return Book.objects.filter(owner=user.pk)

@@ -1,4 +1,7 @@
-"""What is published, called as the worker does: offered to its caller, its arguments checked, its result made."""
+"""Calls published tools as a worker does.
+
+The caller needs the rights, the arguments are checked, and a result is made.
+"""
 
 from typing import Any
 
@@ -6,10 +9,10 @@ from django.contrib.auth.models import Permission, User
 
 from mcp_app.auth.authentication import principal_of
 from mcp_app.auth.principal import ANONYMOUS, Principal
-from mcp_app.catalogue import catalogue, offers, results
+from mcp_app.catalogue import availability, catalogue, results
+from mcp_app.catalogue.arguments import bind
 from mcp_app.catalogue.errors import InvalidArguments
-from mcp_app.catalogue.schema import bind
-from mcp_app.execution.context import ToolContext
+from mcp_app.execution.tool.context import ToolContext
 from mcp_app.models import Request
 
 
@@ -28,7 +31,7 @@ def offered(caller: User | None) -> set[str]:
 
 
 def schemas(name: str, caller: User) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A tool's input and output schema, as its caller is shown them."""
+    """Return a tool's input and output schema as its caller sees them."""
     found = catalogue.find(name, principal(caller))
     assert found is not None
     wire = found.wire()
@@ -36,7 +39,7 @@ def schemas(name: str, caller: User) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def call(name: str, caller: User | None, /, scopes: list[str] | None = None, **arguments: Any) -> Any:
-    """The structured result, or the text of an error."""
+    """Return the structured result, or the text of an error."""
     asker = principal(caller)
     found = catalogue.find(name, asker)
     assert found is not None, f"{name} is unknown to {caller}"
@@ -44,7 +47,7 @@ def call(name: str, caller: User | None, /, scopes: list[str] | None = None, **a
     context = ToolContext(Request(tool=name, user_id=asker.user_id, scopes=scopes), None, None)  # type: ignore[arg-type]  # not used
     try:
         bound = bind(tool, arguments)
-        value = offers.run(tool.function, **bound, **{str(tool.signature.context_parameter): context})
+        value = availability.run(tool.function, **bound, **{str(tool.signature.context_parameter): context})
         result = results.to_result(tool, value)
         return result["structuredContent"] if "structuredContent" in result else result["content"][0]["text"]
     except InvalidArguments as error:

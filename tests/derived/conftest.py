@@ -1,4 +1,4 @@
-"""A registry of each test's own, and the rows of a small shop."""
+"""A registry for each test, and the rows of a small shop."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass
 class Shop:
-    """Two who may all, each with a book and an author; one who may look, one who may nothing."""
+    """Users: two with all rights, a book and an author; one who may view; one without rights."""
 
     ann: User
     ben: User

@@ -1,4 +1,4 @@
-"""What is published, called over the wire and run by the runner: as any tool."""
+"""Published models are called over the wire and run by the runner, like any tool."""
 
 from typing import Any
 
@@ -26,6 +26,7 @@ def test_a_row_is_made_and_found_by_its_owner_alone(shop: Shop, mcp_client: Any)
     mcp_client.force_login(shop.ann)
     made = mcp_client.call("create_book", title="Emma", author=shop.anns.author_id, price=7.5).structured
     assert made == {"pk": made["pk"], "title": "Emma", "author": shop.anns.author_id, "price": "7.50"}
+    assert mcp_client.call("get_book", pk=str(made["pk"])).structured["title"] == "Emma"  # as JSON text
     refused = mcp_client.call("create_book", title="Emma", author=shop.anns.author_id, price=7.5)
     assert refused.is_error
     assert "already exists" in refused.text

@@ -1,4 +1,4 @@
-"""The snippets of docs/models.md do what the page says."""
+"""The snippets of docs/models.md work as the page describes."""
 
 import sys
 from typing import Any
@@ -11,6 +11,9 @@ from tests.derived.shop import models
 from tests.derived.shop.models import Book
 from tests.docs.pages import snippet
 
+pytestmark = pytest.mark.usefixtures("_page")
+
+
 PYTHON = (
     snippet("models.md#models-forms-and-viewsets-as-tools"),
     snippet("models.md#models-forms-and-viewsets-as-tools:2"),
@@ -18,9 +21,12 @@ PYTHON = (
 )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the page's Python, in its order, as one module of an app named shop; viewsets have tests of their own."""
+    """Run the page's Python in order, as one module of an app named shop.
+
+    Viewsets have tests of their own.
+    """
     monkeypatch.setitem(sys.modules, "shop", sys.modules["tests.derived.shop"])
     monkeypatch.setitem(sys.modules, "shop.models", models)
     names: dict[str, Any] = {"__name__": "shop.mcp_tools"}

@@ -1,4 +1,4 @@
-"""A Django form as a tool: its fields are the arguments, its errors what the model is told."""
+"""A Django form as a tool: its fields are the arguments, and the model gets its errors."""
 
 from decimal import Decimal
 from typing import Any
@@ -45,7 +45,7 @@ class OrderForm(forms.Form):
 
 @pytest.fixture(params=["plain", "async"])
 def taken(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    """What the function of the tool `order` was called with."""
+    """The data that the function of the tool `order` was called with."""
     found: list[dict[str, Any]] = []
     if request.param == "plain":
 

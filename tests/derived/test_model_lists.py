@@ -1,4 +1,4 @@
-"""What model tools list: narrowed, sorted and paged within bounds, at a cost that does not grow."""
+"""Lists of model tools: filters, order, pages, and a fixed number of queries."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Relations in model tools: nobody names, finds or removes what they may not see."""
+"""Relations in model tools: callers cannot set, find or remove rows that they may not see."""
 
 from typing import Any
 

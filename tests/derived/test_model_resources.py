@@ -1,4 +1,4 @@
-"""The rows of a published model as resources: the same rights as its `get` tool, one URI for a row, keys completed."""
+"""Rows of a published model as resources: rights, one URI for a row, completions."""
 
 import json
 from dataclasses import replace
@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import pytest
 from django.db.models import QuerySet
 
-from mcp_app.catalogue import catalogue, completing, reading
-from mcp_app.catalogue.asking import Known
+from mcp_app.catalogue import catalogue, completion, reads
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.errors import InvalidArguments, ResourceNotFound
+from mcp_app.catalogue.input.asking import Known
 from mcp_app.catalogue.registry import registered_tools
-from mcp_app.execution.context import ToolContext
+from mcp_app.execution.tool.context import ToolContext
 from mcp_app.model_tools import ModelTools, register
 from mcp_app.models import Request
 from mcp_app.protocol.revisions import MODERN
@@ -20,10 +20,13 @@ from tests.derived.calling import call, principal
 from tests.derived.conftest import Shop
 from tests.derived.shop.models import Book
 
+pytestmark = pytest.mark.usefixtures("_published")
+
+
 TEMPLATE = "model://shop.book/{pk}"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _published(shop: Shop) -> None:
     class BookTools(ModelTools):
         fields = ("title", "price")
@@ -35,7 +38,7 @@ def _published(shop: Shop) -> None:
 
 
 def read(text: Any, caller: Any) -> dict[str, Any]:
-    found = reading.read(f"model://shop.book/{text}", principal(caller), Known(MODERN, {}))
+    found = reads.read(f"model://shop.book/{text}", principal(caller), Known(MODERN, {}))
     assert isinstance(found, dict)
     [contents] = found["contents"]
     assert contents["mimeType"] == "application/json"
@@ -44,7 +47,7 @@ def read(text: Any, caller: Any) -> dict[str, Any]:
 
 
 def templates(caller: Any) -> list[str]:
-    page = reading.templates_page(None, principal(caller))
+    page = reads.templates_page(None, principal(caller))
     return [each["uriTemplate"] for each in page.items]
 
 
@@ -56,7 +59,7 @@ def test_they_are_offered_where_their_tool_is(shop: Shop) -> None:
     with isolated_registries():
         register(Book)(Staff)
         here, staff, public = (replace(principal(shop.ann), endpoint=name) for name in ("default", "staff", "public"))
-        assert [len(reading.templates_page(None, each).items) for each in (here, staff, public)] == [0, 1, 0]
+        assert [len(reads.templates_page(None, each).items) for each in (here, staff, public)] == [0, 1, 0]
         assert [[tool.name for tool in catalogue.offered(each)] for each in (staff, public)] == [
             ["get_book"],
             ["update_book"],
@@ -67,7 +70,7 @@ def test_they_are_offered_where_their_tool_is(shop: Shop) -> None:
 
 
 def complete(value: str, caller: Any) -> list[str]:
-    values: list[str] = completing.complete_template(TEMPLATE, "pk", value, {}, principal(caller))["completion"][
+    values: list[str] = completion.complete_template(TEMPLATE, "pk", value, {}, principal(caller))["completion"][
         "values"
     ]
     return values

@@ -1,4 +1,4 @@
-"""A model published as tools: who may what, of which rows, in which fields."""
+"""A model published as tools: rights, rows and fields of each caller."""
 
 from typing import Any
 

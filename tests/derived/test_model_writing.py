@@ -1,4 +1,4 @@
-"""Rows that model tools create and update: validated as Django does, by field, whole or not at all."""
+"""Model tools create and update rows: Django's validation, and all or nothing."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from django import forms
 from django.contrib.auth.models import User
 
-from mcp_app.catalogue import completing
+from mcp_app.catalogue import completion
 from mcp_app.model_tools import ModelTools, register
 from tests.derived.books import ALL, publish
 from tests.derived.calling import call, principal
@@ -102,7 +102,7 @@ def test_any_other_json_is_kept_as_it_was_given(shop: Shop, details: Any) -> Non
 def test_whether_a_row_may_be_changed_is_asked_of_it_as_it_is_when_locked(shop: Shop) -> None:
     def has_object_permission(self: ModelTools, user: Any, action: str, obj: Any) -> bool:
         may = action == "view" or obj.status == "draft"
-        Book.objects.filter(pk=obj.pk).update(status="out")  # somebody has changed it before it was locked
+        Book.objects.filter(pk=obj.pk).update(status="out")  # another process changes it before it is locked
         return may
 
     publish(has_object_permission=has_object_permission)
@@ -171,7 +171,7 @@ def test_a_write_that_fails_leaves_nothing(shop: Shop, monkeypatch: Any, failing
 
 def test_what_the_database_alone_refuses_is_a_conflict(shop: Shop) -> None:
     def save(self: ModelTools, user: Any, obj: Book) -> None:
-        Book.objects.create(title=obj.title, author=obj.author, price=1)  # somebody was faster
+        Book.objects.create(title=obj.title, author=obj.author, price=1)  # another process was faster
         obj.save()
 
     publish(save=save)
@@ -199,5 +199,5 @@ def test_a_row_of_two_tables_is_one(shop: Shop) -> None:
     assert call("list_novels", root, length__gte="P1D") == {"items": [changed], "next_offset": None}
     assert "- length: This is no duration" in call("update_novel", root, pk=pk, length="P999999999D")
     assert "- length__gte: This is no duration" in call("list_novels", root, length__gte="P999999999D")
-    found = completing.complete_template("model://shop.novel/{pk}", "pk", str(pk), {}, principal(root))
+    found = completion.complete_template("model://shop.novel/{pk}", "pk", str(pk), {}, principal(root))
     assert found["completion"]["values"] == [str(pk)]

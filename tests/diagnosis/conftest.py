@@ -1,4 +1,4 @@
-"""Rows in real database files, messages in the real embedded broker; what workers answered is given."""
+"""Real database files and the real embedded broker. The answers of workers are made up."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -6,9 +6,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mcp_app.diagnosis.examination import Seen
-from mcp_app.diagnosis.findings import Finding, State
-from mcp_app.diagnosis.presences import Presence
+from mcp_app.diagnosis.examination import Finding, SharedFacts, State
+from mcp_app.diagnosis.worker_ping import WorkerAnswer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,15 +16,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.django_db(transaction=True, databases="__all__"))
 
 
-def seen(*presences: Presence, silent: bool = False) -> Seen:
-    """An examination in which these workers have answered; `silent`: the broker took no question."""
-    made = Seen()
-    vars(made)["presences"] = None if silent else list(presences)
+def shared(*worker_answers: WorkerAnswer, silent: bool = False) -> SharedFacts:
+    """The shared facts if these workers have answered, or if the broker is `silent`."""
+    made = SharedFacts()
+    vars(made)["worker_answers"] = None if silent else list(worker_answers)
     return made
 
 
-def presence(boot_id: UUID | None = None, *queues: str, **said: object) -> Presence:
-    """What a worker answers that takes these queues."""
+def answer(boot_id: UUID | None = None, *queues: str, **said: object) -> WorkerAnswer:
+    """The answer of a worker that consumes these queues."""
     values = {
         "node": "mcp@other",
         "boot_id": boot_id or uuid4(),
@@ -38,15 +37,15 @@ def presence(boot_id: UUID | None = None, *queues: str, **said: object) -> Prese
         "ahead": 0.0,
         "doubt": 0.1,
     }
-    return Presence(**{**values, **said})
+    return WorkerAnswer(**{**values, **said})
 
 
 def only(findings: Iterable[Finding], state: State) -> Finding:
-    """The one finding that there is, in that state."""
+    """Return the only finding, and assert its state."""
     [finding] = findings
     assert finding.state == state, finding
     assert bool(finding.remedy) == (state != State.OK)
     return finding
 
 
-Look = Callable[[Seen], object]
+CheckFunction = Callable[[SharedFacts], object]

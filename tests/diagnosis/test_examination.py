@@ -1,4 +1,4 @@
-"""The looks in their order: each bounded, none that fails keeps the others from being told."""
+"""Running checks: in order, each with a time limit, also after one has failed."""
 
 import threading
 from collections.abc import Iterator
@@ -6,56 +6,59 @@ from collections.abc import Iterator
 import pytest
 from django.db import OperationalError, connections
 
-from mcp_app.diagnosis.examination import Look, Seen, examine, within
-from mcp_app.diagnosis.findings import Finding, State, failed, ok
-from mcp_app.diagnosis.looks import LOOKS
-from tests.diagnosis.conftest import only, seen
+from mcp_app.diagnosis.checks import CHECKS
+from mcp_app.diagnosis.examination import DiagnosticCheck, Finding, SharedFacts, State, examine, failed, ok, within
+from tests.diagnosis.conftest import only, shared
 
 
-def fine(seen: Seen) -> list[Finding]:
+def fine(shared: SharedFacts) -> list[Finding]:
     return [ok("fine", "It is.")]
 
 
-def broken(seen: Seen) -> Iterator[Finding]:
+def broken(shared: SharedFacts) -> Iterator[Finding]:
     raise OperationalError("no such table\nLINE 1")
 
 
-def test_a_look_that_fails_is_a_finding_and_the_next_is_looked_at() -> None:
-    first, second = examine([Look("broken", broken, "Mend it."), Look("fine", fine, "")])
+def test_a_check_that_raises_is_a_finding_and_the_next_check_runs() -> None:
+    first, second = examine([DiagnosticCheck("broken", broken, "Mend it."), DiagnosticCheck("fine", fine, "")])
     assert first == failed("broken", "It could not be looked at: OperationalError: no such table.", "Mend it.")
     assert second.state == State.OK
 
 
-def test_a_look_that_does_not_end_is_left_behind_after_its_time() -> None:
+def test_a_check_that_hangs_is_abandoned_after_its_time_limit() -> None:
     let_go = threading.Event()
 
-    def hanging(seen: Seen) -> list[Finding]:
+    def hanging(shared: SharedFacts) -> list[Finding]:
         let_go.wait(60)
         return []
 
     try:
-        first, second = examine([Look("hanging", hanging, "Wake it."), Look("fine", fine, "")], seconds=0.2)
+        first, second = examine(
+            [DiagnosticCheck("hanging", hanging, "Wake it."), DiagnosticCheck("fine", fine, "")], seconds=0.2
+        )
         assert first == failed("hanging", "No answer within 0.2 s.", "Wake it.")
         assert second.state == State.OK
     finally:
         let_go.set()
 
 
-def test_what_stands_on_what_failed_is_not_looked_at() -> None:
-    ground = Look("ground", lambda seen: [failed("ground", "It is gone.", "Lay it.")], "")
-    house = Look("house", broken, "", frozenset({"ground"}))
+def test_a_check_is_skipped_if_a_check_that_it_needs_has_failed() -> None:
+    ground = DiagnosticCheck("ground", lambda shared: [failed("ground", "It is gone.", "Lay it.")], "")
+    house = DiagnosticCheck("house", broken, "", frozenset({"ground"}))
     _, finding = examine([ground, house])
     assert (finding.state, finding.found) == (State.WARNING, "Not looked at: it needs ground.")
     assert finding.remedy == "Mend ground first."
 
 
-def test_rows_that_cannot_be_read_are_no_news_where_migrations_are_missing() -> None:
-    missing = Look("migrations", lambda seen: [failed("migrations", "3 are not applied.", "Apply them.")], "")
-    _, finding = examine([missing, Look("rows", broken, "")])
+def test_a_database_error_is_not_reported_if_migrations_are_missing() -> None:
+    missing = DiagnosticCheck(
+        "migrations", lambda shared: [failed("migrations", "3 are not applied.", "Apply them.")], ""
+    )
+    _, finding = examine([missing, DiagnosticCheck("rows", broken, "")])
     assert (finding.state, finding.found) == (State.WARNING, "Not looked at: it needs migrations.")
 
 
-def test_a_look_leaves_no_database_connection_of_its_own_open() -> None:
+def test_a_check_closes_its_database_connections() -> None:
     made = []
 
     def ask() -> None:
@@ -67,27 +70,27 @@ def test_a_look_leaves_no_database_connection_of_its_own_open() -> None:
     assert made[0] is not connections["default"]
 
 
-def test_every_look_is_called_as_its_findings_are() -> None:
-    for look in LOOKS:
-        for finding in look.find(seen()):
-            assert finding.name == look.name
+def test_every_check_has_the_name_of_its_findings() -> None:
+    for check in CHECKS:
+        for finding in check.find(shared()):
+            assert finding.name == check.name
             assert finding.found.endswith(".")
             assert (finding.remedy == "") == (finding.state == State.OK)
 
 
-def test_what_looks_stand_on_is_looked_at_before_them() -> None:
+def test_checks_run_after_the_checks_that_they_need() -> None:
     before: set[str] = set()
-    for look in LOOKS:
-        assert look.needs <= before, look.name
-        before.add(look.name)
+    for check in CHECKS:
+        assert check.needs <= before, check.name
+        before.add(check.name)
 
 
 @pytest.mark.parametrize("error", [ValueError(""), ValueError("\n\nwhat?.\n")], ids=["empty", "lines"])
-def test_an_error_is_told_in_one_line(error: ValueError) -> None:
-    def find(seen: Seen) -> Iterator[Finding]:
+def test_an_error_is_shown_on_one_line(error: ValueError) -> None:
+    def find(shared: SharedFacts) -> Iterator[Finding]:
         raise error
 
-    finding = only(examine([Look("it", find, "Mend it.")]), State.FAILED)
+    finding = only(examine([DiagnosticCheck("it", find, "Mend it.")]), State.FAILED)
     assert finding.found in (
         "It could not be looked at: ValueError: ValueError.",
         "It could not be looked at: ValueError: what?.",

@@ -1,7 +1,6 @@
-"""Which test runs which block of the pages: what takes it by `snippet("page.md#heading")` or `snippets("page.md")`.
+"""Which test runs which block of the pages: the test that takes it by `snippet("page.md#heading")` or `snippets(…)`.
 
-Read off the code, so that it is known without a run; and what is no snippet at all, each with its reason. Refuses names
-that are not written where they are used.
+This is read from the tests' code, without running it. So the name of a block must be a literal where it is taken.
 """
 
 import ast
@@ -14,14 +13,7 @@ from typing import Final
 from tests.docs import pages
 from tests.docs.pages import ROOT, Snippet
 
-DRAWING: Final = "a drawing"
 BY_SPHINX: Final = "a directive: .ci/run builds the pages with `sphinx-build -W`"
-NO_SNIPPETS: Final = {
-    "architecture.md#the-rooms": DRAWING,
-    "architecture.md#forward-a-call": DRAWING,
-    "architecture.md#backward-a-stop": DRAWING,
-}
-"""What nobody could run, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +54,7 @@ def of_page(page: str) -> list[Entry]:
 
 
 def _reason(block: Snippet) -> str:
-    return BY_SPHINX if block.kind.startswith("{") else NO_SNIPPETS.get(block.name, "")
+    return BY_SPHINX if block.kind.startswith("{") else ""
 
 
 @cache

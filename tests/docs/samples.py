@@ -22,7 +22,7 @@ _DIFFERS: Final = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "ID"),
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?", "TIME"),
     (r"\d{4}-\d\d-\d\d", "DAY"),
-    (r"\b(?=[0-9a-f]*\d)[0-9a-f]{8}(?:-[0-9a-f]{4})?\b", "ID"),
+    (r"\b(?=[0-9a-f]*\d)[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}\b", "ID"),
     (r"\b[\w-]+@[\w.-]+", "SOMEBODY"),
     (rf"\b{_MACHINE}:\d+", "PROCESS"),
     (rf"\b\d+(?:\.\d+)? {_UNIT}\b(?: \d+ {_UNIT}\b)*", "LENGTH"),

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import programs
-from tests.acceptance.programs import Program
-from tests.acceptance.waiting import eventually
 from tests.docs.pages import ROOT, snippet
+from tests.support.site import programs
+from tests.support.site.programs import Program
+from tests.support.waiting import eventually
 
 MARKER = "MCP_README"
 """In the environment of everything that a test starts: the folder of its clone."""

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from mcp_app.management.request_ids import SHOWN
-from tests.acceptance import layouts
-from tests.acceptance.services import ServicesMissingError, missing, own_services
-from tests.acceptance.stack import CONCURRENCY, MANAGE
-from tests.acceptance.waiting import eventually
+from mcp_app.management.requests.request_ids import SHOWN
 from tests.docs.pages import ROOT, Snippet, snippet
 from tests.docs.samples import as_on_a_page, same
 from tests.lifecycle import tampering
 from tests.management.conftest import Served, environment, manage, read
 from tests.management.terminals import CTRL_C, terminal
+from tests.support.site import layouts
+from tests.support.site.services import ServicesMissingError, missing, own_services
+from tests.support.site.stack import CONCURRENCY, MANAGE
+from tests.support.waiting import eventually
 
 SITE = {"DJANGO_SETTINGS_MODULE": "tests.docs.settings", "MCPSITE_HOSTS": "example.com 127.0.0.1"}
 PROMPT = "$ "
@@ -128,7 +128,7 @@ def countdown_that_is_watched_and_cancelled(shell: Shell) -> None:
     typed = snippet("command-line.md#calling-a-tool:2").text.splitlines()[0]
     with terminal(shell.data, *shlex.split(typed)[4:], **SITE) as counting:
         counting.wait_shows(" of 600", times=3)
-        with terminal(shell.data, "watch", **SITE) as watching:
+        with terminal(shell.data, "watch", columns=120, **SITE) as watching:
             watching.wait_shows("heard of", times=2)
             watching.press(CTRL_C)
             assert watching.wait() == 0

@@ -10,11 +10,14 @@ import pytest
 from mcp_app.catalogue import prompts
 from mcp_app.catalogue.changes import resource_subject
 from mcp_app.models import ChangeVersion
-from mcp_app.resources import Visit, resource
+from mcp_app.resources import ReadContext, resource
 from mcp_app.testing.client import Client
 from mcp_app.testing.outcomes import MCPError
 from tests.docs.conftest import Execute
 from tests.docs.pages import DOCS, snippets
+
+pytestmark = pytest.mark.usefixtures("_page")
+
 
 PAGE = DOCS / "writing-resources.md"
 INTERNAL = {"ended_by", "to_run", "elicit_page"}
@@ -31,7 +34,7 @@ def options() -> set[str]:
 
 def of_a_visit() -> set[str]:
     """What authors find in it."""
-    methods = {name for kind in Visit.__mro__ for name in vars(kind) if not name.startswith("_")}
+    methods = {name for kind in ReadContext.__mro__ for name in vars(kind) if not name.startswith("_")}
     return (methods | {"principal", "arguments", "uri"}) - INTERNAL
 
 
@@ -41,7 +44,7 @@ def page(execute: Execute) -> Names:
     return execute(*snippets("writing-resources.md"))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _page(page: Names) -> None: ...
 
 

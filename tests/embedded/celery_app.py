@@ -1,4 +1,4 @@
-"""The Celery app of these tests' worker: its broker is the folder named in the environment."""
+"""The Celery app of these tests' worker. Its broker is the folder that the environment names."""
 
 import os
 import time
@@ -33,7 +33,7 @@ def wait_for(path: str) -> None:
 
 @app.task(name="descriptors")
 def descriptors(path: str) -> None:
-    """Write what this pool process holds open, one target a line."""
+    """Write the open file descriptors of this pool process, one target a line."""
     targets = []
     for number in os.listdir("/proc/self/fd"):
         try:

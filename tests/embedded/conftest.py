@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,18 +13,12 @@ from celery import Celery
 from kombu import Connection
 
 from mcp_app.embedded.broker import register
+from tests.support import waiting
 
 ROOT = Path(__file__).parents[2]
+eventually = partial(waiting.eventually, within=20.0)
 
 register()
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Return as soon as the condition holds; fail when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -34,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def connect(folder: Path) -> Iterator[Callable[[], Connection]]:
-    """Open connections to the folder; all are closed after the test."""
+    """Open connections to the folder. All are closed after the test."""
     opened: list[Connection] = []
 
     def open_one() -> Connection:
@@ -77,15 +71,15 @@ class Worker:
         self.wait_logged("ready.")
 
     def wait_logged(self, text: str) -> None:
-        wait_until(lambda: text in self.log.read_text() or self.process.poll() is not None)
+        eventually(lambda: text in self.log.read_text() or self.process.poll() is not None)
         assert text in self.log.read_text()
 
     def stop(self, number: signal.Signals) -> int:
         """Signal the worker, wait for its end and return its exit code."""
         if self.process.returncode is None:
             self.process.send_signal(number)
-            # not yet reaped, it keeps its group's number: a pool process that was only just forked when the
-            # worker was killed has not asked to die with it, and would stay
+            # As long as it is not reaped, its process group keeps its number. A pool process that was forked right
+            # before the kill has not set its death signal yet, and would survive.
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
             os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.wait()
@@ -93,7 +87,7 @@ class Worker:
 
 @pytest.fixture
 def start_worker(folder: Path, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
-    """Start workers on the folder and wait until they consume; what still runs after the test is killed."""
+    """Start workers on the folder and wait until they consume. Workers that still run after the test are killed."""
     workers: list[Worker] = []
 
     def start(*options: str) -> Worker:

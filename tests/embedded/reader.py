@@ -1,4 +1,4 @@
-"""A reader process: consumes `load` from the folder and prints each body, a number, until it reads -1."""
+"""A process that consumes `load` from the folder and prints each body, a number, until it reads -1."""
 
 # ruff: noqa: T201  (its output is what the test reads)
 

@@ -1,4 +1,4 @@
-"""A tiny ASGI application behind the embedded server; prints one line for everything that happens."""
+"""A tiny ASGI application behind the embedded server, which prints one line for each event."""
 
 # ruff: noqa: T201  (its output is what the test reads)
 
@@ -58,7 +58,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def write_pages(send: Any) -> None:
-    """64 MB, whoever reads them; says so when it is held up."""
+    """Send 64 MB, and print a line if the client reads too slowly."""
     await reply(send, b"", more=True)
     for number in range(64):
         writing = asyncio.ensure_future(send({"type": "http.response.body", "body": PAGE, "more_body": True}))
@@ -70,7 +70,7 @@ async def write_pages(send: Any) -> None:
 
 
 async def wait(receive: Any, send: Any) -> None:
-    """A stream that is open until its client goes or the server drains."""
+    """Stream until the client disconnects or the server drains."""
     await reply(send, b"open", more=True)
     say("waiting")
     message = await receive()

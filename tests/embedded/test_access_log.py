@@ -1,4 +1,4 @@
-"""What the embedded server's access log says of a request, where a site turns it on."""
+"""The embedded server's access log, if a site turns it on."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The embedded broker's promises, without Celery: kombu connections on one folder."""
+"""The guarantees of the embedded broker, without Celery: kombu connections on one folder."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError
 
 from mcp_app.embedded import readers, watch
 from mcp_app.embedded.folder import Folder, encode
-from tests.embedded.conftest import ROOT, wait_until
+from tests.embedded.conftest import ROOT, eventually
 
 Connect = Callable[[], Connection]
 
@@ -30,7 +30,7 @@ def publish(connection: Connection, queue: str, *bodies: Any) -> None:
 
 
 def received(connection: Connection, queue: str) -> list[Any]:
-    """Everything that waits in a queue, in order."""
+    """Receive all messages of a queue, in order."""
     bodies = []
     while (message := connection.default_channel.basic_get(queue, no_ack=True)) is not None:
         bodies.append(message.payload)
@@ -46,12 +46,27 @@ def on_loop(hub: Hub, condition: Callable[[], bool]) -> None:
 
 
 def open_descriptors() -> set[tuple[str, str]]:
-    """The number and the file of each."""
+    """Return each open file descriptor's number and file."""
     found = set()
     for number in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # that of the list itself
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
             found.add((number, os.readlink(f"/proc/self/fd/{number}")))
     return found
+
+
+def test_everything_in_the_folder_is_for_its_own_user_alone(folder: Path, connect: Connect) -> None:
+    for name in ("queues", "exchanges"):  # as if a user had created them
+        (folder / name).mkdir(parents=True)
+        (folder / name).chmod(0o777)
+    before = os.umask(0o022)
+    try:
+        connection = connect()
+        Queue("bound", Exchange("all", type="fanout"), channel=connection.default_channel).declare()
+        publish(connection, "waiting", 1)
+    finally:
+        os.umask(before)
+    assert {path.name for path in folder.rglob("*")} >= {"waiting", "new", "cur", "all.json", "lock"}
+    assert [path for path in folder.rglob("*") if path.stat().st_mode & 0o077] == []
 
 
 @pytest.mark.fault("C11")
@@ -63,11 +78,11 @@ def test_two_reader_processes_lose_and_repeat_nothing(folder: Path, connect: Con
             assert process.stdout is not None
             assert process.stdout.readline() == "consuming\n"
         publish(connect(), "load", *range(2000))
-        wait_until(lambda: Folder(str(folder)).names("load") == [])
+        eventually(lambda: Folder(str(folder)).names("load") == [])
         for _ in processes:
             publish(connect(), "load", -1)
-            # a reader stops at its first -1, so the second one is for the other
-            wait_until(lambda: Folder(str(folder)).names("load") == [])
+            # a reader stops at its first -1, so the second one ends the other reader
+            eventually(lambda: Folder(str(folder)).names("load") == [])
         bodies = [int(line) for process in processes for line in process.communicate(timeout=20)[0].split()]
     finally:
         for process in processes:
@@ -277,9 +292,9 @@ def test_a_reader_on_the_event_loop_is_woken_by_files_and_by_acknowledgements(
     if not inotify:
         monkeypatch.setattr(watch, "Inotify", refuse)
     else:
-        monkeypatch.setattr(watch, "TEND_SECONDS", 3600.0)
+        monkeypatch.setattr(watch, "MAINTAIN_SECONDS", 3600.0)
     hub, reader, messages = Hub(), connect(), []
-    hub.call_repeatedly(0.01, lambda: None)  # one turn ends soon, also when nothing happens
+    hub.call_repeatedly(0.01, lambda: None)  # one turn ends soon, even if nothing happens
     reader.register_with_event_loop(hub)
     channel = reader.default_channel
     channel.basic_qos(0, 2, False)
@@ -310,4 +325,4 @@ def test_closed_connections_leave_no_descriptor_open(connect: Connect) -> None:
     before = open_descriptors()
     for _ in range(5):
         use()
-    assert not open_descriptors() - before  # what other tests left may be closed meanwhile
+    assert not open_descriptors() - before  # descriptors of other tests may be closed at the same time

@@ -1,5 +1,6 @@
 """The embedded server over real sockets."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -20,7 +21,7 @@ LIMIT = 100_000
 
 
 class Served:
-    """The server process; its lines arrive in a queue."""
+    """The server process. A thread puts its lines into a queue."""
 
     def __init__(self, port: int = 0, **environment: str) -> None:
         self.process = subprocess.Popen(
@@ -54,7 +55,7 @@ class Served:
         return socket.create_connection(("127.0.0.1", self.port), timeout=15)
 
     def memory(self) -> int:
-        """Peak resident set, KiB."""
+        """Return the peak resident set size in KiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0])
 
@@ -87,13 +88,13 @@ def start() -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture
 def served(start: Callable[..., Served]) -> Served:
-    """A server of one's own."""
+    """A server for one test."""
     return start().ready()
 
 
 @pytest.fixture(scope="module")
 def one_server() -> Iterator[Served]:
-    """For tests that ask it for no line of its output and leave it as it was."""
+    """A server that tests share if they read no output and leave it unchanged."""
     served = Served()
     try:
         yield served.ready()
@@ -175,6 +176,104 @@ def test_a_body_of_exactly_the_limit_is_served(chunked: bool, one_server: Served
     client.request("POST", "/", body=iter([body]) if chunked else body, encode_chunked=chunked)
     assert client.getresponse().read() == str(LIMIT).encode()
     client.close()
+
+
+@pytest.mark.fault("I11")
+@pytest.mark.parametrize("content_type", [b"multipart/form-data", b"multipart/form-data; boundary=x"])
+def test_I11_a_form_is_handed_over_unparsed(content_type: bytes, one_server: Served) -> None:
+    # Twisted answers 400 to a form that it cannot parse
+    with post(one_server, b"Content-Type: %b\r\nContent-Length: 7" % content_type) as connection:
+        connection.sendall(b"no form")
+        assert read_until(connection, b"\r\n0\r\n\r\n").endswith(b"\r\n\r\n1\r\n7\r\n0\r\n\r\n")
+
+
+@pytest.mark.fault("I11")
+def test_I11_a_body_in_many_small_chunks_is_refused_and_the_rest_of_it_is_not_read(one_server: Served) -> None:
+    with post(one_server, b"Transfer-Encoding: chunked") as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"1\r\nx\r\n" * 5_000)
+        head, _, body = read_all(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["error"]["message"] == "The request's body comes in too many small chunks."
+
+
+CHUNKED = b"3\r\nabc\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        pytest.param(b"1.1\r\nHost: x\r\nX: a\r\n b\r\nContent-Length: 3\r\n\r\nabc", id="folded"),
+        pytest.param(b"1.1\r\nHost: x\r\nX: a\r\n\tb\r\nContent-Length: 3\r\n\r\nabc", id="folded by a tab"),
+        pytest.param(b"1.1\r\nHost: x\r\nTransfer-Encoding:\r\n chunked\r\n\r\n" + CHUNKED, id="folded encoding"),
+        pytest.param(b"1.1\r\n Host: x\r\nContent-Length: 3\r\n\r\nabc", id="first line folded"),
+        *(
+            pytest.param(
+                b"1.1\r\nHost: x\r\n%b\r\n\r\n" % b"\r\n".join(b"Transfer-Encoding: " + each for each in encodings)
+                + CHUNKED,
+                id=b" + ".join(encodings).decode(),
+            )
+            for encodings in (
+                [b"chunked", b"identity"],
+                [b"identity", b"chunked"],
+                [b"chunked", b"chunked"],
+                [b"identity, chunked"],
+                [b"gzip, chunked"],
+                [b"xchunked"],
+                [b"\x0bchunked"],
+                [b"", b"chunked"],
+            )
+        ),
+        *(
+            pytest.param(b"1.1\r\nHost: x\r\n%b\r\n\r\nabc" % b"\r\n".join(fields), id=b" + ".join(fields).decode())
+            for fields in (
+                [b"Transfer-Encoding: identity", b"Content-Length: 3"],
+                [b"Transfer-Encoding: chunked", b"Content-Length: 3"],
+                [b"Content-Length: 3", b"Transfer-Encoding: chunked"],
+                [b"Content-Length: 3", b"Content-Length: 3"],
+                [b"Content-Length: 3", b"Content-Length: 4"],
+                [b"Content-Length: 3, 3"],
+                [b"Content-Length: +3"],
+                [b"Content-Length: 0_3"],
+                [b"Content-Length: 0x3"],
+                [b"Content-Length : 3"],
+                [b"Content-Length:"],
+                [b"X: a\nContent-Length: 3"],
+                [b"X: a\rContent-Length: 3"],
+                [b"Content-Length: 3", b"Host: y"],
+            )
+        ),
+        pytest.param(b"1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED, id="chunked in HTTP/1.0"),
+        pytest.param(b"1.1\r\nContent-Length: 3\r\n\r\nabc", id="no host"),
+        pytest.param(b"1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n+3\r\nabc\r\n0\r\n\r\n", id="chunk of +3"),
+        pytest.param(
+            b"1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n", id="chunk of 3 and a space"
+        ),
+    ],
+)
+def test_a_request_whose_end_or_host_two_servers_could_see_differently_is_refused(
+    request_bytes: bytes, one_server: Served
+) -> None:
+    with one_server.connect() as connection:
+        connection.sendall(b"POST / HTTP/" + request_bytes + b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_an_encoding_is_named_in_any_case_and_a_client_of_http_1_0_needs_no_host(one_server: Served) -> None:
+    with post(one_server, b"Transfer-Encoding: CHUNKED") as connection:
+        connection.sendall(CHUNKED)
+        assert b"\r\n\r\n1\r\n3\r\n" in read_until(connection, b"\r\n0\r\n\r\n")
+    with one_server.connect() as connection:
+        connection.sendall(b"POST / HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc")
+        assert read_all(connection).endswith(b"\r\n\r\n3")
+
+
+def test_a_body_in_many_chunks_is_served(one_server: Served) -> None:
+    with post(one_server, b"Transfer-Encoding: chunked") as connection:
+        connection.sendall(b"20\r\n%b\r\n" % bytes(32) * 3_000 + b"0\r\n\r\n")
+        assert b"\r\n96000\r\n" in read_until(connection, b"\r\n0\r\n\r\n")
 
 
 def test_a_connection_is_kept_for_the_next_request(one_server: Served) -> None:

@@ -1,4 +1,4 @@
-"""What Daphne's connections miss of their clients: each of these fails on Daphne as it comes."""
+"""Client behaviour that Daphne's connections do not handle. Each of these tests fails on plain Daphne."""
 
 import socket
 import struct
@@ -9,9 +9,9 @@ import pytest
 from tests.embedded.test_server import Served, get, read_all, read_until
 
 BEYOND_TWISTEDS_PATIENCE = 20_000
-"""Bytes behind a running request after which Twisted would stop reading."""
+"""The number of bytes after a running request at which Twisted would stop reading."""
 MORE_THAN_THE_SYSTEM_HOLDS = 40
-"""Megabytes that no buffer between the two takes."""
+"""More megabytes than the buffers between server and client can take."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def half_close(connection: socket.socket) -> None:
 
 
 def waiting(served: Served) -> socket.socket:
-    """A connection whose request is being served, and would be for ever."""
+    """A connection whose request never ends."""
     connection = get(served, b"/wait")
     read_until(connection, b"open")
     assert served.line() == "waiting"

@@ -1,14 +1,17 @@
-"""The embedded server's limits: how long a request may take to arrive, how many connections and bytes are held."""
+"""The embedded server's limits: the time for a request to arrive, and the number of connections and bytes."""
 
 import contextlib
 import json
+import resource
 import select
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.embedded.conftest import eventually
 from tests.embedded.test_server import Served, post, read_all, read_until, start
 
 __all__ = ["start"]
@@ -16,11 +19,11 @@ __all__ = ["start"]
 Start = Callable[..., Served]
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
 END = b"\r\n3\r\n0\r\n\r\n"
-"""Of the answer to a body of three bytes."""
+"""The response to a body of three bytes."""
 
 
 def trickle(connection: socket.socket, pause: float = 0.05, seconds: float = 10.0) -> bytes:
-    """Send a byte now and then until the server has had enough; what it said."""
+    """Send a byte now and then until the server closes the connection. Return its response."""
     received = b""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -85,7 +88,7 @@ def test_F10_connections_that_say_nothing_are_closed(start: Start) -> None:
 def test_F10_the_head_of_a_second_request_has_its_own_time(start: Start) -> None:
     served = start(HEAD_TIMEOUT="0.5").ready()
     with served.connect() as connection:
-        for _ in range(2):  # the pause between two requests is no part of either
+        for _ in range(2):  # the pause between two requests counts for neither
             connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
             read_until(connection, END)
             time.sleep(0.7)
@@ -175,3 +178,31 @@ def test_F10_a_head_too_large_is_refused_and_its_connection_closed(start: Start,
             assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
     assert served.memory() - before < 5_000
     assert_served(served)
+
+
+@pytest.mark.fault("I4")
+def test_I4_connections_leave_descriptors_free_and_each_one_too_many_is_refused(start: Start) -> None:
+    served = start().ready()
+    limit = len(list(Path(f"/proc/{served.process.pid}/fd").iterdir())) + 30
+    resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+    held, refused = [], 0
+    try:
+        for _ in range(2 * limit):
+            held.append(post(served, b"Content-Length: 3"))
+            if select.select([held[-1]], [], [], 0.05)[0]:
+                with held.pop() as connection:
+                    assert read_all(connection).startswith(b"HTTP/1.1 503 ")
+                refused += 1
+        assert refused
+        assert len(list(Path(f"/proc/{served.process.pid}/fd").iterdir())) <= limit - limit // 4
+    finally:
+        for connection in held:
+            connection.close()
+    eventually(lambda: _is_served(served))
+
+
+def _is_served(served: Served) -> bool:
+    with contextlib.suppress(AssertionError, ConnectionError):
+        assert_served(served)
+        return True
+    return False

@@ -10,7 +10,7 @@ import pytest
 from celery import Celery
 
 from mcp_app.embedded.folder import Folder
-from tests.embedded.conftest import Worker, wait_until
+from tests.embedded.conftest import Worker, eventually
 
 StartWorker = Callable[..., Worker]
 CONTROL_QUEUE = "w1@test.celery.pidbox"
@@ -33,7 +33,7 @@ def test_tasks_run_and_a_clean_stop_leaves_no_control_queue(
     worker = start_worker()
     for number in range(50):
         app.send_task("note", (str(tmp_path / "notes"), str(number)))
-    wait_until(lambda: len(lines(tmp_path / "notes")) >= 50)
+    eventually(lambda: len(lines(tmp_path / "notes")) >= 50)
     assert Folder(str(folder)).exists(CONTROL_QUEUE)
 
     assert worker.stop(signal.SIGTERM) == 0
@@ -43,21 +43,22 @@ def test_tasks_run_and_a_clean_stop_leaves_no_control_queue(
 
 
 def test_control_commands_are_read_while_all_slots_are_busy_and_messages_wait(
-    app: Celery, tmp_path: Path, start_worker: StartWorker
+    app: Celery, folder: Path, tmp_path: Path, start_worker: StartWorker
 ) -> None:
     worker = start_worker()
     gate = tmp_path / "gate"
     for _ in range(6):
         app.send_task("wait_for", (str(gate),))
-    wait_until(lambda: worker.log.read_text().count("Task wait_for") == 6)
+    eventually(lambda: worker.log.read_text().count("Task wait_for") == 2)
 
     assert app.control.ping(timeout=10, limit=1) == [{"w1@test": {"ok": "pong"}}]
     assert len(app.control.inspect(timeout=10, limit=1).active()["w1@test"]) == 2
     app.control.broadcast("rate_limit", {"task_name": "note", "rate_limit": "1000/s"})
     worker.wait_logged("New rate limit for tasks of type note")
+    assert len(Folder(str(folder)).names("celery")) == 4, "the worker fetched what it cannot run"
 
     gate.touch()
-    wait_until(lambda: worker.log.read_text().count("succeeded") == 6)
+    eventually(lambda: worker.log.read_text().count("succeeded") == 6)
 
 
 def test_messages_beyond_the_prefetch_window_are_read_as_it_moves(
@@ -70,7 +71,7 @@ def test_messages_beyond_the_prefetch_window_are_read_as_it_moves(
         app.send_task("note", (str(tmp_path / "notes"), str(number)))
     start_worker()
     gate.touch()
-    wait_until(lambda: len(lines(tmp_path / "notes")) >= 100)
+    eventually(lambda: len(lines(tmp_path / "notes")) >= 100)
     assert sorted(map(int, lines(tmp_path / "notes"))) == list(range(100))
 
 
@@ -84,7 +85,7 @@ def test_a_restarted_worker_runs_what_its_killed_predecessor_left(
         app.send_task("note", (str(tmp_path / "notes"), str(number)))
 
     worker = start_worker()
-    wait_until(lambda: len(lines(tmp_path / "notes")) >= 20)
+    eventually(lambda: len(lines(tmp_path / "notes")) >= 20)
     assert sorted(map(int, lines(tmp_path / "notes"))) == list(range(20))
     assert app.control.ping(timeout=10, limit=1), "the command for the dead worker stopped its successor"
     assert worker.process.poll() is None
@@ -100,13 +101,13 @@ def test_a_worker_outlives_files_that_are_no_messages_and_the_loss_of_its_queues
     (waiting / f"{1:020d}-{1:010d}-{'0' * 32}").write_text('{"body": ')
     (waiting / f"{1:020d}-{2:010d}-{'0' * 32}").touch()
     (waiting / f"{1:020d}-{3:010d}-{'0' * 32}").write_text('{"headers": {}, "properties": {}}')
-    wait_until(lambda: len(list((folder / "rejected").iterdir())) == 4)
+    eventually(lambda: len(list((folder / "rejected").iterdir())) == 4)
 
     Folder(str(folder)).remove(str(waiting.parent))
     Folder(str(folder)).remove(Folder(str(folder)).path(CONTROL_QUEUE))
-    wait_until(lambda: Folder(str(folder)).exists("celery") and Folder(str(folder)).exists(CONTROL_QUEUE))
+    eventually(lambda: Folder(str(folder)).exists("celery") and Folder(str(folder)).exists(CONTROL_QUEUE))
     app.send_task("note", (str(tmp_path / "notes"), "alive"))
-    wait_until(lambda: lines(tmp_path / "notes") == ["alive"])
+    eventually(lambda: lines(tmp_path / "notes") == ["alive"])
     assert app.control.ping(timeout=10, limit=1)
     assert worker.log.read_text().count("Set a file aside") == 4
 
@@ -118,9 +119,9 @@ def test_pool_processes_share_neither_the_watch_nor_the_reader_lock(
     (first,) = pool_processes(app)
     os.kill(first, signal.SIGKILL)
     # the successor is forked while the worker is consuming
-    wait_until(lambda: set(pool_processes(app)) - {first})
+    eventually(lambda: set(pool_processes(app)) - {first})
     app.send_task("descriptors", (str(tmp_path / "open"),))
-    wait_until((tmp_path / "open").exists)
+    eventually((tmp_path / "open").exists)
     opened = (tmp_path / "open").read_text()
     assert "inotify" not in opened
     assert "/reader" not in opened
@@ -128,7 +129,7 @@ def test_pool_processes_share_neither_the_watch_nor_the_reader_lock(
 
 
 class Trap:
-    """Unpickled, it leaves a file."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -156,8 +157,8 @@ def test_G14_a_pickle_or_yaml_message_is_refused_and_the_next_one_is_run(
                 body, content_type=kind, content_encoding=encoding, headers=headers, routing_key="celery", declare=[]
             )
     app.send_task("note", (str(tmp_path / "notes"), "json"))
-    wait_until(lambda: lines(tmp_path / "notes") == ["json"])
-    wait_until(lambda: worker.log.read_text().count("Refusing to deserialize untrusted content") >= 3)
+    eventually(lambda: lines(tmp_path / "notes") == ["json"])
+    eventually(lambda: worker.log.read_text().count("Refusing to deserialize untrusted content") >= 3)
     assert not sprung.exists()
     assert "application/x-python-serialize" in worker.log.read_text()
     assert worker.stop(signal.SIGTERM) == 0

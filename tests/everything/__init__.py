@@ -2,5 +2,5 @@
 
     python manage.py mcp serve --settings tests.everything.settings
 
-Refuses to be part of an example site: its tools write files where their caller says.
+It must not be part of an example site, because its tools write files to any path that a caller names.
 """

@@ -1,4 +1,4 @@
-"""Tools that ask their user, and tell how often they ran."""
+"""Tools that ask their user, and report how often they ran."""
 
 from typing import Literal
 

@@ -1,17 +1,17 @@
-"""A change of the tool list, made as an administrator makes one: in the rows, for every process to see."""
+"""Change the list of tools in the rows, as an administrator does, so that every process sees the change."""
 
 import time
 from typing import Final
 
 from mcp_app import databases
-from mcp_app.catalogue import rows
+from mcp_app.catalogue import tool_rows
 from mcp_app.models import Tool
 
 CHANGED_TOOL: Final = "trigger_change"
 
 
 def change_tools() -> None:
-    """Give one tool another title, and say so to whoever listens."""
+    """Change the title of one tool, and notify the listeners."""
     with databases.atomic():
         Tool.objects.filter(pk=CHANGED_TOOL).update(title=f"Changed at {time.time()!r}")
-        rows.touch()
+        tool_rows.touch()

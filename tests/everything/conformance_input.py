@@ -5,8 +5,8 @@ from typing import Any
 import mcp_types
 from pydantic import BaseModel
 
-from mcp_app.catalogue.questions import Question
-from mcp_app.protocol.capabilities import declared
+from mcp_app.catalogue.input.questions import Question
+from mcp_app.protocol.metadata import has_capabilities
 from mcp_app.tools import Form, Roots, Sampling, ToolContext, tool
 
 PREFIX = "test_input_required_result_"
@@ -81,7 +81,7 @@ def confirm_untampered(ctx: ToolContext) -> str:
 def ask_what_is_declared(ctx: ToolContext) -> str:
     """Ask only what the client can be asked."""
     possible: dict[str, Question[Any]] = {"user_name": ASK_NAME, "capital_question": CAPITAL, "client_roots": Roots()}
-    able = {key: each for key, each in possible.items() if declared(each.capability, ctx.request.capabilities)}
+    able = {key: each for key, each in possible.items() if has_capabilities(each.capability, ctx.request.capabilities)}
     return f"Answered: {', '.join(ctx.ask(**able))}"
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import mcp_types
 from pydantic import BaseModel, Field
 
-from mcp_app.prompts import Image, Visit, prompt
+from mcp_app.prompts import Image, ReadContext, prompt
 from tests.everything import samples
 
 WORDS = ("paris", "party", "test value 1", "test value 2")
@@ -57,7 +57,7 @@ def test_prompt_with_image() -> list[Image | str]:
 
 
 @prompt(asks=[Wanted])
-def test_input_required_result_prompt(visit: Visit) -> str:
+def test_input_required_result_prompt(visit: ReadContext) -> str:
     """Ask which context is wanted."""
     answer = visit.elicit("user_context", "What context should the prompt use?", Wanted)
     return f"The context: {answer.content.context}" if answer.content else "No context."

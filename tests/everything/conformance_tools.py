@@ -1,6 +1,6 @@
 """The tools that the official conformance suite (0.2.0-alpha.12) expects a server to offer.
 
-Names and texts are the suite's. Those that ask the client for input, or become tasks, have modules of their own.
+Names and texts are the suite's. Tools that ask the client for input, or become tasks, have modules of their own.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Tools that say too much: faster, larger or other than a client can use."""
+"""Tools with too much output: faster or larger than a client can use, or invalid."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Processes in two generations: `python -m tests.everything.generations SECONDS PATH STEP`.
+"""Run two generations of processes: `python -m tests.everything.generations SECONDS PATH STEP`.
 
 The child starts a grandchild and waits for it; the grandchild (`--write`) takes the steps.
 """
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def command(*arguments: object) -> list[str]:
-    """The command line of one generation; run it in `ROOT`."""
+    """Return the command line of one generation, to be run in `ROOT`."""
     return [sys.executable, "-m", __spec__.name, *map(str, arguments)]
 
 

@@ -1,4 +1,4 @@
-"""Sleeping in C with the GIL held: what a bad extension module does to its process."""
+"""Sleep in C with the GIL held, as a bad extension module may do."""
 
 import ctypes
 import time
@@ -15,7 +15,7 @@ class _Timespec(ctypes.Structure):
 def hold(seconds: float) -> None:
     """Block this thread and, through the GIL, every other one.
 
-    No signal handler runs meanwhile: POSIX forbids pthread_cond_timedwait to return early for a signal (EINTR), and
+    No signal handler runs in that time: POSIX forbids pthread_cond_timedwait to return early for a signal (EINTR), and
     `PyDLL` calls without releasing the GIL. It sleeps, so that a measurement beside it is not slowed.
     """
     mutex, condition = (ctypes.create_string_buffer(_OPAQUE_BYTES) for _ in range(2))

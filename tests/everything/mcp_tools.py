@@ -1,4 +1,4 @@
-"""Where the catalogue finds this app's tools, resources and prompts."""
+"""The module in which the catalogue finds this app's tools, resources and prompts."""
 
 from tests.everything import (
     asking_tools,

@@ -1,6 +1,6 @@
-"""Tools to measure by: how soon a call is answered, and how surely each kind of body is stopped.
+"""Tools for measurements: the latency of calls, and how reliably each kind of body is stopped.
 
-Their names, parameters and policies are a contract (issue 2, "tests/everything"); a test holds them to it.
+Their names, parameters and policies are a contract (issue 2, "tests/everything"), which a test checks.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def add(a: Number, b: Number) -> Number:
     return a + b
 
 
-@tool(**INTERRUPTED)
+@tool(**INTERRUPTED | {"cooperative_grace": 1.0})  # a busy machine may need longer to end a coroutine than its least
 async def sleep(seconds: float, path: str, step: float = 0.1) -> str:
     """Append a line to the file at each step, as a coroutine."""
     steps = Steps(path, seconds, step)

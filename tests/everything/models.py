@@ -1,10 +1,10 @@
-"""One row to lock: what `transaction` holds while it sleeps."""
+"""The row that `transaction` locks while it sleeps."""
 
 from django.db import models
 
 
 class LockedRow(models.Model):
-    """A counter that only a committed `transaction` moves."""
+    """A counter that only a committed `transaction` changes."""
 
     commits = models.PositiveIntegerField(default=0)
 

@@ -1,6 +1,6 @@
-"""A tool and a resource that print, by every way that code has to standard output, and code that prints when imported.
+"""A tool and a resource that print in every way in which code can reach standard output, and on import.
 
-Over stdio none of that may reach the client.
+Over stdio no such output may reach the client.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ def make_noise() -> None:
     sys.stdout.write(NOISE + "\n")
     sys.stdout.flush()
     os.write(1, f"{NOISE}\n".encode())
-    ctypes.CDLL(None).puts(NOISE.encode())  # which C keeps, maybe until the process ends
+    ctypes.CDLL(None).puts(NOISE.encode())  # C may buffer it until the process ends
     subprocess.run(["echo", NOISE], check=True)
 
 

@@ -1,7 +1,9 @@
-"""The example site with this app in it, anonymous callers served, and its limits wide enough to be measured.
+"""The example site with this app, anonymous access, and limits that are wide enough for measurements.
 
-Engines, and whether this is a debugging site, come from the MCPSITE_* environment variables, as in `mcpsite.settings`.
+`MCPSITE_*` environment variables select the engines and debug mode, as in `mcpsite.settings`.
 """
+
+import os
 
 from mcpsite.settings import *  # noqa: F403
 from mcpsite.settings import INSTALLED_APPS, MCP
@@ -12,6 +14,7 @@ MCP = {
     "SERVER_NAME": "everything",
     "SERVER_TITLE": "mcp_app fixture site",
     "ALLOW_ANONYMOUS": True,
+    "AUTHENTICATOR": os.environ.get("MCPSITE_AUTHENTICATOR"),
     "MAX_OPEN_REQUESTS_PER_PRINCIPAL": 10_000,
     "MAX_OPEN_REQUESTS": 10_000,
     "MAX_QUEUED_REQUESTS": 10_000,

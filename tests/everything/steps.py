@@ -1,12 +1,12 @@
-"""The lines by which a measuring tool shows that it is still running."""
+"""The lines with which a measuring tool shows that it is still running."""
 
 import time
 
 
 class Steps:
-    """Appends `"<unix time> <step number>\\n"` to a file, numbered from 0, the file closed after each.
+    """Appends lines `"<unix time> <step number>\\n"` to a file, numbered from 0. Closes the file after each line.
 
-    `seconds` is the whole duration, `step` the time between two lines, which the caller lets pass.
+    `seconds` is the whole duration, and `step` the time between two lines. The caller must wait for that time.
     """
 
     def __init__(self, path: str, seconds: float, step: float) -> None:
@@ -31,7 +31,7 @@ class Steps:
     def take(self) -> None:
         line = f"{time.time()!r} {self.taken}\n".encode()
         with open(self.path, "ab", buffering=0) as file:
-            # One call writes and counts: an interrupt falls before both or behind both, and no number comes twice.
+            # One call writes and counts. An interrupt falls before both or after both, so that no number occurs twice.
             self._written.extend(map(file.write, (line,)))
 
 

@@ -1,4 +1,4 @@
-"""The lines that show a tool running: wherever an interrupt falls, they say what the tool counts."""
+"""The lines of a running tool agree with the tool's own count, whenever an interrupt falls."""
 
 import signal
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from tests.everything.steps import Steps
 
 INTERRUPTS = 100
 EVERY = 0.001
-"""Seconds of processor time, as far as the kernel counts them."""
+"""Seconds of processor time, in the kernel's resolution."""
 
 
 class Interrupt(BaseException):
-    """What a tool that goes on swallows."""
+    """An exception that a stubborn tool swallows."""
 
 
 def takes_a_step(frame: FrameType | None) -> bool:
@@ -27,7 +27,7 @@ def takes_a_step(frame: FrameType | None) -> bool:
 
 @contextmanager
 def interrupted_now_and_then() -> Iterator[None]:
-    """Raise in whatever step is being taken."""
+    """Raise in the step that is running."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if takes_a_step(frame):
@@ -42,7 +42,7 @@ def interrupted_now_and_then() -> Iterator[None]:
         signal.signal(signal.SIGPROF, former)
 
 
-# A file that was opened as an interrupt fell is closed when it is let go.
+# If the interrupt falls while a file is opened, the file is closed when it is garbage collected.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_wherever_it_is_interrupted_a_step_is_written_and_counted_or_neither(tmp_path: Path) -> None:
     path, interrupts = tmp_path / "steps", 0

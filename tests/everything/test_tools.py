@@ -1,4 +1,4 @@
-"""The fixture site's tools are what their callers were promised. Seen from outside: its settings are not the tests'."""
+"""The fixture site's tools keep their contract. The test uses a real server, as the tests' settings differ."""
 
 import json
 import os
@@ -29,7 +29,7 @@ MEASURING_TOOLS = {
     "move_counter": (["commit"], DEFAULT),
     "polite": (["seconds", "path"], [CancelPolicy.COOPERATIVE, None, None]),
     "progress": (["steps", "delay"], INTERRUPTED),
-    "sleep": (["seconds", "path", "step"], INTERRUPTED),
+    "sleep": (["seconds", "path", "step"], [CancelPolicy.INTERRUPT, 1.0, None]),
     "sleep_sync": (["seconds", "path", "step"], INTERRUPTED),
     "spawn": (["seconds", "path", "step"], KILLED),
     "stubborn": (["seconds", "path", "step"], KILLED),

@@ -1,4 +1,4 @@
-"""Sites of workers, and both interrupters. The package's sites have one worker, for tests that leave it as it was."""
+"""Sites with workers, and both interrupters. A site that tests share has one worker, which they leave unchanged."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mcp_app.execution.interrupt import SignalInterrupter
-from mcp_app.execution.thread_interrupt import ThreadInterrupter
-from tests.acceptance.services import ServicesMissingError, missing
+from mcp_app.execution.stopping.interrupt import SignalInterrupter
+from mcp_app.execution.stopping.thread_interrupt import ThreadInterrupter
 from tests.execution.site import SETTINGS, Site, engines_of
 from tests.execution.threads import SLOTS
+from tests.support.site.services import ServicesMissingError, missing
 
 COROUTINES = 512
 """The slots of a worker whose coroutines share a loop."""
@@ -24,7 +24,7 @@ ENGINES = ["embedded", pytest.param("engines", marks=pytest.mark.engines)]
 
 @pytest.fixture(scope="session")
 def opened(migrated: Path) -> Opened:
-    """Open a site on these engines in an empty folder, its workers to be started."""
+    """Open a site on these engines in an empty folder. The caller starts the workers."""
 
     @contextmanager
     def opened(engines: str, folder: Path, settings: str = SETTINGS) -> Iterator[Site]:
@@ -41,7 +41,7 @@ def opened(migrated: Path) -> Opened:
 
 @pytest.fixture
 def site(tmp_path: Path, opened: Opened) -> Iterator[Site]:
-    """An embedded site, its workers to be started by the test."""
+    """An embedded site whose workers the test starts."""
     with opened("embedded", tmp_path) as site:
         yield site
 
@@ -97,7 +97,7 @@ def engines_coroutines(at_work: AtWork) -> Iterator[Site]:
 
 @pytest.fixture(scope="package")
 def family(at_work: AtWork) -> Iterator[Site]:
-    """An embedded site whose worker has slots for a starter and what it starts."""
+    """An embedded site whose worker has slots for a tool and the calls that it starts."""
     with at_work("embedded", concurrency=3) as site:
         yield site
 

@@ -1,4 +1,4 @@
-"""What tests of the async pool share: coroutines that wait, that hold the loop, take no notice; and crowds of them."""
+"""Helpers for tests of the async pool: coroutines that wait, block the loop or ignore cancellation, and crowds."""
 
 from tests.execution import driver
 from tests.execution.site import Site, eventually
@@ -40,14 +40,14 @@ async def main():
 
 
 def begin_crowd(site: Site, calls: int, **changes: object) -> list[str]:
-    """So many calls that wait as coroutines, once all of them run."""
+    """Begin this many calls that wait as coroutines, and wait until all of them run."""
     crowd: list[str] = site.ask(driver.submit_many, calls, "python_async", {"code": ASLEEP}, **changes)
-    eventually(lambda: site.ask(driver.statuses, crowd) == {"running": calls}, "that all of them run", PATIENCE)
+    eventually(lambda: site.ask(driver.statuses, crowd) == {"running": calls}, "that all of them run", within=PATIENCE)
     return crowd
 
 
 def ended(site: Site, crowd: list[str]) -> dict[tuple[str, str], int]:
-    """How many ended as what, and by which cause, once all have."""
-    eventually(lambda: not site.ask(driver.statuses, crowd).get("running"), "the end of all of them", PATIENCE)
+    """Wait until all calls have ended. Return how many ended with each status and cause."""
+    eventually(lambda: not site.ask(driver.statuses, crowd).get("running"), "the end of all of them", within=PATIENCE)
     found: dict[tuple[str, str], int] = site.ask(driver.ends, crowd)
     return found

@@ -1,4 +1,4 @@
-"""What a test asks of a site's rows, run in a process of the site: requests in, cancellations, and how they end.
+"""Functions that run in a process of the site: they submit and cancel requests, and read how they end.
 
 Every function is called by `Site.ask` in the driver process, and takes and returns plain values.
 """
@@ -25,7 +25,7 @@ def migrate() -> None:
 
 
 def submit(tool: str, arguments: dict[str, Any], **changes: Any) -> str:
-    """Store a call as a server does and hand it to Celery; the row's id."""
+    """Store a call as a server process does, and publish it. Return the row's id."""
     from mcp_app.lifecycle import publishing
 
     stored = _stored(tool, arguments, changes)
@@ -33,21 +33,15 @@ def submit(tool: str, arguments: dict[str, Any], **changes: Any) -> str:
     return str(stored.pk)
 
 
-def submit_batch(calls: list[tuple[str, dict[str, Any]]], **changes: Any) -> list[str]:
-    """The same of several calls, in one message."""
-    from celery import current_app
-
-    from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
-
-    request_ids = [str(_stored(tool, arguments, changes).pk) for tool, arguments in calls]
-    current_app.send_task(RUN_BATCH_TASK, request_ids, queue="mcp", ignore_result=True)
-    return request_ids
+def store(tool: str, arguments: dict[str, Any], **changes: Any) -> str:
+    """Store a call without a message for it. Return the row's id."""
+    return str(_stored(tool, arguments, changes).pk)
 
 
 def _stored(tool: str, arguments: dict[str, Any], changes: dict[str, Any]) -> Any:
     from mcp_app.auth.principal import ANONYMOUS
-    from mcp_app.lifecycle import transitions
-    from mcp_app.lifecycle.submission import Submission
+    from mcp_app.lifecycle.requests import transitions
+    from mcp_app.lifecycle.requests.submission import Submission
     from mcp_app.states import CancelPolicy
 
     return transitions.submit(
@@ -70,41 +64,45 @@ def _stored(tool: str, arguments: dict[str, Any], changes: dict[str, Any]) -> An
 
 
 def publish_again(request_id: str) -> None:
-    """Give Celery another message for a request, as a broker may that delivers twice."""
+    """Publish another message for a request, as if the broker had delivered it twice."""
     from mcp_app.lifecycle import publishing
 
     publishing.send(UUID(request_id), str(row(request_id)["queue"]))
 
 
-def celery_result(request_id: str) -> dict[str, Any]:
-    """What Celery itself keeps of a request's task, but for its times and its id."""
-    from django_celery_results.models import TaskResult
+def broadcast(command: str, request_ids: Any) -> None:
+    """Send workers a control command, as anyone with access to the broker can."""
+    from celery import current_app
 
-    found = TaskResult.objects.filter(task_id=request_id).values().get()
-    own = ("id", "task_id", "date_created", "date_started", "date_done")
-    said = {name: value for name, value in found.items() if name not in own}
-    return {name: str(value).replace(request_id, "ID") for name, value in said.items()}
+    current_app.control.broadcast(command, {"request_ids": request_ids})
 
 
-def batch_results() -> int:
-    """How many messages of several calls Celery keeps a result of."""
-    from django_celery_results.models import TaskResult
+def consumed_queues() -> list[str]:
+    """Return the queues that the workers report."""
+    from celery import current_app
 
-    from mcp_app.lifecycle.publishing import RUN_BATCH_TASK
+    answers = current_app.control.inspect(timeout=10, limit=1).active_queues() or {}
+    return [queue["name"] for queues in answers.values() for queue in queues]
 
-    return TaskResult.objects.filter(task_name=RUN_BATCH_TASK).count()
+
+def is_revoked(request_id: str) -> bool:
+    """Return whether a worker will drop the messages of a request."""
+    from celery import current_app
+
+    revoked = current_app.control.inspect(timeout=5, limit=1).revoked() or {}
+    return any(request_id in ids for ids in revoked.values())
 
 
 def celery_status(request_id: str) -> str | None:
-    """Celery's own state of a request's task."""
+    """Return Celery's own state of a request's task."""
     from django_celery_results.models import TaskResult
 
     return TaskResult.objects.values_list("status", flat=True).filter(task_id=request_id).first()
 
 
 def cancel(request_id: str, reason: str = "") -> str:
-    from mcp_app.lifecycle import cancellation
-    from mcp_app.lifecycle.audit import Actor
+    from mcp_app.lifecycle.audit.attempts import Actor
+    from mcp_app.lifecycle.cancellation import cancellation
     from mcp_app.states import Cause
 
     outcome = cancellation.cancel(request_id, cause=Cause.CLIENT, actor=Actor("test"), reason=reason)
@@ -112,13 +110,13 @@ def cancel(request_id: str, reason: str = "") -> str:
 
 
 def cancel_without_broker(request_id: str, reason: str = "") -> tuple[str, list[str]]:
-    """As `cancel`, while the broker takes no connection; and what was logged of that."""
+    """Cancel while the broker refuses connections. Return the outcome and the log messages."""
     import logging
 
     from mcp_app.lifecycle import publishing
-    from tests.lifecycle.brokers import URLS, celery_on, refusing_port
+    from tests.support.brokers import URLS, celery_on, refusing_port
 
-    publishing._speechless_until = 0.0  # by an earlier cancellation without one
+    publishing._silent_until = 0.0  # an earlier cancellation without a broker may have set it
     logged: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
@@ -140,14 +138,14 @@ def row(request_id: str) -> dict[str, Any]:
 
 
 def children(request_id: str) -> list[dict[str, Any]]:
-    """What the tool of a request has started, the oldest first."""
+    """Return the requests that the tool of a request has started, the oldest first."""
     from mcp_app.models import Request
 
     return list(Request.objects.filter(parent=request_id).order_by("submitted_at").values())
 
 
 def ended(request_id: str, within: float = 20.0) -> dict[str, Any]:
-    """The row once it has ended."""
+    """Wait until the request has ended, and return its row."""
     from mcp_app.states import TERMINAL
 
     give_up_at = time.monotonic() + within
@@ -159,7 +157,7 @@ def ended(request_id: str, within: float = 20.0) -> dict[str, Any]:
 
 
 def running(request_id: str, within: float = 20.0) -> dict[str, Any]:
-    """The row once it runs."""
+    """Wait until the request runs, and return its row."""
     give_up_at = time.monotonic() + within
     while (found := row(request_id))["status"] == "queued":
         if time.monotonic() > give_up_at:
@@ -169,7 +167,7 @@ def running(request_id: str, within: float = 20.0) -> dict[str, Any]:
 
 
 def asking(request_id: str, within: float = 30.0) -> dict[str, Any]:
-    """What is asked, once the request asks."""
+    """Wait until the request asks, and return its questions."""
     give_up_at = time.monotonic() + within
     while (found := row(request_id))["status"] != "input_required":
         if time.monotonic() > give_up_at or found["finished_at"] is not None:
@@ -180,8 +178,9 @@ def asking(request_id: str, within: float = 30.0) -> dict[str, Any]:
 
 
 def answer(request_id: str, answers: dict[str, Any]) -> None:
-    """Answer what a request asks, and hand it to Celery again, as a server does."""
-    from mcp_app.lifecycle import input_rounds, publishing
+    """Answer a request's questions and publish it again, as a server process does."""
+    from mcp_app.lifecycle import publishing
+    from mcp_app.lifecycle.input import input_rounds
 
     found = row(request_id)
     retry = input_rounds.Retry(jsonrpc_id=2, client_capabilities=found["client_capabilities"])
@@ -191,8 +190,8 @@ def answer(request_id: str, answers: dict[str, Any]) -> None:
 
 
 def visit(request_id: str, key: str, value: Any) -> None:
-    """Complete the page that a request sends its user to."""
-    from mcp_app.lifecycle import visits
+    """Complete the page to which a request sends its user."""
+    from mcp_app.lifecycle.input import visits
 
     assert visits.finish(UUID(request_id), key, value)
 
@@ -210,7 +209,7 @@ def attempts(request_id: str) -> list[dict[str, Any]]:
 
 
 def workers() -> list[tuple[str, int]]:
-    """The boot id and main process of every worker that lives, by its word."""
+    """Return the boot id and main process of every live worker, by its own report."""
     from mcp_app.models import Process
 
     found = Process.objects.filter(role="worker", stopped_at__isnull=True).order_by("started_at")
@@ -218,15 +217,15 @@ def workers() -> list[tuple[str, int]]:
 
 
 def change_tool(name: str, **values: Any) -> None:
-    """What an administrator changes."""
-    from mcp_app.catalogue import rows
+    """Change a tool as an administrator does."""
+    from mcp_app.catalogue import tool_rows
 
-    rows.sync()
-    rows.change([name], **values)
+    tool_rows.sync()
+    tool_rows.change([name], **values)
 
 
 def sql(alias: str, query: str) -> list[tuple[Any, ...]]:
-    """Run one statement of the site's own on one of its databases; the rows it returns."""
+    """Run one SQL statement on one of the site's databases. Return the rows."""
     from django.db import connections
 
     with connections[alias].cursor() as cursor:
@@ -235,7 +234,7 @@ def sql(alias: str, query: str) -> list[tuple[Any, ...]]:
 
 
 def make_user(name: str, *codenames: str) -> str:
-    """A user with these permissions; its key."""
+    """Create a user with these permissions. Return its primary key."""
     from django.contrib.auth.models import Permission, User
 
     user = User.objects.create_user(name)
@@ -259,16 +258,16 @@ def cancel_many(request_ids: list[str]) -> None:
 
 
 def cancel_of_tool(tool: str) -> None:
-    """In one act, as the admin does."""
-    from mcp_app.lifecycle import groups
-    from mcp_app.lifecycle.audit import Actor
+    """Cancel all calls of a tool in one act, as the admin does."""
+    from mcp_app.lifecycle.audit.attempts import Actor
+    from mcp_app.lifecycle.cancellation import groups
     from mcp_app.states import Cause
 
     groups.cancel(groups.of_tool(tool), cause=Cause.ADMIN, actor=Actor("test"), reason="")
 
 
 def statuses(request_ids: list[str]) -> dict[str, int]:
-    """How many of them are where."""
+    """Return the number of requests by status."""
     from collections import Counter
 
     from mcp_app.models import Request
@@ -277,7 +276,7 @@ def statuses(request_ids: list[str]) -> dict[str, int]:
 
 
 def ends(request_ids: list[str]) -> dict[tuple[str, str], int]:
-    """How many of them ended as what, by which cause."""
+    """Return the number of requests by status and cause."""
     from collections import Counter
 
     from mcp_app.models import Request

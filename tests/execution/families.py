@@ -1,4 +1,4 @@
-"""What tests of tools that start others share: their calls, children that take steps, and that those have stopped."""
+"""Helpers for tests of tools that start others: calls, children that take steps, and checks that they have stopped."""
 
 import textwrap
 import time
@@ -22,7 +22,7 @@ def python(site, code, tool="python", **changes):
 
 
 def answer(site, code, tool="python", **changes):
-    """What a tool's code leaves as its answer."""
+    """Return the value that a tool's code stores as its answer."""
     ended = site.ended(python(site, code, tool, **changes))
     assert ended["status"] == "completed", ended
     result = ended["result"]
@@ -34,7 +34,7 @@ def words(ended):
 
 
 def stepping(path):
-    """Code that takes steps until it is stopped."""
+    """Return code that takes steps until it is stopped."""
     return STEPPING.format(path=str(path))
 
 

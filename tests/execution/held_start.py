@@ -1,21 +1,26 @@
-"""A pool of threads that is cut by the next signal while it hands a job over: that moment takes the time it needs."""
+"""A thread pool that the next signal interrupts while it accepts a job, because the accepting step is slow."""
 
 import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
-from mcp_app.relay import Job, Relay
+from mcp_app.daemon_pool import DaemonThreadPool
 
 
 def install() -> None:
-    """In a worker that has no pool yet."""
-    put = Relay.put
+    """Patch a worker that has no pool yet."""
+    submit = DaemonThreadPool.submit
 
-    def put_and_wait_for_a_signal(relay: Relay, job: Job) -> bool:
-        told = put(relay, job)
-        while relay._jobs:
+    def submit_and_wait_for_a_signal(
+        pool: DaemonThreadPool, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        future = submit(pool, fn, *args, **kwargs)
+        while pool._jobs:
             time.sleep(0.01)
-        with relay._lock:
+        with pool._changed:
             signal.pause()
-        return told
+        return future
 
-    Relay.put = put_and_wait_for_a_signal  # type: ignore[method-assign] # there is no other way into that moment
+    DaemonThreadPool.submit = submit_and_wait_for_a_signal  # type: ignore[assignment] # no other way into that moment

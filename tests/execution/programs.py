@@ -12,7 +12,7 @@ os.wait()
 print("half", flush=True)
 time.sleep(60)
 """
-"""Ignores SIGTERM, and has a grandchild that left its group."""
+"""A program that ignores SIGTERM and has a grandchild outside of its process group."""
 
 SWALLOWING_COROUTINE = """
 async def main():
@@ -23,7 +23,7 @@ async def main():
         except asyncio.CancelledError:
             pass
 """
-"""For `python_async`: cancelling it does not end it."""
+"""Code for `python_async` that goes on when it is cancelled."""
 SHIELDED_COROUTINE = """
     async def main():
         with ctx.shield():

@@ -1,4 +1,4 @@
-"""A site that consists of its workers: real `mcp worker` processes, and a driver process beside them."""
+"""A site without a server: real `mcp worker` processes, and a driver process beside them."""
 
 import os
 import signal
@@ -9,33 +9,26 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from tests import sqlite_locks
-from tests.acceptance.services import own_services
-from tests.execution import driver
+from tests.execution import driver, task_ends
+from tests.support import sqlite_locks, waiting
+from tests.support.site.services import own_services
 
 ROOT = Path(__file__).parents[2]
 MANAGE = (sys.executable, "manage.py")
 SETTINGS = "tests.execution.settings"
 PATIENCE = 30.0
-
-
-def eventually(condition: Callable[[], Any], what: str = "it", within: float = PATIENCE) -> Any:
-    """The first true value of `condition`."""
-    give_up_at = time.monotonic() + within
-    while not (value := condition()):
-        assert time.monotonic() < give_up_at, f"{what} did not happen in {within:g} s"
-        time.sleep(0.01)
-    return value
+eventually = partial(waiting.eventually, within=PATIENCE)
 
 
 class Worker:
-    """One worker: its main process, its log."""
+    """A worker, with its main process and its log."""
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
         self.log = log
@@ -52,7 +45,7 @@ class Worker:
         self.pid = self.process.pid
 
     def children(self) -> set[int]:
-        """The processes of its pool."""
+        """The processes of the worker's pool."""
         return {child.pid for child in psutil.Process(self.pid).children()}
 
     def stop(self, number: int = signal.SIGTERM) -> int:
@@ -61,7 +54,7 @@ class Worker:
 
 
 class Site:
-    """Workers on a data folder of their own, embedded unless `engines` names others."""
+    """Workers on a data folder of their own. The site is embedded unless `engines` names others."""
 
     def __init__(self, data: Path, engines: dict[str, str], settings: str = SETTINGS) -> None:
         self.data = data
@@ -94,7 +87,7 @@ class Site:
         return self._driver.submit(function, *args, **options).result(self.patience)
 
     def start_worker(self, *, concurrency: int = 2, pool: str = "prefork", **environment: str) -> Worker:
-        """`mcp worker`."""
+        """Start `mcp worker`."""
         command = [
             sys.executable,
             "manage.py",
@@ -103,14 +96,14 @@ class Site:
             f"--settings={self.settings}",
             f"--concurrency={concurrency}",
             f"--pool={pool}",
-            f"--parent-pid={os.getpid()}",  # so that it ends with the tests, also with killed ones
+            f"--parent-pid={os.getpid()}",  # so that it ends with the tests, even if they are killed
         ]
         return self._start(command, environment)
 
     def start_celery_worker(
         self, name: str = "plain@%h", *, concurrency: int = 2, queue: str = "mcp", **environment: str
     ) -> Worker:
-        """Celery's own command; waited for only where it takes the tools' queue."""
+        """Start Celery's own worker command. Wait for it only if it consumes the tools' queue."""
         command = [sys.executable, "-m", "celery", "-A", "mcpsite", "worker", "-n", name, "-Q", queue]
         command += [f"--concurrency={concurrency}", "--loglevel=WARNING"]
         return self._start(command, environment, registers=queue == "mcp")
@@ -150,14 +143,20 @@ class Site:
         """Call a tool and wait for its end."""
         return self.ended(self.submit(tool, arguments, **changes))
 
+    def task_ends(self, request_id: str) -> list[str]:
+        """Return the end states of a request's Celery tasks, one for each message that was not dropped."""
+        ends = task_ends.path(self.data)
+        lines = [line.split() for line in ends.read_text().splitlines()] if ends.exists() else []
+        return [state for task_id, state in lines if task_id == request_id]
+
     def text(self, tool: str, arguments: dict[str, Any] | None = None) -> str:
-        """What a tool says."""
+        """Return the text of a tool's result."""
         ended = self.call(tool, arguments)
         assert ended["status"] == "completed", ended
         return str(ended["result"]["content"][0]["text"])
 
     def processes(self) -> list[psutil.Process]:
-        """Every process of this site, the driver and its helper excepted."""
+        """Return every process of this site except the driver and its helper."""
         found = []
         mine = {child.pid for child in psutil.Process().children()}
         for process in psutil.process_iter():
@@ -172,7 +171,7 @@ class Site:
         sqlite_locks.stand_still(self.data / "mcp.sqlite3", *pids)
 
     def close(self) -> None:
-        """End everything at once: the tests that care have seen how a worker ends by itself."""
+        """Kill everything. Tests of orderly shutdown wait for the workers before this."""
         for worker in self.workers:
             worker.process.kill()
             worker.process.wait()
@@ -192,7 +191,7 @@ def engines_of(kind: str) -> Iterator[dict[str, str]]:
 
 
 def begin_code(site: Site, code: str, tool: str = "python", **changes: Any) -> str:
-    """Run code as a tool and wait until it has created the file `READY`; the request's id."""
+    """Run code as a tool and wait until it has created the file `READY`. Return the request's id."""
     ready = site.data / f"ready-{time.monotonic_ns()}"
     source = f"READY = {str(ready)!r}\n{textwrap.dedent(code)}"
     request_id = site.submit(tool, {"code": source}, **changes)
@@ -201,7 +200,7 @@ def begin_code(site: Site, code: str, tool: str = "python", **changes: Any) -> s
 
 
 def stop(site: Site, code: str, tool: str = "python", **changes: Any) -> dict[str, Any]:
-    """Run code as a tool, cancel it once it has created the file `READY`, and give the row of its end."""
+    """Run code as a tool, cancel it once it has created the file `READY`, and return the ended row."""
     request_id = begin_code(site, code, tool, **changes)
     assert site.cancel(request_id) == "accepted"
     return site.ended(request_id)

@@ -1,4 +1,4 @@
-"""Short calls, most of them cancelled at random moments, some by a kill, and what must hold of every one of them.
+"""Short calls, most of which are cancelled at random moments, some by a kill, and invariants that must hold for each.
 
 By hand: `python -m tests.execution.stress [TASKS] [embedded|engines|redis]`.
 """
@@ -22,7 +22,7 @@ KILLED_SHARE = 0.2
 
 
 def strain(folder: str, tasks: int, seed: int) -> dict[str, Any]:
-    """In the driver process: make the calls; what became of them."""
+    """Make the calls in the driver process, and return a report."""
     chance = random.Random(seed)
     plans = [_plan(chance) for _ in range(tasks)]
     runs = str(Path(folder) / "runs")
@@ -103,7 +103,7 @@ def _report(runs: str, plans: list[dict[str, Any]], ids: list[str], seconds: flo
 
 
 def slots(site: Site, folder: Path, guests: int) -> float:
-    """Seconds until as many calls as there are slots have met."""
+    """Return the seconds until as many calls as there are slots run at the same time."""
     folder.mkdir()
     started_at = time.monotonic()
     calls = [site.submit("meet", {"folder": str(folder), "name": str(n), "guests": guests}) for n in range(guests)]

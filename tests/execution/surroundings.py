@@ -1,4 +1,4 @@
-"""Middleware around tools: it sees the call and its result, and may answer for it."""
+"""Middleware around tools. It receives the call and its result, and may answer in place of the tool."""
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import MiddlewareNotUsed
@@ -7,7 +7,7 @@ from mcp_app.tools import ToolError
 
 
 class Outer:
-    """Written as a class; says what the inner one made of the result."""
+    """Middleware that is written as a class and reports the result of the inner one."""
 
     def __init__(self, get_result):
         self.get_result = get_result

@@ -1,4 +1,4 @@
-"""What a caller may do is asked again when the tool is to start: a call may have waited for long."""
+"""A caller's access is checked again when the tool is about to start, because a call may have waited for long."""
 
 from pathlib import Path
 

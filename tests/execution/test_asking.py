@@ -1,9 +1,9 @@
-"""Tools that ask (2026-07-28 basic/patterns/mrtr): replayed from their start by a real worker, with what is known."""
+"""Tools that ask (2026-07-28 basic/patterns/mrtr): a real worker replays them from the start with the known answers."""
 
 import textwrap
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import questions
+from mcp_app.catalogue.input import questions
 from tests.execution import driver
 
 BOTH = {"elicitation": {"form": {}, "url": {}}}

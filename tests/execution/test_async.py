@@ -1,4 +1,4 @@
-"""Async tools are stopped for certain, and their threads with them."""
+"""Async tools are stopped reliably, and so are their threads."""
 
 import pytest
 

@@ -5,7 +5,7 @@ import textwrap
 import psutil
 import pytest
 
-from mcp_app.execution import processes
+from mcp_app.execution.stopping import processes
 from tests.execution import driver
 from tests.execution.coroutines import WAITING, begin_crowd, ended
 from tests.execution.site import Site, begin_code, eventually, stop
@@ -87,9 +87,12 @@ def test_a_blocking_tool_has_a_thread_beside_them_and_asks_as_anywhere(coroutine
     assert coroutines.ended(waiting)["partial_result"]["content"][0]["text"] == "cleaned"
 
 
-def test_celery_has_the_result_of_a_coroutine_as_of_any_task(coroutines: Site) -> None:
+def test_the_task_of_a_coroutine_ends_for_celery_as_any_other(coroutines: Site) -> None:
     call = coroutines.call("python_async", code("async def main(): return 1"))
-    assert coroutines.ask(driver.celery_status, str(call["id"])) == "SUCCESS"
+    assert eventually(lambda: coroutines.task_ends(str(call["id"]))) == ["SUCCESS"]
+    failed = coroutines.call("python_async", code("async def main(): raise ValueError"))
+    assert eventually(lambda: coroutines.ask(driver.celery_status, str(failed["id"]))) == "FAILURE"
+    assert coroutines.ask(driver.celery_status, str(call["id"])) is None
 
 
 def test_a_coroutine_that_asks_runs_again_with_its_answer(coroutines: Site) -> None:

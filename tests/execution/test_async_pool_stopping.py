@@ -1,4 +1,4 @@
-"""Coroutines that share a loop: each is stopped alone; what holds the loop is unstoppable, and harms nobody's life."""
+"""Each coroutine in a shared loop is stopped alone. One that blocks the loop is unstoppable and harms no other."""
 
 import signal
 
@@ -71,7 +71,7 @@ def test_C5_a_worker_that_ends_stops_its_coroutines_and_says_so(site: Site, how:
     assert ended(site, crowd) == {SHUTDOWN: 20}
     row = site.ended(swallowing)
     assert (row["status"], row["cancel_cause"]) == SHUTDOWN
-    if how == signal.SIGTERM:  # warm: what runs is given its time
+    if how == signal.SIGTERM:  # warm shutdown: running calls get their time
         assert site.ended(brief)["status"] == "completed"
     assert not site.processes()
     assert site.ask(driver.workers) == []

@@ -1,11 +1,11 @@
-"""The limits of a worker's connections to its broker, by which it notices that nobody answers."""
+"""The timeouts of a worker's broker connections, by which it detects a silent broker."""
 
 import pytest
 from celery import Celery
 
-from mcp_app.execution import broker_loss
-from mcp_app.execution.broker_loss import SILENCE, SteadyConsumer
-from mcp_app.lifecycle.publishing import RUN_TASK
+from mcp_app.celery_adapter import consumer
+from mcp_app.celery_adapter.broker import RUN_TASK
+from mcp_app.celery_adapter.consumer import SILENCE_SECONDS, SteadyConsumer
 
 pytestmark = pytest.mark.fault("C8")
 
@@ -13,26 +13,29 @@ pytestmark = pytest.mark.fault("C8")
 def prepared(url, **conf):
     app = Celery("broker-loss", broker=url, set_as_current=False)
     app.conf.update(conf)
-    broker_loss.prepare(app)
+    consumer.configure(app)
     return app.conf
 
 
 @pytest.mark.parametrize("url", ["redis://localhost", "rediss://localhost", "sentinel://localhost;sentinel://other"])
 def test_reads_from_redis_are_bounded(url):
     conf = prepared(url)
-    assert conf.broker_transport_options == {"socket_timeout": SILENCE, "health_check_interval": SILENCE}
+    assert conf.broker_transport_options == {
+        "socket_timeout": SILENCE_SECONDS,
+        "health_check_interval": SILENCE_SECONDS,
+    }
 
 
 def test_rabbitmq_is_listened_to_for_its_heartbeat():
     conf = prepared("amqp://localhost")
-    assert conf.broker_heartbeat == 2 * SILENCE
-    assert conf.broker_transport_options == {"read_timeout": SILENCE, "write_timeout": SILENCE}
+    assert conf.broker_heartbeat == 2 * SILENCE_SECONDS
+    assert conf.broker_transport_options == {"read_timeout": SILENCE_SECONDS, "write_timeout": SILENCE_SECONDS}
 
 
 def test_what_the_site_has_set_stays():
     options = {"socket_timeout": 60, "visibility_timeout": 7200}
     conf = prepared("redis://localhost", broker_transport_options=options, worker_consumer="site.consumers:Consumer")
-    assert conf.broker_transport_options == {**options, "health_check_interval": SILENCE}
+    assert conf.broker_transport_options == {**options, "health_check_interval": SILENCE_SECONDS}
     assert conf.worker_consumer == "site.consumers:Consumer"
     assert prepared("amqp://localhost", broker_heartbeat=0).broker_heartbeat == 0
 
@@ -45,7 +48,7 @@ def test_the_embedded_broker_has_no_connection_to_lose():
 @pytest.mark.fault("C9")
 def test_messages_that_cannot_be_given_back_do_not_end_the_worker(caplog):
     class Lost:
-        """As kombu's connection to Redis: what it dropped is what it would give messages back on."""
+        """A stand-in for kombu's Redis connection without the client that returns messages."""
 
         connection_errors = channel_errors = ()
 
@@ -64,7 +67,7 @@ def test_messages_that_cannot_be_given_back_do_not_end_the_worker(caplog):
 
 @pytest.mark.fault("C9")
 def test_a_site_that_acknowledges_late_does_so_for_its_own_tasks_alone():
-    """Else RabbitMQ would deliver again what runs for longer than its connection, for a claim that refuses it."""
+    """Otherwise RabbitMQ would redeliver calls that outlive their connection, and the claim would reject them."""
     app = Celery("late", set_as_current=False)
     app.conf.update(task_acks_late=True, task_reject_on_worker_lost=True)
     assert app.tasks[RUN_TASK].acks_late is False

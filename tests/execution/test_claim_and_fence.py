@@ -1,4 +1,4 @@
-"""Whose a row is: the claim whose answer was lost, and the fence behind which a child no longer stands."""
+"""Ownership of a row: a claim whose response was lost, and the fence after which a child no longer owns its row."""
 
 import os
 import subprocess
@@ -15,26 +15,28 @@ from celery.exceptions import Ignore
 from django.db import OperationalError
 from django.db.models.functions import Now
 
-from mcp_app.execution import runner
-from mcp_app.execution.child import Child
-from mcp_app.execution.identity import worker_identity
-from mcp_app.execution.interrupt import SignalInterrupter
-from mcp_app.execution.prefork import PreforkLadder
+from mcp_app.catalogue.errors import ToolError
+from mcp_app.execution.pools.prefork import PreforkLadder
+from mcp_app.execution.process.child import Child, worker_identity
+from mcp_app.execution.process.slots import ProcessSlot
+from mcp_app.execution.process.watcher import Watcher
 from mcp_app.execution.recorder import Recorder
-from mcp_app.execution.slots import ProcessSlot
-from mcp_app.execution.termination import Termination
-from mcp_app.execution.watcher import Watcher
-from mcp_app.lifecycle import processes, transitions
+from mcp_app.execution.run import runner
+from mcp_app.execution.stopping.interrupt import SignalInterrupter
+from mcp_app.execution.stopping.termination import Termination
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Request
-from mcp_app.states import Stage
-from tests.lifecycle import brokers, rows
+from mcp_app.states import Cause, ProcessRole, Stage
+from tests.support import brokers, rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
 
 @dataclass
 class NoPool:
-    """A pool that is not asked."""
+    """A pool that only records the processes that it would terminate."""
 
     asked: set[int] = field(default_factory=set)
 
@@ -83,7 +85,7 @@ def test_where_it_cannot_be_found_out_whether_it_was_claimed_its_process_is_no_p
 
     left = []
     slot = SimpleNamespace(leave_to_supervision=lambda: left.append(True))
-    at_once = SimpleNamespace(call_here=lambda function: function())
+    at_once = SimpleNamespace(call_in_this_thread=lambda function: function())
     monkeypatch.setattr(transitions, "claim", away)
     with pytest.raises(OperationalError):
         runner.claim(replace(here, slot=lambda: slot, recorder=at_once), rows.queued().pk)
@@ -95,6 +97,25 @@ def test_what_another_child_claimed_is_not_run_again(here):
     row = rows.queued()
     transitions.claim(row.pk, worker=worker_identity().boot_id, pid=here.pid + 1)
     assert claim(here, row.pk) is None
+
+
+def test_a_worker_without_the_tool_says_that_it_must_be_restarted(caplog):
+    row = rows.queued(tool="brand_new")
+    with pytest.raises(ToolError, match=r"has no tool brand_new: either the tool was added after .* must be restarted"):
+        runner.bind_tool(row, None)
+    assert f"request {row.pk}: this worker has no tool brand_new" in caplog.text
+
+
+@pytest.mark.fault("I5")
+def test_I5_a_call_is_not_claimed_once_the_server_process_of_its_client_was_killed(here):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+        server = Identity(ProcessRole.SERVER, pid=program.pid)
+        processes.beat(server)
+        first, second = rows.queued(server=server.boot_id), rows.queued(server=server.boot_id)
+        assert claim(here, first.pk) is not None
+        program.kill()
+    assert claim(here, second.pk) is None
+    assert rows.fresh(second).cancel_cause == Cause.LOST_SERVER
 
 
 @pytest.mark.parametrize(("killing", "status"), [(True, psutil.STATUS_STOPPED), (False, psutil.STATUS_SLEEPING)])
@@ -131,7 +152,7 @@ def test_a_claim_that_was_refused_is_nobodys(here):
 
 
 def test_a_call_that_was_answered_before_the_run_that_asked_has_left_is_sent_again(here):
-    at_once = SimpleNamespace(call_here=lambda function: function())
+    at_once = SimpleNamespace(call_in_this_thread=lambda function: function())
     row = rows.queued()
     here.claimed.add(row.pk)
     with pytest.raises(Ignore):

@@ -1,4 +1,4 @@
-"""What a tool learns of its call from its context."""
+"""The information about a call that a tool gets from its context."""
 
 import pytest
 

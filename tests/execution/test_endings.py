@@ -1,4 +1,4 @@
-"""However a tool ends, its row does."""
+"""However a tool ends, its row ends too."""
 
 import pytest
 

@@ -1,8 +1,9 @@
-"""A tool that holds the interpreter stops every thread of its process, and must not stop a write half-way with them:
-whoever cancels it would wait for the lock.
+"""A tool that holds the interpreter stops every thread of its process. It must not stop a write in the middle:
+a cancellation would then wait for the lock.
 """
 
 import json
+import time
 
 import pytest
 
@@ -83,3 +84,16 @@ def test_a_tool_that_holds_the_interpreter_after_its_progress_is_cancelled_and_k
     ended = one_slot.ended(request_id)
     assert (ended["status"], ended["stage"]) == ("cancelled", "kill")
     assert [attempt["outcome"] for attempt in one_slot.ask(driver.attempts, request_id)] == ["accepted"]
+
+
+@pytest.mark.fault("I6")
+def test_I6_the_worker_measures_the_limit_of_a_tool_that_holds_the_interpreter(one_slot: Site) -> None:
+    ready = one_slot.data / "beyond-its-limit"
+    ready.unlink(missing_ok=True)
+    code = source(HOLDING, READY=str(ready))
+    began_at = time.monotonic()
+    request_id = one_slot.submit("python", {"code": code}, cancel_policy="kill", hard_grace=0.1, time_limit=1.0)
+    ended = one_slot.ended(request_id)
+    assert (ended["status"], ended["cancel_cause"], ended["stage"]) == ("cancelled", "deadline", "kill")
+    assert ended["cancel_reason"] == "the time limit of 1 s has passed"
+    assert 1.0 < time.monotonic() - began_at < 15.0

@@ -8,8 +8,8 @@ import uuid
 
 import pytest
 
-from mcp_app.execution.interrupt import Raised, Returned, SignalInterrupter, ToolCancelled
-from mcp_app.execution.thread_interrupt import ThreadInterrupter
+from mcp_app.execution.stopping.interrupt import Raised, Returned, SignalInterrupter, ToolCancelled
+from mcp_app.execution.stopping.thread_interrupt import ThreadInterrupter
 from tests.execution.striking import interrupt_from_another_thread
 
 
@@ -173,7 +173,7 @@ def test_many_late_interrupts_hit_no_innocent_body(interrupter):
 
 
 def struck_where_it_waits(body, method: str):
-    """The outcome of a body in a thread that is sent the interrupt while it waits for the lock in that method."""
+    """Return the outcome of a body in a thread that is interrupted while it waits for the lock in that method."""
     made, request_id, outcomes = [], uuid.uuid4(), []
 
     def run():

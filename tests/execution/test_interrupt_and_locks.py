@@ -1,4 +1,4 @@
-"""An interrupt leaves no lock held: not that of logging, nor one that the tool took, or waits for, by a `with`."""
+"""An interrupt leaves no lock held, neither one of logging nor one that the tool takes or awaits in a `with`."""
 
 import logging
 import sys
@@ -8,9 +8,9 @@ import uuid
 
 import pytest
 
-from mcp_app.execution.interrupt import Raised, SignalInterrupter, ToolCancelled
-from mcp_app.execution.thread_interrupt import ThreadInterrupter
-from mcp_app.execution.with_statements import is_entering
+from mcp_app.execution.stopping.interrupt import Raised, SignalInterrupter, ToolCancelled
+from mcp_app.execution.stopping.thread_interrupt import ThreadInterrupter
+from mcp_app.execution.stopping.with_statements import is_entering
 from tests.execution.striking import interrupt_from_another_thread
 
 
@@ -56,7 +56,7 @@ def test_H1_an_interrupt_at_any_moment_leaves_no_lock_held_that_the_tool_took_wi
                 held.append(None)
                 held.pop()
 
-    def is_free():
+    def is_author_code():
         if free := lock.acquire(blocking=False):
             lock.release()
         found.append(free)
@@ -67,7 +67,7 @@ def test_H1_an_interrupt_at_any_moment_leaves_no_lock_held_that_the_tool_took_wi
         outcome = interrupter.run(request_id, take_and_give)
         striking.join()
         assert isinstance(outcome.error, ToolCancelled)
-        other = threading.Thread(target=is_free)
+        other = threading.Thread(target=is_author_code)
         other.start()
         other.join()
         assert found == [True]
@@ -88,7 +88,7 @@ def test_H1_a_thread_that_is_interrupted_while_it_waits_for_a_lock_gives_that_ba
             taken.set()
             while (frame := sys._current_frames()[thread]).f_code is not wait.__code__ or frame.f_lasti <= 0:
                 time.sleep(0.001)
-            for _ in range(5):  # it waits by now, or is about to
+            for _ in range(5):  # it waits by now, or is about to wait
                 interrupter.interrupt(request_id, insist=True)
                 time.sleep(0.02)
         while not interrupter.raised:
@@ -106,7 +106,7 @@ def test_H1_a_thread_that_is_interrupted_while_it_waits_for_a_lock_gives_that_ba
 
 @pytest.mark.fault("H1")
 def test_H1_a_tool_that_waits_for_its_own_lock_is_interrupted_and_has_not_taken_it():
-    # By a signal alone: an exception that another thread leaves is not seen before the lock is taken.
+    # Only a signal works here, because an exception set by another thread is raised after the lock is taken.
     interrupter, request_id = SignalInterrupter(), uuid.uuid4()
     lock, armed = threading.Lock(), threading.Event()
 

@@ -5,19 +5,19 @@ import textwrap
 
 import pytest
 
-from mcp_app.execution.log_records import protocol_level, text
+from mcp_app.execution.tool.log_records import protocol_level, text
 from tests.execution import driver
 from tests.execution.site import Site, stop
 
 
 @pytest.fixture
 def one_slot(embedded_slot: Site) -> Site:
-    """Whatever the engines, a record takes the same way."""
+    """A site whose worker has one slot. The engines make no difference for log records."""
     return embedded_slot
 
 
 def lines(site: Site, code: str, tool: str = "python") -> list[tuple[str, str, str]]:
-    """The level, logger and text of each log line of a call that runs the code."""
+    """Return the level, logger and text of each log line of a call that runs the code."""
     request_id = site.submit(tool, {"code": textwrap.dedent(code)})
     ended = site.ended(request_id)
     assert ended["status"] == "completed", ended

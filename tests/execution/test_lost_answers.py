@@ -1,4 +1,4 @@
-"""What a database took without a word is taken for what it was; where it takes no end, no row looks alive."""
+"""Lost database responses are recovered, and a row whose end cannot be stored does not stay open."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,19 +8,21 @@ from django.db import DataError, InternalError
 
 from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.catalogue.declaration import isolated_registries
-from mcp_app.lifecycle import broker, publishing, transitions
+from mcp_app.celery_adapter import broker
+from mcp_app.lifecycle import publishing
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Request
 from mcp_app.states import Status
 from mcp_app.testing import worker
 from mcp_app.testing.connections import BorrowedConnections
 from mcp_app.testing.worker import BorrowedSlot
 from mcp_app.tools import ToolContext, tool
-from tests.lifecycle import rows
+from tests.support import rows
 
-pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.fault("D2")]
+pytestmark = [pytest.mark.usefixtures("_tools"), pytest.mark.django_db(databases="__all__"), pytest.mark.fault("D2")]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _tools() -> Iterator[None]:
     with isolated_registries():
 
@@ -38,7 +40,7 @@ def _tools() -> Iterator[None]:
 
 @pytest.fixture
 def call() -> Iterator[Callable[[str], Request]]:
-    """Have a call run in this process; its row afterwards."""
+    """Run a call in this process and return its row."""
     here = worker.current()
     here.recorder.lent = BorrowedConnections()
 
@@ -60,7 +62,7 @@ def test_an_end_that_is_written_without_a_word_is_no_late_result(
 
     def wordless_end_run(*args: Any, **options: Any) -> bool:
         end_run(*args, **options)
-        return False  # as when it is tried again
+        return False  # as for a repeated attempt
 
     def wordless_finish(*args: Any, **options: Any) -> None:
         finish(*args, **options)

@@ -1,5 +1,6 @@
-"""What those hear who listen to Celery's events: of a call that was stopped that it was, not that it succeeded."""
+"""Celery's events report a stopped call as stopped and not as successful."""
 
+from json import dumps
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -9,8 +10,8 @@ from celery import current_app
 from celery.worker.request import Request, create_request_cls
 from kombu.message import Message
 
-from mcp_app.execution.messages import ToolRequest
-from mcp_app.execution.tasks import run
+from mcp_app.celery_adapter.request_class import ToolRequest
+from mcp_app.execution.worker import run_tool
 from mcp_app.states import Status
 
 
@@ -25,11 +26,13 @@ class _Listener:
 
 
 def made(listener: _Listener) -> Any:
-    """What a worker holds of a message of ours."""
-    kind = create_request_cls(ToolRequest, run, SimpleNamespace(apply_async=None), "here", listener)
-    headers = {"id": str(uuid4()), "task": run.name, "argsrepr": "()", "kwargsrepr": "{}", "lang": "py"}
-    message = Message(body=[[], {}, {}], headers=headers, delivery_info={})
-    return kind(message, app=current_app, task=run, hostname="here", eventer=listener, decoded=True, headers=headers)
+    """Return the request object that a worker makes of a message of this app."""
+    kind = create_request_cls(ToolRequest, run_tool, SimpleNamespace(apply_async=None), "here", listener)
+    request_id = str(uuid4())
+    headers = {"id": request_id, "task": run_tool.name, "argsrepr": "()", "kwargsrepr": "{}", "lang": "py"}
+    body = dumps([[request_id], {}, {}])
+    message = Message(body, headers=headers, content_type="application/json", delivery_info={})
+    return kind(message, app=current_app, task=run_tool, hostname="here", eventer=listener, headers=headers)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,9 @@ def test_a_stop_is_told_as_one(status: Status, heard: str) -> None:
 
 
 def test_what_a_lost_child_may_have_stored_is_not_asked_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the worker's event loop; and of a call that asked its user it would be the result of the run before."""
+    """Celery would query the result in the worker's event loop."""
     assert callable(Request._success_was_stored), "Celery asks so"
-    monkeypatch.setattr(run.backend, "get_task_meta", lambda *args, **options: pytest.fail("the backend was asked"))
+    monkeypatch.setattr(
+        run_tool.backend, "get_task_meta", lambda *args, **options: pytest.fail("the backend was asked")
+    )
     assert not made(_Listener())._success_was_stored()

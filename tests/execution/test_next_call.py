@@ -1,9 +1,10 @@
-"""What a call leaves in its process does not harm the next one there."""
+"""State that a call leaves in its process does not harm the next call there."""
 
 import textwrap
 
 import pytest
 
+from mcp_app.execution.stopping.processes import MARKER
 from tests.execution import driver
 from tests.execution.site import eventually, stop
 
@@ -132,3 +133,40 @@ def test_a_running_worker_begins_to_consume_the_queue_that_a_tool_is_given(one_s
     assert one_slot.ended(waiting, 30)["status"] == "completed"
     assert one_slot.call("pid", queue="brand-new")["status"] == "completed"
     assert one_slot.call("pid")["status"] == "completed"
+
+
+STATE = """
+mask = os.umask(0)
+os.umask(mask)
+answer = {"folder": os.getcwd(), "umask": mask, "environment": dict(os.environ)}
+"""
+CHANGES = """
+os.chdir("/")
+os.umask(0o777)
+os.environ.pop("HOME", None)
+os.environ["PATH"] = "/changed"
+os.environ["ADDED"] = "by a call"
+"""
+
+
+@pytest.mark.fault("I9")
+def test_I9_folder_umask_and_environment_are_restored_after_every_call(one_slot):
+    def state():
+        call = one_slot.call("python", {"code": STATE})
+        found = call["result"]["structuredContent"]
+        assert found["environment"].pop(MARKER) == str(call["id"])
+        return found, call["worker_pid"]
+
+    before = state()
+    assert one_slot.call("python", {"code": CHANGES})["status"] == "completed"
+    assert state() == before
+    assert one_slot.call("python", {"code": f"{CHANGES}raise ValueError"})["status"] == "failed"
+    assert state() == before
+    assert stop(one_slot, f"{CHANGES}open(READY, 'w').close()\ntime.sleep(30)")["stage"] == "interrupt"
+    assert state() == before
+
+
+@pytest.mark.fault("I9")
+def test_I9_a_timer_that_a_call_leaves_does_not_end_the_next(one_slot):
+    assert one_slot.call("python", {"code": "signal.setitimer(signal.ITIMER_REAL, 0.3)"})["status"] == "completed"
+    assert one_slot.call("doze", {"seconds": 0.6})["status"] == "completed"

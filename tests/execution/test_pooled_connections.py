@@ -1,9 +1,9 @@
-"""Connections of a pool of psycopg's (`OPTIONS["pool"]`): a place in it is nobody's for good."""
+"""No call keeps a connection of a psycopg pool (`OPTIONS["pool"]`) for ever."""
 
 from types import SimpleNamespace
 from typing import Any
 
-from mcp_app.execution import connections
+from mcp_app.execution.process import slots
 
 
 def test_what_is_closed_after_a_call_is_given_back_to_its_pool_which_replaces_it() -> None:
@@ -11,5 +11,5 @@ def test_what_is_closed_after_a_call_is_given_back_to_its_pool_which_replaces_it
     pool = SimpleNamespace(putconn=lambda raw: done.append("given back"))
     raw = SimpleNamespace(close=lambda: done.append("closed"), _pool=pool)
     wrapper: Any = SimpleNamespace(connection=raw)
-    connections.ToolConnections().leave_threads([wrapper])
+    slots.ToolConnections().leave_threads([wrapper])
     assert done == ["closed", "given back"]

@@ -1,12 +1,13 @@
-"""Whatever a tool started is found and killed, however it hid."""
+"""Every process that a tool started is found and killed, however it hides."""
 
+import os
 import subprocess
 import sys
 import uuid
 
 import pytest
 
-from mcp_app.execution import processes
+from mcp_app.execution.stopping import processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the marker is read from /proc")
 
@@ -59,3 +60,31 @@ def test_the_marker_is_gone_after_the_block():
         pass
     child = start(f"import os; print('{processes.MARKER}' in os.environ)")
     assert child.communicate()[0] == b"False\n"
+
+
+def test_a_fork_is_killed_although_its_worker_was_started_by_a_tool_of_another_site():
+    """A fork shows the environment with which its worker was started."""
+    code = """
+import os, time, uuid
+from mcp_app.execution.stopping import processes
+if (fork := os.fork()) == 0:
+    time.sleep(60)
+    os._exit(0)
+print(processes.kill_all(uuid.uuid4(), lambda: processes.descendants(os.getpid())), os.waitpid(fork, 0)[1])
+"""
+    environment = {**os.environ, processes.MARKER: str(uuid.uuid4())}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=30)
+    assert done.stdout == "True 9\n", done.stderr
+
+
+def test_only_children_that_ended_some_time_ago_are_reaped(monkeypatch):
+    """The code that started a child may wait for it, and gets its exit status only if it was not reaped before."""
+    reaper = processes.Reaper()
+    child = start("raise SystemExit(3)")
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    reaper.reap_abandoned()
+    assert processes._dead_children() == [child.pid]
+    monkeypatch.setattr(processes, "ABANDONED_SECONDS", 0.0)
+    reaper.reap_abandoned()
+    assert processes._dead_children() == []
+    child.communicate()

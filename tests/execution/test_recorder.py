@@ -1,13 +1,13 @@
-"""The token bucket in front of the database: a burst passes, a flood is thinned, first and last are kept."""
+"""The token bucket in front of the database: a burst passes, a flood is thinned, and the first and last are kept."""
 
 from uuid import uuid4
 
 import pytest
 
 from mcp_app.execution.recorder import EventBuffer, Recorder
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.states import EventKind
-from tests.lifecycle import rows
+from tests.support import rows
 
 
 def progress(value):
@@ -58,7 +58,7 @@ def test_E3_of_a_hundred_thousand_reports_a_second_no_more_than_burst_and_rate_a
 def test_only_what_is_due_sooner_wakes_the_thread_that_writes(bucket):
     assert [bucket.offer(progress(value), 0.0) for value in range(6)] == [True, False, False, False, False, False]
     bucket.take(0.0)
-    assert bucket.offer(progress(6), 0.05) is False  # what was held back is due by then in any case
+    assert bucket.offer(progress(6), 0.05) is False  # the delayed events are due in any case now
     bucket.take(0.1)
     assert bucket.offer(progress(7), 0.1) is True
     bucket.take(0.0, final=True)

@@ -1,4 +1,4 @@
-"""How a worker ends, by every signal that Celery knows: what runs is finished or stopped, and nothing is left."""
+"""The shutdown of a worker for every signal that Celery handles: calls finish or stop, and no process remains."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ SETUPS = [
     pytest.param(("embedded", "celery"), id="embedded-celery", marks=pytest.mark.nightly),
     pytest.param(("engines", "mcp"), id="engines-mcp", marks=[pytest.mark.engines, pytest.mark.nightly]),
 ]
-"""Engines, and whose command starts the worker."""
+"""The engines, and the command that starts the worker."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def setup(request: pytest.FixtureRequest, tmp_path: Path, opened: Opened) -> Ite
 
 
 def begin(site: Site, code: str, **changes: object) -> str:
-    """A call in the middle of its code."""
+    """Begin a call and wait until it is in the middle of its code."""
     return begin_code(site, f'open(READY, "w").close()\n{code}', **changes)
 
 
@@ -63,7 +63,7 @@ def end(site: Site, request_id: str) -> tuple[str, str]:
 
 
 def assert_settled(site: Site, *request_ids: str) -> None:
-    """Each call has one accepted attempt, that is settled, and ran once."""
+    """Assert that each call has one accepted, settled attempt and ran once."""
     for request_id in request_ids:
         [attempt] = site.ask(driver.attempts, request_id)
         assert (attempt["outcome"], attempt["actor"], bool(attempt["settled_at"])) == ("accepted", "system", True)
@@ -72,7 +72,7 @@ def assert_settled(site: Site, *request_ids: str) -> None:
 
 
 def assert_gone(site: Site, worker: Worker) -> None:
-    """The worker has ended by itself, said so, and left no process."""
+    """Assert that the worker has ended by itself, logged it, and left no process."""
     assert worker.process.wait(30) in (0, 1), worker.log.read_text()
     eventually(lambda: not site.processes(), "no process")
     assert site.ask(driver.workers) == []
@@ -138,7 +138,7 @@ def test_C5_a_cancellation_reaches_its_tool_while_its_worker_drains(setup: Setup
 
 
 def test_C5_a_signal_to_every_process_of_a_worker_is_one_to_the_worker(setup: Setup) -> None:
-    """As systemd sends it to a service."""
+    """Systemd signals every process of a service in this way."""
     site = setup.site
     worker = setup.start()
     short, long, deaf = begin(site, SHORT), begin(site, SLEEP), begin(site, DEAF, cancel_policy="kill")
@@ -171,19 +171,16 @@ def test_C5_a_child_that_is_told_to_end_finishes_its_call_or_has_it_cancelled_an
     eventually(lambda: children_gone(told), "the end of the children")
     assert [site.call("pid")["status"] for _ in range(6)] == ["completed"] * 6
     eventually(lambda: not told & worker.children(), "the pool has buried them")
-    [(stored,)] = site.ask(
-        driver.sql, site.mcp_alias, f"SELECT status FROM django_celery_results_taskresult WHERE task_id = '{short}'"
-    )
-    assert stored == "SUCCESS"
+    assert site.task_ends(short) == ["SUCCESS"]
 
 
 def tell_until_cancelled(site: Site, call: str, pid: int) -> None:
-    """Signals that come before the one before was taken are one: on a busy machine two are not always twice."""
+    """Signal several times, because signals that arrive before the last one was handled count as one."""
     for _ in range(5):
         os.kill(pid, signal.SIGTERM)
         os.kill(pid, signal.SIGTERM)
         with suppress(AssertionError):
-            eventually(lambda: site.ask(driver.row, call)["cancel_requested_at"], "the cancellation", 4)
+            eventually(lambda: site.ask(driver.row, call)["cancel_requested_at"], "the cancellation", within=4.0)
             return
 
 

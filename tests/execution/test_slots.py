@@ -1,4 +1,4 @@
-"""What of a process is one call's: all of it, or what its thread started."""
+"""The part of a process that belongs to one call: the whole process, or the threads that it started."""
 
 import os
 import subprocess
@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mcp_app.execution import processes
-from mcp_app.execution.interrupt import SignalInterrupter
-from mcp_app.execution.slots import ProcessSlot, ThreadSlot
-from mcp_app.execution.thread_interrupt import ThreadInterrupter
+from mcp_app.execution.process.slots import ProcessSlot, ThreadSlot
+from mcp_app.execution.stopping import processes
+from mcp_app.execution.stopping.interrupt import SignalInterrupter
+from mcp_app.execution.stopping.thread_interrupt import ThreadInterrupter
 
 pytestmark = [
     pytest.mark.fault("A9"),
@@ -60,7 +60,7 @@ def test_a_process_is_its_calls_as_a_whole():
     try:
         slot = ProcessSlot(SignalInterrupter())
         assert started[0].pid in {each.pid for each in slot.started()}
-        with slot.marked(request_id := uuid.uuid4()):
+        with slot.isolated(request_id := uuid.uuid4()):
             assert os.environ[processes.MARKER] == str(request_id)
     finally:
         end(*started)

@@ -1,4 +1,4 @@
-"""A tool's own limits hold however it is called; those that a site has for all tools are for what clients call."""
+"""A tool's own limits apply to every call. The site's limits for all tools apply only to clients' calls."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +11,10 @@ from mcp_app.models import Request
 from mcp_app.testing.client import Client
 from mcp_app.tools import ToolContext, ToolError, tool
 
+pytestmark = pytest.mark.usefixtures("_tools")
 
-@pytest.fixture(autouse=True)
+
+@pytest.fixture
 def _tools() -> Iterator[None]:
     cache.clear()
     with isolated_registries():

@@ -1,4 +1,4 @@
-"""What a tool started ends at the latest with it, however that ends."""
+"""A call that a tool started ends no later than the tool, however the tool ends."""
 
 import os
 import random

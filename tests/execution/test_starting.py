@@ -1,4 +1,4 @@
-"""Tools that start others: real calls in other processes of the worker, of the same caller, waited for or not."""
+"""Tools that start others: real calls of the same caller in other processes, awaited or not."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A worker that cannot find out what is its own ends: it would take calls for which nobody vouches."""
+"""A worker that cannot identify its own processes ends, because its calls would not be supervised."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,7 @@ import pytest
 from celery.exceptions import WorkerTerminate
 from django.db import OperationalError
 
-from mcp_app.catalogue import rows
+from mcp_app.catalogue import tool_rows
 from mcp_app.execution import worker
 
 
@@ -18,10 +18,10 @@ def test_a_worker_whose_database_is_away_as_it_begins_ends_and_says_why(
         raise OperationalError("the database is away")
 
     monkeypatch.setattr(worker, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(rows, "queues", away)
+    monkeypatch.setattr(tool_rows, "queues", away)
     queues = SimpleNamespace(consume_from={"waiting": None})
     consumer = SimpleNamespace(app=SimpleNamespace(amqp=SimpleNamespace(queues=queues)))
-    worker._start(SimpleNamespace(controller=consumer))  # it is the site's own: what it does is none of this app's
+    worker._start(SimpleNamespace(controller=consumer))  # the site's own worker, which this app does not affect
     worker.take_for_tools(consumer, follows=False)
     with pytest.raises(WorkerTerminate):
         worker._start(SimpleNamespace(controller=consumer))

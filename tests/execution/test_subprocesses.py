@@ -1,4 +1,4 @@
-"""`ctx.run`: what a program printed is kept, and none of it outlives its call."""
+"""`ctx.run` keeps the output of a program, and no program outlives its call."""
 
 import sys
 import textwrap
@@ -6,7 +6,8 @@ import textwrap
 import pytest
 
 from mcp_app.catalogue.errors import ToolError
-from mcp_app.execution import processes, subprocesses
+from mcp_app.execution.stopping import processes
+from mcp_app.execution.tool import subprocesses
 from tests.execution.programs import STUBBORN
 from tests.execution.site import eventually, stop
 

@@ -1,7 +1,7 @@
-"""What stands around a tool's body as around a view: middleware, ATOMIC_REQUESTS, the language and the time zone.
+"""A tool's body runs like a view: with middleware, ATOMIC_REQUESTS, the language and the time zone.
 
-On PostgreSQL and Redis in both pools: there the site's rows share a database with the requests, and a transaction that
-is left open is the next call's in the same thread.
+On PostgreSQL and Redis both pools are tested, because the site's rows share a database with the requests there. An
+open transaction would affect the next call in the same thread.
 """
 
 import textwrap
@@ -26,7 +26,7 @@ LAYOUTS = [
 
 @pytest.fixture(scope="module", params=LAYOUTS)
 def surrounded(request, opened, tmp_path_factory):
-    """A site whose worker has one slot: each call lands where the one before was."""
+    """A site whose worker has one slot, so that each call runs in the process of the one before."""
     engines, pool = request.param
     folder = tmp_path_factory.mktemp("surrounded")
     with opened(engines, folder, "tests.execution.surrounded_settings") as site:
@@ -43,7 +43,7 @@ def side_by_side(opened, tmp_path_factory):
 
 
 def source(tool, rest):
-    """Code of a tool that leaves a row of the site's, named by the request, and goes on."""
+    """Return code of a tool that adds a row of the site, named after the request, and continues."""
     imports = """
 import asyncio, time
 from asgiref.sync import sync_to_async
@@ -58,7 +58,7 @@ from tests.execution.tools import slow_query
 
 
 def left(site, request_id):
-    """How many rows a call has left."""
+    """Return how many rows a call has left."""
     return site.ask(driver.sql, "default", f"SELECT count(*) FROM auth_group WHERE name LIKE '{request_id}%'")[0][0]
 
 

@@ -1,4 +1,4 @@
-"""The snippets of docs/django.md do what the page says."""
+"""The snippets of docs/django.md behave as the page describes."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import registered_tools
-from mcp_app.execution import surroundings
+from mcp_app.execution.tool import middleware
 from mcp_app.tools import ToolError
 from tests.docs.pages import snippets
 
@@ -22,18 +22,19 @@ def test_the_page_s_middleware_runs_around_a_body_and_its_tool_is_excepted(monke
     monkeypatch.setitem(globals(), "one_at_a_time", names["one_at_a_time"])
     configure(MIDDLEWARE=[f"{__name__}.one_at_a_time"])
     context: Any = SimpleNamespace(request=SimpleNamespace(tool="slow"))
-    again = surroundings.in_middleware(lambda: "twice", context)
+    context.body = lambda: middleware.middleware()(context)
     with pytest.raises(ToolError, match="being called by somebody"):
-        surroundings.in_middleware(again, context)()
-    assert surroundings.in_middleware(lambda: "once", context)() == "once"
+        middleware.middleware()(context)
+    context.body = lambda: "once"
+    assert middleware.middleware()(context) == "once"
 
-    monkeypatch.setitem(surroundings.connections.settings["default"], "ATOMIC_REQUESTS", True)
+    monkeypatch.setitem(middleware.connections.settings["default"], "ATOMIC_REQUESTS", True)
     with isolated_registries():
         exec(compile(excepted, "django.md", "exec"), names := {"__name__": "shop.mcp_tools"})
         tool = registered_tools()["import_catalogue"]
-        assert surroundings.atomic_aliases(tool) == ()
+        assert middleware.atomic_aliases(tool) == ()
         exec(
             compile(excepted.replace("@transaction.non_atomic_requests\ndef import", "def re"), "django.md", "exec"),
             names,
         )
-        assert surroundings.atomic_aliases(registered_tools()["re_catalogue"]) == ("default",)
+        assert middleware.atomic_aliases(registered_tools()["re_catalogue"]) == ("default",)

@@ -1,4 +1,4 @@
-"""The threads pool: the same calls as in processes of their own."""
+"""The threads pool runs the same calls as processes do."""
 
 import re
 import signal
@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from mcp_app.execution import processes
+from mcp_app.execution.stopping import processes
 from tests.execution import driver
 from tests.execution.site import Site, Worker, begin_code, eventually
 from tests.execution.stress import slots
@@ -102,7 +102,7 @@ def test_C2_a_killed_worker_loses_its_calls_and_what_they_started(site: Site) ->
     eventually(lambda: processes.find(request_id), "the tool's subprocess")
     doomed.stop(signal.SIGKILL)
     site.start_worker(concurrency=1)
-    # Nobody can tell from outside that a silent worker is dead: never CANCELLED on a hope.
+    # No other process can know that a silent worker is dead. So the call must not be reported as cancelled.
     assert [site.ended(each, 25)["status"] for each in (request_id, asleep)] == ["lost", "lost"]
     eventually(lambda: not processes.find(request_id), "the end of the tool's subprocess")
 

@@ -1,4 +1,4 @@
-"""How a worker whose tools run in threads ends: as any other, and what cannot be stopped ends with its process."""
+"""A worker whose tools run in threads shuts down like any other. Unstoppable calls end with its process."""
 
 import signal
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.fault("C5")]
 
 SHORT = 'open(READY, "w").close()\ntime.sleep(0.4)'
 SPARED = 'open(READY, "w").close()\nwhile not ctx.is_cancelled:\n    time.sleep(0.01)'
-"""Ends once it is cancelled, of which it takes no notice."""
+"""Ends once it is cancelled, and returns as if it had not been."""
 SHUTDOWN = ("cancelled", "shutdown")
 
 
@@ -85,7 +85,7 @@ def test_C5_a_worker_that_ends_ends_its_unstoppable_threads_and_says_so(site: Si
         begin_code(site, ASLEEP.format(seconds=60), cancel_policy="kill", hard_grace=0.2),
     ]
     worker.process.send_signal(how)
-    if how == signal.SIGTERM:  # warm: what runs may end, and what is cancelled meanwhile stops
+    if how == signal.SIGTERM:  # warm shutdown: running calls may finish, and cancelled ones stop
         eventually(lambda: "Warm shutdown" in worker.log.read_text(), "the shutdown")
         for request_id in others:
             site.cancel(request_id)

@@ -1,11 +1,11 @@
-"""Calls in threads are stopped as those in processes are; what cannot be stopped there is called so, never stopped."""
+"""Calls in threads are stopped like calls in processes. An unstoppable call is reported as such, never as stopped."""
 
 import os
 import sys
 
 import pytest
 
-from mcp_app.execution import processes
+from mcp_app.execution.stopping import processes
 from tests.execution import driver
 from tests.execution.programs import STUBBORN, SWALLOWING_COROUTINE
 from tests.execution.site import Site, begin_code, eventually, stop
@@ -173,7 +173,7 @@ def test_thousands_of_short_calls_cancelled_at_random_harm_nobody(threads: Site)
 
 
 def assert_nobody_is_harmed(site: Site, calls: int) -> None:
-    report = site.ask(strain, str(site.data), calls, calls)  # a seed of its own: it names the calls
+    report = site.ask(strain, str(site.data), calls, calls)  # a seed of its own, because it names the calls
     del report["seconds"], report["statuses"], report["stages"]
     assert {name: found for name, found in report.items() if found} == {}
     slots(site, site.data / f"guests-{calls}", SLOTS)

@@ -1,4 +1,4 @@
-"""The watcher's look: at the rows that are named, at all of them once a second, and whatever the database says."""
+"""The watcher queries the named rows at once and all rows every second, and survives any error of the database."""
 
 import math
 import os
@@ -8,15 +8,16 @@ from uuid import UUID
 import pytest
 from django.db import OperationalError
 
-from mcp_app.execution import watcher as module
-from mcp_app.execution.identity import worker_identity
-from mcp_app.execution.interrupt import SignalInterrupter
+from mcp_app.execution.process import watcher as module
+from mcp_app.execution.process.child import worker_identity
+from mcp_app.execution.process.slots import ProcessSlot
+from mcp_app.execution.process.watcher import Running, Watcher, child_address
 from mcp_app.execution.recorder import Recorder
-from mcp_app.execution.slots import ProcessSlot
-from mcp_app.execution.termination import Termination
-from mcp_app.execution.watcher import Running, Watcher, child_address
-from mcp_app.lifecycle import observation, wakeups
-from tests.lifecycle import rows
+from mcp_app.execution.stopping.interrupt import SignalInterrupter
+from mcp_app.execution.stopping.termination import Termination
+from mcp_app.lifecycle.liveness import wakeups
+from mcp_app.lifecycle.requests import observation
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -32,7 +33,7 @@ def watcher():
 def running(watcher):
     """Three calls that run."""
     slot, boot_id = ProcessSlot(SignalInterrupter()), worker_identity().boot_id
-    begun = [Running(rows.running(boot_id), SimpleNamespace(is_cancelled=False), slot, []) for _ in range(3)]
+    begun = [Running(rows.running(boot_id), SimpleNamespace(is_cancelled=False), slot) for _ in range(3)]
     for each in begun:
         watcher.begin(each)
     return begun
@@ -40,7 +41,7 @@ def running(watcher):
 
 @pytest.fixture
 def asked(monkeypatch) -> list[set[UUID]]:
-    """Of which requests each query asked whether they are to stop."""
+    """The requests of each query for cancellations."""
     asked = []
     unwanted = observation.unwanted
 
@@ -55,7 +56,7 @@ def asked(monkeypatch) -> list[set[UUID]]:
 def look_once(watcher, *payloads: bytes) -> None:
     for payload in payloads:
         assert wakeups.hint(child_address(worker_identity().boot_id, os.getpid()), payload)
-    watcher._look(watcher._wait())
+    watcher._check_calls(watcher._wait())
 
 
 def test_who_is_named_is_asked_for_alone_and_all_of_them_at_first_and_once_a_second(
@@ -63,10 +64,10 @@ def test_who_is_named_is_asked_for_alone_and_all_of_them_at_first_and_once_a_sec
 ):
     first, second, third = (each.row.pk for each in running)
     look_once(watcher)
-    monkeypatch.setattr(module, "LOOK_EVERY", math.inf)
+    monkeypatch.setattr(module, "CHECK_INTERVAL_SECONDS", math.inf)
     look_once(watcher, second.bytes)
     look_once(watcher, first.bytes, third.bytes)
-    monkeypatch.setattr(module, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(module, "CHECK_INTERVAL_SECONDS", 0.0)
     look_once(watcher, second.bytes)
     everybody = {first, second, third}
     assert asked == [everybody, {second}, {first, third}, everybody]
@@ -75,7 +76,7 @@ def test_who_is_named_is_asked_for_alone_and_all_of_them_at_first_and_once_a_sec
 def test_who_hears_of_others_or_of_a_timer_alone_asks_nothing(watcher, running, asked, monkeypatch):
     look_once(watcher)
     asked.clear()
-    monkeypatch.setattr(module, "LOOK_EVERY", math.inf)
+    monkeypatch.setattr(module, "CHECK_INTERVAL_SECONDS", math.inf)
     look_once(watcher, rows.running(worker_identity().boot_id).pk.bytes)
     stepped = []
     running[0].after(0, stepped.append)
@@ -88,7 +89,7 @@ def test_a_hint_that_names_nobody_or_more_of_them_than_a_socket_holds_is_a_look_
     watcher, running, asked, monkeypatch
 ):
     look_once(watcher)
-    monkeypatch.setattr(module, "LOOK_EVERY", math.inf)
+    monkeypatch.setattr(module, "CHECK_INTERVAL_SECONDS", math.inf)
     look_once(watcher, b"!")
     look_once(watcher, *[running[0].row.pk.bytes] * wakeups.OVERFLOWS)
     assert asked == [{each.row.pk for each in running}] * 3

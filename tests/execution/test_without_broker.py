@@ -1,4 +1,4 @@
-"""A tool is stopped by its row alone: no word to its worker is needed (fault B11)."""
+"""A tool is stopped by its row alone. Its worker needs no message (fault B11)."""
 
 import pytest
 

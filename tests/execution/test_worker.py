@@ -1,4 +1,4 @@
-"""What becomes of calls, slots and processes when parts of a worker are busy, killed or stopped."""
+"""The effect on calls, slots and processes when parts of a worker are busy, killed or stopped."""
 
 import os
 import signal
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mcp_app.execution import processes
+from mcp_app.execution.stopping import processes
 from tests.execution import driver
 from tests.execution.site import Site, begin_code, eventually, stop
 from tests.execution.stress import slots, strain
-from tests.sqlite_locks import go_on
+from tests.support.sqlite_locks import go_on
 
 DEAF = """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
@@ -130,7 +130,7 @@ def test_a_late_result_of_a_worker_that_was_given_up_is_refused(site: Site) -> N
     site.start_worker(concurrency=1)
     assert site.ended(request_id, 25)["status"] == "lost"
     go_on(child, frozen.pid)
-    # Nobody waits for the call any more: it is stopped, and its process is free for others.
+    # No client waits for the call any more. So it is stopped, and its process is free for others.
     eventually(lambda: "was discarded" in frozen.log.read_text(), "the end of the given up call")
     assert site.ask(driver.row, request_id)["status"] == "lost"
     assert runs.read_text() == "once\n"
@@ -138,4 +138,4 @@ def test_a_late_result_of_a_worker_that_was_given_up_is_refused(site: Site) -> N
 
 def test_what_a_worker_has_loaded_is_set_aside_from_garbage_collection_where_tools_run(embedded_slot):
     aside = embedded_slot.text("python", {"code": "import gc; answer = gc.get_freeze_count()"})
-    assert int(aside) > 50_000  # less than Django and this app by themselves
+    assert int(aside) > 50_000  # less than Django and this app use on their own

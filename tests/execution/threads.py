@@ -1,4 +1,4 @@
-"""What tests of the threads pool share: how many run at once, what they run, and that it cannot be stopped."""
+"""Helpers for tests of the threads pool: the number of slots, code to run, and waiting for unstoppable calls."""
 
 from tests.execution import driver
 from tests.execution.site import Site, eventually
@@ -20,7 +20,7 @@ SPINNING = """
 
 
 def given_up(site: Site, request_id: str) -> dict[str, object]:
-    """The row once it says that it cannot be stopped where it runs."""
+    """Wait until the row is marked as unstoppable where it runs, and return it."""
 
     def found() -> dict[str, object] | None:
         row = site.ask(driver.row, request_id)

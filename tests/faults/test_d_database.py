@@ -12,19 +12,23 @@ from django.db import DatabaseError, IntegrityError
 from django.test import Client
 
 from mcp_app import databases
-from mcp_app.lifecycle import cancellation, followers, locks, processes, supervision
-from mcp_app.lifecycle.audit import SYSTEM
-from mcp_app.lifecycle.cancellation import Ask
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.audit.attempts import SYSTEM
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.sessions import call_connections
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, ProcessRole
-from mcp_app.transport import cancellations
-from mcp_app.transport.cancellations import Cancellations
-from mcp_app.transport.threads import Threads
-from tests.faults.failing_database import REFUSAL, audit_refused, locked
-from tests.lifecycle import rows
+from mcp_app.transport.process import cancellations
+from mcp_app.transport.process.cancellations import CancellationQueue
+from mcp_app.transport.process.threads import Threads
+from tests.support import rows
+from tests.support.failing_database import REFUSAL, audit_refused, locked
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [pytest.mark.usefixtures("_impatient"), pytest.mark.django_db(transaction=True, databases="__all__")]
 
 BUSY = "1 not cancelled: the database is busy or away. Try again in a moment."
 
@@ -36,7 +40,7 @@ def worker() -> UUID:
     return identity.boot_id
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "FIRST_DELAY", 0.0001)
     monkeypatch.setattr(cancellations, "DELAYS", (0.02,) * 50)
@@ -81,7 +85,7 @@ def test_D1_the_command_line_says_that_nothing_was_cancelled_and_can_be_repeated
 
 
 def overdue(worker: UUID) -> Request:
-    row = rows.running(worker)
+    row = rows.queued()
     Request.objects.filter(pk=row.pk).update(deadline_at="2001-01-01T00:00:00Z")
     return row
 
@@ -101,9 +105,9 @@ def orphaned(worker: UUID) -> Request:
 SUPERVISED = pytest.mark.parametrize(
     ("situation", "step", "cause"),
     [
-        (overdue, supervision.cancel_overdue_requests, Cause.DEADLINE),
-        (abandoned, followers.cancel_abandoned_calls, Cause.ABANDONED),
-        (orphaned, supervision.cancel_requests_of_silent_servers, Cause.LOST_SERVER),
+        (overdue, rounds.cancel_overdue_requests, Cause.DEADLINE),
+        (abandoned, call_connections.cancel_abandoned_calls, Cause.ABANDONED),
+        (orphaned, rounds.cancel_requests_of_silent_servers, Cause.LOST_SERVER),
     ],
 )
 
@@ -113,9 +117,9 @@ SUPERVISED = pytest.mark.parametrize(
 def test_D1_what_supervision_could_not_cancel_it_cancels_in_its_next_round(worker, situation, step, cause):
     row = situation(worker)
     with locked():
-        supervision.supervise()
+        rounds.supervise()
     assert_untouched(row)
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(row).cancel_cause == cause
 
 
@@ -147,12 +151,12 @@ def test_D7_what_cannot_be_audited_keeps_supervision_from_no_other(worker, situa
     assert rows.fresh(refused).cancel_cause == cause
 
 
-def stored(asks: Sequence[Ask], *, once) -> list[bool]:
+def stored(asks: Sequence[CancellationRequest], *, once) -> list[bool]:
     """What a server process makes of cancellations that come together; `once` is called when one of them has failed."""
 
     async def scenario() -> list[bool]:
         threads = Threads("test", 1)
-        door = Cancellations(threads)
+        door = CancellationQueue(threads)
         try:
             asked = [asyncio.ensure_future(door.cancel(ask)) for ask in asks]
             await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
@@ -167,7 +171,7 @@ def stored(asks: Sequence[Ask], *, once) -> list[bool]:
 @pytest.mark.fault("D7")
 def test_D7_a_disconnect_is_insisted_on_and_keeps_no_other_from_being_stored(worker):
     refused, other = rows.running(worker), rows.running(worker)
-    asks = [Ask(row.pk, Cause.DISCONNECT, SYSTEM) for row in (refused, other)]
+    asks = [CancellationRequest(row.pk, Cause.DISCONNECT, SYSTEM) for row in (refused, other)]
     found = []
 
     def once() -> None:
@@ -185,7 +189,7 @@ def test_D7_what_can_never_be_stored_is_said_not_to_be(worker, monkeypatch):
     monkeypatch.setattr(cancellations, "DELAYS", (0.0, 0.0))
     row = rows.running(worker)
     with audit_refused(of=row):
-        assert stored([Ask(row.pk, Cause.DISCONNECT, SYSTEM)], once=lambda: None) == [False]
+        assert stored([CancellationRequest(row.pk, Cause.DISCONNECT, SYSTEM)], once=lambda: None) == [False]
     with pytest.raises(DatabaseError), audit_refused(of=row):
         cancellation.cancel(row.pk, cause=Cause.CLIENT, actor=SYSTEM)
     assert_untouched(row)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import layouts
-from tests.acceptance.legacy_wire import Client
 from tests.acceptance.situations import LONG, STEP
-from tests.acceptance.stack import MANAGE, SETTINGS, Stack
-from tests.acceptance.wire import message, text
+from tests.support.site import layouts
+from tests.support.site.legacy_wire import Client
+from tests.support.site.stack import MANAGE, SETTINGS, Stack
+from tests.support.site.wire import message, text
 
 pytestmark = pytest.mark.acceptance
 

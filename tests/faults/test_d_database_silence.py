@@ -10,13 +10,15 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.lifecycle import locks, processes, supervision
-from mcp_app.lifecycle.clock import from_now
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.database.clock import from_now
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole, Status
-from tests.faults.failing_database import locked
-from tests.lifecycle import rows
+from tests.support import rows
+from tests.support.failing_database import locked
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
@@ -49,7 +51,7 @@ def test_D2_who_cannot_be_heard_calls_nobody_silent(worker: UUID, supervisor: Id
     row = rows.running(worker)
     fall_silent(worker)
     fail_to_beat(supervisor)
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(row).status == Status.RUNNING
 
 
@@ -57,7 +59,7 @@ def test_D2_who_said_that_it_stops_is_believed_all_the_same(worker: UUID, superv
     row = rows.running(worker)
     Process.objects.filter(boot_id=worker).update(stopped_at=Now())
     fail_to_beat(supervisor)
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(row).status == Status.LOST
 
 
@@ -68,7 +70,7 @@ def test_D2_a_client_whose_server_cannot_be_heard_is_not_taken_for_gone(worker: 
     Request.objects.update(queued_at=from_now(-60))
     fall_silent(server.boot_id)
     fail_to_beat(supervisor)
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(row).cancel_requested_at is None
 
 
@@ -83,7 +85,7 @@ def test_D2_who_stays_silent_when_others_could_speak_again_is_lost(
     while rows.fresh(row).status != Status.LOST:
         assert time.monotonic() < until
         processes.beat(supervisor)
-        supervision.supervise()
+        rounds.supervise()
 
 
 @pytest.mark.fault("D2")
@@ -101,7 +103,7 @@ def test_D2_who_spoke_before_the_database_held_its_breath_is_not_taken_for_dead(
         return execute(sql, params, many, context)
 
     with databases.connection().execute_wrapper(hold_breath):
-        supervision.lose_requests_of_silent_workers()
+        rounds.lose_requests_of_silent_workers()
     assert rows.fresh(row).status == Status.RUNNING
 
 
@@ -114,5 +116,5 @@ def test_D2_after_a_step_that_took_too_long_nobody_is_called_silent(
     processes.beat(supervisor)
     with processes.listening():
         time.sleep(1.0)
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(row).status == Status.RUNNING

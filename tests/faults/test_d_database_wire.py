@@ -9,15 +9,16 @@ from django.db.models import F
 
 from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.catalogue.declaration import isolated_registries
-from mcp_app.lifecycle import locks, sessions
+from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.sessions import sessions
 from mcp_app.models import Session
 from mcp_app.protocol.tasks import CAPABILITY
 from mcp_app.states import TaskMode
 from mcp_app.tools import tool
-from mcp_app.transport import cancellations
-from tests.faults.failing_database import audit_refused, locked
-from tests.transport.client import META, call, message, post, run
-from tests.transport.worker import Worker, in_thread, row
+from mcp_app.transport.process import cancellations
+from tests.support.asgi_client import META, call, message, post, run
+from tests.support.failing_database import audit_refused, locked
+from tests.support.worker import Worker, in_thread, row
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

@@ -8,9 +8,10 @@ from celery import current_app
 from celery.utils.imports import symbol_by_name
 from celery.worker import state as worker_state
 from kombu.message import Message
+from kombu.serialization import dumps
 
-from mcp_app.execution.tasks import run
-from tests.faults.failing_database import locked
+from mcp_app.execution.worker import run_tool
+from tests.support.failing_database import locked
 
 pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
 
@@ -26,11 +27,16 @@ def revoked_id() -> Iterator[str]:
 
 @pytest.mark.fault("D2")
 def test_D2_a_revoked_message_is_dropped_while_the_database_cannot_be_written(revoked_id: str) -> None:
-    task = current_app.amqp.as_task_v2(revoked_id, run.name, args=(revoked_id,), ignore_result=False)
-    body = (task.body[0], task.body[1], task.body[2])
-    message = Message(body=body, headers=task.headers, properties=task.properties, delivery_info={})
-    request = symbol_by_name(run.Request)(
-        message, app=current_app, task=run, body=body, headers=task.headers, decoded=True
+    task = current_app.amqp.as_task_v2(revoked_id, run_tool.name, args=(revoked_id,), ignore_result=False)
+    content_type, content_encoding, body = dumps(task.body, "json")
+    message = Message(
+        body=body,
+        content_type=content_type,
+        content_encoding=content_encoding,
+        headers=task.headers,
+        properties=task.properties,
+        delivery_info={},
     )
+    request = symbol_by_name(run_tool.Request)(message, app=current_app, task=run_tool)
     with locked():
         assert request.revoked()

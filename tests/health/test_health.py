@@ -22,12 +22,13 @@ from django.urls import include, path
 
 from mcp_app.conf import Defaults
 from mcp_app.routing import mcp_application
-from mcp_app.transport import readiness, shutdown
+from mcp_app.transport import shutdown
+from mcp_app.transport.http import readiness
 from mcp_app.transport.server import current
 from tests.docs.pages import executed, snippet
-from tests.lifecycle.brokers import celery_on, silent_port
+from tests.support.brokers import celery_on, silent_port
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [pytest.mark.usefixtures("_new_process"), pytest.mark.django_db(transaction=True, databases="__all__")]
 
 PATIENCE = 60.0
 ALL_WELL = {"serving": "ok", "database": "ok", "migrations": "ok", "broker": "ok"}
@@ -36,7 +37,7 @@ DOORS = ("/health/{}/", "/probes/{}", "/probes/{}/")
 
 
 class Probe:
-    """One request, and what came back."""
+    """One request and its response."""
 
     def __init__(self, application: Any, path: str, method: str = "GET", host: str = "testserver") -> None:
         scope = {
@@ -66,9 +67,9 @@ class Probe:
         return json.loads(self.body)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _new_process(settings: Any, configure: Any) -> Iterator[None]:
-    """What was found in one test is not told in the next; a machine that has other work is given its time."""
+    """Drop the results of other tests, and allow more time on a busy machine."""
     settings.ALLOWED_HOSTS = ["testserver"]
     configure(READY_TIMEOUT=30.0)
     readiness.readiness.cache_clear()
@@ -85,7 +86,7 @@ def site() -> Any:
 
 @pytest.fixture
 def _no_database() -> Iterator[None]:
-    """The site's own database is a folder now, which no connection can open."""
+    """Make the site's own database a folder, which no connection can open."""
     values = connections["default"].settings_dict
     connections["default"].close()
     before, values["NAME"] = values["NAME"], "/"
@@ -99,7 +100,7 @@ def ask(site: Any, path: str, method: str = "GET", host: str = "testserver") -> 
 
 
 def run(scenario: Coroutine[Any, Any, Any]) -> Any:
-    """Play it in an event loop of its own, which is a server process of its own."""
+    """Run a coroutine in a new event loop, which stands for a server process."""
 
     async def play() -> Any:
         try:
@@ -111,7 +112,7 @@ def run(scenario: Coroutine[Any, Any, Any]) -> Any:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_site_that_has_what_it_needs_is_live_and_ready(site: Any, door: str) -> None:
+def test_a_working_site_is_live_and_ready(site: Any, door: str) -> None:
     live, ready = ask(site, door.format("live")), ask(site, door.format("ready"))
     assert (live.status, live.told) == (200, {"live": True})
     assert (ready.status, ready.told) == (200, {"ready": True, "checks": ALL_WELL})
@@ -130,15 +131,15 @@ def test_head_is_answered_as_get_and_nothing_else_is_allowed(site: Any, door: st
 
 @pytest.mark.usefixtures("_no_database")
 @pytest.mark.parametrize("door", DOORS[:2])
-def test_without_a_database_the_process_lives_and_is_not_ready(
+def test_without_a_database_the_process_is_live_and_not_ready(
     site: Any, door: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert ask(site, door.format("live")).status == 200
-    with caplog.at_level(logging.ERROR, "mcp_app.transport.readiness"):
+    with caplog.at_level(logging.ERROR, "mcp_app.transport.http.readiness"):
         ready = ask(site, door.format("ready"))
     checks = {"serving": "ok", "database": "failed", "broker": "ok"}
     assert (ready.status, ready.told) == (503, {"ready": False, "checks": checks})
-    [told] = [record.getMessage() for record in caplog.records if record.name == "mcp_app.transport.readiness"]
+    [told] = [record.getMessage() for record in caplog.records if record.name == "mcp_app.transport.http.readiness"]
     assert told.startswith("not ready: database: default: SQLite cannot be used: unable to open database file")
 
 
@@ -153,7 +154,7 @@ def test_migrations_that_are_missing_make_it_not_ready(site: Any) -> None:
     assert (ready.status, ready.told["checks"]) == (503, {**ALL_WELL, "migrations": "failed"})
 
 
-def test_tables_that_went_away_are_missed_after_all_were_there(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_that_are_dropped_later_make_it_not_ready(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "KEPT_SECONDS", 0.0)
     assert ask(site, "/health/ready/").status == 200
     rename(to_away=True)
@@ -192,17 +193,17 @@ def test_without_a_broker_it_is_not_ready_and_one_line_of_the_log_says_so(
     assert again == "ready again: broker"
 
 
-def test_a_broker_that_says_nothing_is_not_waited_for_beyond_the_bound(
+def test_a_broker_that_does_not_respond_makes_it_not_ready_after_a_timeout(
     site: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(READY_TIMEOUT=0.5, PUBLISH_TIMEOUT=60.0)
     with silent_port() as port, celery_on(f"amqp://127.0.0.1:{port}//") as app:
-        monkeypatch.setattr(celery_state, "default_app", app)  # of other threads
+        monkeypatch.setattr(celery_state, "default_app", app)  # the app of other threads
         ready = ask(site, "/health/ready/")
     assert (ready.status, ready.told["checks"]["broker"]) == (503, "failed")
 
 
-def test_a_process_that_drains_is_live_and_not_ready_and_looks_at_nothing(site: Any) -> None:
+def test_a_draining_process_is_live_and_not_ready_and_runs_no_checks(site: Any) -> None:
     async def scenario() -> tuple[Probe, Probe]:
         current().admission.draining = True
         return await Probe(site, "/health/live/").answer(), await Probe(site, "/health/ready/").answer()
@@ -212,10 +213,10 @@ def test_a_process_that_drains_is_live_and_not_ready_and_looks_at_nothing(site: 
     assert (ready.status, ready.told) == (503, {"ready": False, "checks": {"serving": "failed"}})
 
 
-def test_however_many_ask_it_is_looked_once(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = []
-    answers = readiness.database.answers
-    monkeypatch.setattr(readiness.database, "answers", lambda: looks.append(1) or answers())
+def test_simultaneous_probes_share_one_run_of_the_checks(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    check = readiness.database.check_quickly
+    monkeypatch.setattr(readiness.database, "check_quickly", lambda: runs.append(1) or check())
     monkeypatch.setattr(readiness, "KEPT_SECONDS", 60.0)
 
     async def scenario() -> list[int]:
@@ -225,10 +226,10 @@ def test_however_many_ask_it_is_looked_once(site: Any, monkeypatch: pytest.Monke
         return [probe.status for probe in (*at_once, await Probe(site, "/health/ready/").answer())]
 
     assert set(run(scenario())) == {200}
-    assert len(looks) == 1
+    assert len(runs) == 1
 
 
-def test_a_probe_that_leaves_takes_the_look_from_nobody(site: Any) -> None:
+def test_a_probe_that_disconnects_does_not_stop_the_checks_for_others(site: Any) -> None:
     async def scenario() -> Probe:
         leaving = asyncio.ensure_future(readiness.ready())
         staying = Probe(site, "/health/ready/")
@@ -240,15 +241,17 @@ def test_a_probe_that_leaves_takes_the_look_from_nobody(site: Any) -> None:
     assert run(scenario()).status == 200
 
 
-def test_djangos_urls_ask_for_a_name_that_is_served_and_the_other_door_for_none(
+def test_djangos_urls_check_the_host_name_and_the_asgi_endpoint_does_not(
     site: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "django.security")  # its mail to administrators takes longer than all of this
+    caplog.set_level(
+        logging.CRITICAL, "django.security"
+    )  # a mail to the administrators would take longer than this test
     assert ask(site, "/health/ready/", host="10.0.0.7:8000").status == 400
     assert ask(site, "/probes/ready", host="10.0.0.7:8000").status == 200
 
 
-def test_the_pages_probes_are_answered_by_the_pages_urls(settings: Any) -> None:
+def test_the_documented_probes_match_the_documented_urls(settings: Any) -> None:
     granted = {"urlpatterns": [], "include": include, "path": path}
     settings.ROOT_URLCONF = urls = ModuleType("urls")
     vars(urls).update(executed(snippet("operations.md#is-it-there-probes"), **granted))
@@ -267,7 +270,7 @@ def test_the_pages_probes_are_answered_by_the_pages_urls(settings: Any) -> None:
     assert ask(site, uri, method, host).status == 200
 
 
-def test_the_pages_other_door_is_before_django() -> None:
+def test_the_documented_asgi_endpoint_comes_before_django() -> None:
     granted = {"application": get_asgi_application(), "mcp_application": mcp_application}
     site = executed(snippet("operations.md#which-name-a-probe-must-say:4"), **granted)["application"]
     for address in ("/health/live", "/health/ready", "/health/live/", "/health/ready/"):
@@ -276,7 +279,7 @@ def test_the_pages_other_door_is_before_django() -> None:
 
 @pytest.fixture
 def strict(settings: Any) -> Iterator[Any]:
-    """A site whose views ask for a login and begin a transaction, by a middleware that is not async."""
+    """A site whose views require a login and begin a transaction, with a synchronous middleware."""
     settings.MIDDLEWARE = [
         *settings.MIDDLEWARE,
         "django.contrib.auth.middleware.LoginRequiredMiddleware",
@@ -303,6 +306,6 @@ def test_a_site_without_probes_has_none_before_django(settings: Any) -> None:
     assert ask(mcp_application(get_asgi_application()), "/probes/live").status == 404
 
 
-def test_the_sites_own_tests_may_ask_by_djangos_client(client: Any) -> None:
+def test_the_views_work_with_djangos_test_client(client: Any) -> None:
     assert client.get("/health/live/").json() == {"live": True}
     assert client.get("/health/ready/").json()["ready"] is True

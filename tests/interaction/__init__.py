@@ -1,4 +1,6 @@
-"""The specification's own words, held against the endpoint: one module for each of its pages.
+"""The requirements of the specification, tested against the endpoint: one module for each of its
+pages.
 
-Each test proves one requirement and is named by it; how the parts work is tested in the rooms that own them.
+Each test proves one requirement and is named after it. The parts themselves are tested in the
+packages that own them.
 """

@@ -1,4 +1,4 @@
-"""One request, one answer: a server process for each."""
+"""One request and its response, in a server process for each."""
 
 import json
 from typing import Any
@@ -7,11 +7,11 @@ from mcp_types.methods import validate_server_result
 
 from mcp_app.protocol.metadata import SERVER_INFO
 from mcp_app.protocol.revisions import MODERN
-from tests.transport.client import Connection, ask, post, run
+from tests.support.asgi_client import Connection, ask, post, run
 
 
 def answer(method: str, **params: Any) -> dict[str, Any]:
-    """The JSON-RPC response."""
+    """Return the JSON-RPC response."""
     answers: list[dict[str, Any]] = []
 
     async def scenario() -> None:
@@ -22,7 +22,10 @@ def answer(method: str, **params: Any) -> dict[str, Any]:
 
 
 def result_of(method: str, **params: Any) -> Any:
-    """The result, which the revision's own types take and which says who made it."""
+    """Return the result.
+
+    Check that the revision's own types accept it, and that it names its server.
+    """
     result = answer(method, **params)["result"]
     validate_server_result(method, MODERN, result)
     assert result["resultType"] == "complete"
@@ -35,18 +38,21 @@ def error_of(method: str, **params: Any) -> Any:
 
 
 async def exchange(body: Any, headers: dict[str, str] | None = None) -> tuple[int, Any]:
-    """The status and, as JSON, the body of a response; None for an empty one. `headers` as for `post`."""
-    return await whole(await post(body, headers=headers))
+    """Return the status and the body as JSON, or `None` for an empty body.
+
+    `headers` are as for `post`.
+    """
+    return await read_whole(await post(body, headers=headers))
 
 
-async def whole(connection: Connection) -> tuple[int, Any]:
+async def read_whole(connection: Connection) -> tuple[int, Any]:
     await connection.head()
     body = await connection.body()
     return connection.status, json.loads(body) if body else None
 
 
-async def refused(body: Any, headers: dict[str, str] | None = None) -> tuple[int, int]:
-    """The status and the code of an error, which names its request."""
+async def rejected_with(body: Any, headers: dict[str, str] | None = None) -> tuple[int, int]:
+    """Return the status and the code of an error, and check that it names its request."""
     status, answer = await exchange(body, headers)
     assert answer["id"] == body["id"], answer
     return status, answer["error"]["code"]

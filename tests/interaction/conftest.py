@@ -1,4 +1,6 @@
-"""A real endpoint without an HTTP server in front, as in `tests.transport`, with something of every kind to offer."""
+"""A real endpoint without an HTTP server, as in `tests.transport`, that offers something of every
+kind.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,10 +11,10 @@ import pytest
 
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.prompts import Image, PromptError, assistant, prompt
-from mcp_app.resources import ResourceError, Visit, resource
+from mcp_app.resources import ReadContext, ResourceError, resource
 from mcp_app.states import TaskMode
 from mcp_app.tools import tool
-from tests.transport.worker import Worker
+from tests.support.worker import Worker
 
 DAYS = ("monday", "tuesday", "thursday")
 
@@ -36,9 +38,20 @@ def _empty() -> Iterator[None]:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    """The worker's part, to be played by the test."""
+    """The worker, played by the test."""
     with Worker.at_work() as worker:
         yield worker
+
+
+@pytest.fixture
+def work_tool(_empty: None, configure) -> None:
+    """A tool whose calls are answered as one JSON object if they take less than ten seconds."""
+    configure(SSE_AFTER=10.0, KEEP_ALIVE=10.0)
+
+    @tool
+    def work() -> str:
+        """Work."""
+        return ""
 
 
 @pytest.fixture
@@ -87,7 +100,7 @@ def offered() -> None:
         return b"\x00\x01\xff"
 
     @resource("mine://notes")
-    def mine(visit: Visit) -> list[mcp_types.TextResourceContents]:
+    def mine(visit: ReadContext) -> list[mcp_types.TextResourceContents]:
         """The caller's notes."""
         return [
             mcp_types.TextResourceContents(

@@ -1,13 +1,13 @@
-"""A client of the tasks extension, whose worker's part is played by the tests, step by step."""
+"""A client of the tasks extension. The tests play the worker, step by step."""
 
 from typing import Any
 
 from mcp_app.models import Request
 from mcp_app.protocol.tasks import CAPABILITY
-from tests.transport.client import META, Connection, call, message, post
-from tests.transport.worker import Worker, row
+from tests.support.asgi_client import META, Connection, call, message, post
+from tests.support.worker import Worker, row
 
-KNOWS = {META + "clientCapabilities": {**CAPABILITY, "elicitation": {}}}
+DECLARES_TASKS = {META + "clientCapabilities": {**CAPABILITY, "elicitation": {}}}
 OPTED_OUT = {META + "clientCapabilities": {"elicitation": {}}}
 METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 THREE = {"action": "accept", "content": {"n": 3}}
@@ -15,14 +15,14 @@ STRANGER = "00000000-0000-4000-8000-000000000000"
 
 
 async def start(worker: Worker, name: str = "job") -> tuple[dict[str, Any], Request]:
-    """A new task, as it was answered, and its row, claimed."""
-    created = (await (await post(call(name, meta=KNOWS))).json())["result"]
+    """Start a task. Return it as it was answered, and its claimed row."""
+    created = (await (await post(call(name, meta=DECLARES_TASKS))).json())["result"]
     assert created["resultType"] == "task"
     return created, await row(await worker.claim())
 
 
-async def send(method: str, task_id: Any, *, meta: Any = KNOWS, **params: Any) -> tuple[dict[str, Any], int]:
-    """The JSON-RPC response and its HTTP status."""
+async def send(method: str, task_id: Any, *, meta: Any = DECLARES_TASKS, **params: Any) -> tuple[dict[str, Any], int]:
+    """Return the JSON-RPC response and its HTTP status."""
     if method == "tasks/update":
         params.setdefault("inputResponses", {})
     connection = await post(message(method, meta=meta, taskId=task_id, **params))
@@ -41,14 +41,16 @@ async def get(task_id: str) -> dict[str, Any]:
 
 
 async def listen(*task_ids: str) -> tuple[Connection, dict[str, Any]]:
-    """An open subscription, and what was acknowledged."""
-    client = await post(message("subscriptions/listen", "sub", meta=KNOWS, notifications={"taskIds": list(task_ids)}))
+    """Return an open subscription and its acknowledgement."""
+    client = await post(
+        message("subscriptions/listen", "sub", meta=DECLARES_TASKS, notifications={"taskIds": list(task_ids)})
+    )
     await client.head()
     return client, (await client.next_message())["params"]["notifications"]
 
 
-async def told(client: Connection) -> dict[str, Any]:
-    """The params of the next notification, which is of a task of this subscription."""
+async def next_notification(client: Connection) -> dict[str, Any]:
+    """Return the params of the next notification. It must be about a task of this subscription."""
     notification = await client.next_message()
     assert notification["method"] == "notifications/tasks"
     assert notification["params"]["_meta"] == {META + "subscriptionId": "sub"}

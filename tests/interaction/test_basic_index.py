@@ -8,9 +8,9 @@ import pytest
 from mcp_app.catalogue.errors import InvalidTool
 from mcp_app.models import Request
 from mcp_app.tools import tool
-from tests.interaction.answers import exchange, refused, result_of, whole
-from tests.transport.client import META, Connection, call, message, post, run
-from tests.transport.worker import Worker, in_thread
+from tests.interaction.answers import exchange, read_whole, rejected_with, result_of
+from tests.support.asgi_client import META, Connection, call, message, post
+from tests.support.worker import Worker, in_thread
 
 CAPABILITIES = META + "clientCapabilities"
 INFO = META + "clientInfo"
@@ -46,72 +46,56 @@ def test_every_result_says_its_type_and_its_server(offered: None, method: str, p
     assert info["version"]
 
 
-def test_an_error_has_its_request_s_id_or_none(offered: None) -> None:
-    async def scenario() -> None:
-        for request_id in (0, 1, "1", "", -7, "é"):
-            await refused(message("nothing", request_id))
-        for request_id in (None, True, 1.5, [], {}):
-            status, answer = await exchange(message("tools/list", request_id))
-            assert (status, answer["error"]["code"]) == (400, -32600)
-            assert "id" not in answer
-        client = Connection()
-        await client.send(b'{"jsonrpc": "2.0", "id": 1, "method": ')
-        status, answer = await whole(client)
-        assert (status, answer["error"]["code"], "id" in answer) == (400, -32700, False)
-
-    run(scenario())
+async def test_an_error_has_its_request_s_id_or_none(offered: None) -> None:
+    for request_id in (0, 1, "1", "", -7, "é"):
+        await rejected_with(message("nothing", request_id))
+    for request_id in (None, True, 1.5, [], {}):
+        status, answer = await exchange(message("tools/list", request_id))
+        assert (status, answer["error"]["code"]) == (400, -32600)
+        assert "id" not in answer
+    client = Connection()
+    await client.send(b'{"jsonrpc": "2.0", "id": 1, "method": ')
+    status, answer = await read_whole(client)
+    assert (status, answer["error"]["code"], "id" in answer) == (400, -32700, False)
 
 
-def test_equal_ids_of_whomever_are_all_served(offered: None, worker: Worker) -> None:
-    async def scenario() -> None:
-        clients = [await post(call(request_id=1)) for _ in range(2)]
-        for _ in clients:
-            await worker.finish(await worker.claim())
-        for client in clients:
-            assert (await client.json())["id"] == 1
-
-    run(scenario())
+async def test_equal_ids_of_whomever_are_all_served(offered: None, worker: Worker) -> None:
+    clients = [await post(call(request_id=1)) for _ in range(2)]
+    for _ in clients:
+        await worker.finish(await worker.claim())
+    for client in clients:
+        assert (await client.json())["id"] == 1
 
 
 @pytest.mark.fault("F8")
-def test_missing_or_mistyped_metadata_is_refused_and_client_info_may_be_absent(offered: None) -> None:
-    async def scenario() -> None:
-        for change in ({CAPABILITIES: None}, {CAPABILITIES: []}, {INFO: "me"}, {INFO: {"name": "me", "version": "1"}}):
-            body = message("tools/list", meta=change)
-            if CAPABILITIES in change:
-                assert await refused(body) == (400, -32602)
-                del body["params"]["_meta"][CAPABILITIES]
-                assert await refused(body) == (400, -32602)
-            else:
-                assert (await exchange(body))[0] == 200
-        body = message("tools/list")
-        del body["params"]["_meta"]
-        assert await refused(body) == (400, -32602)
-
-    run(scenario())
+async def test_missing_or_mistyped_metadata_is_refused_and_client_info_may_be_absent(offered: None) -> None:
+    for change in ({CAPABILITIES: None}, {CAPABILITIES: []}, {INFO: "me"}, {INFO: {"name": "me", "version": "1"}}):
+        body = message("tools/list", meta=change)
+        if CAPABILITIES in change:
+            assert await rejected_with(body) == (400, -32602)
+            del body["params"]["_meta"][CAPABILITIES]
+            assert await rejected_with(body) == (400, -32602)
+        else:
+            assert (await exchange(body))[0] == 200
+    body = message("tools/list")
+    del body["params"]["_meta"]
+    assert await rejected_with(body) == (400, -32602)
 
 
-def test_what_a_client_lacks_is_named_and_forgotten_with_its_request(needy: None, worker: Worker) -> None:
+async def test_what_a_client_lacks_is_named_and_forgotten_with_its_request(needy: None, worker: Worker) -> None:
     able = {CAPABILITIES: {"elicitation": {"url": {}}}}
-
-    async def scenario() -> None:
-        client = await post(call("needy", meta=able))
-        await worker.finish(await worker.claim())
-        await client.json()
-        status, answer = await exchange(call("needy"))
-        assert (status, answer["error"]["code"]) == (400, -32021)
-        assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {"url": {}}}}
-        assert await in_thread(Request.objects.count) == 1
-
-    run(scenario())
+    client = await post(call("needy", meta=able))
+    await worker.finish(await worker.claim())
+    await client.json()
+    status, answer = await exchange(call("needy"))
+    assert (status, answer["error"]["code"]) == (400, -32021)
+    assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {"url": {}}}}
+    assert await in_thread(Request.objects.count) == 1
 
 
-def test_a_malformed_trace_context_fails_no_request(offered: None) -> None:
-    async def scenario() -> None:
-        for meta in ({"traceparent": "00-0-0-0"}, {"traceparent": 1, "tracestate": []}, {"baggage": "=;,="}):
-            assert (await exchange(message("tools/list", meta=meta)))[0] == 200
-
-    run(scenario())
+async def test_a_malformed_trace_context_fails_no_request(offered: None) -> None:
+    for meta in ({"traceparent": "00-0-0-0"}, {"traceparent": 1, "tracestate": []}, {"baggage": "=;,="}):
+        assert (await exchange(message("tools/list", meta=meta)))[0] == 200
 
 
 @pytest.mark.parametrize(

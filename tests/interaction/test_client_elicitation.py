@@ -1,6 +1,7 @@
-"""2026-07-28 client/elicitation, "Phishing": the page of a URL elicitation lets in whoever called, and nobody else.
+"""2026-07-28 client/elicitation, "Phishing": only the caller gets into the page of a URL
+elicitation.
 
-"Form Mode Security", "Safe URL Handling": what no form asks for.
+Also "Form Mode Security" and "Safe URL Handling": no form asks for secrets.
 """
 
 from typing import Any
@@ -15,14 +16,15 @@ from django.urls import path
 
 from mcp_app.auth.principal import ANONYMOUS, Principal
 from mcp_app.catalogue.errors import InvalidForm, InvalidTool
-from mcp_app.catalogue.questions import Form, Page
-from mcp_app.lifecycle import input_rounds, processes, visits
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.catalogue.input.questions import Form, Page
+from mcp_app.lifecycle.input import input_rounds, visits
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.models import Request
 from mcp_app.states import ProcessRole, Status
 from mcp_app.tools import tool
 from mcp_app.visits import Visit, visit
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases="__all__"),
@@ -64,7 +66,7 @@ def browser(user: User) -> Client:
 
 
 def sent_to(user: User | None, worker: UUID, key: str = "page") -> tuple[Request, str]:
-    """A call of this user that asks for the page, and the page's path."""
+    """Return a call of this user that asks for the page, and the page's path."""
     caller = ANONYMOUS if user is None else Principal("site", str(user.pk), "editor", user.username, str(user.pk))
     row = rows.running(worker, principal=caller)
     url = f"https://example.com/sign/?visit={visits.address(row.pk, key)}"

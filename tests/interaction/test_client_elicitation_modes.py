@@ -6,9 +6,12 @@ import pytest
 from pydantic import BaseModel
 
 from mcp_app.catalogue.errors import InvalidPrompt
-from mcp_app.prompts import Visit, prompt
+from mcp_app.prompts import ReadContext, prompt
 from tests.interaction.answers import answer
-from tests.transport.client import META
+from tests.support.asgi_client import META
+
+pytestmark = pytest.mark.usefixtures("_prompts")
+
 
 CAPABILITIES = META + "clientCapabilities"
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -27,16 +30,16 @@ class Optional(BaseModel):
     n: int | None = None
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _prompts() -> None:
     @prompt
-    def form(visit: Visit) -> str:
+    def form(visit: ReadContext) -> str:
         """Ask for a number."""
         said = visit.elicit("first", "How many?", FORM)
         return f"{said.action} {said.content}"
 
     @prompt
-    def page(visit: Visit, url: str = PAGE) -> str:
+    def page(visit: ReadContext, url: str = PAGE) -> str:
         """Send to a page."""
         return visit.elicit_url("first", "Please sign.", url).action
 

@@ -1,19 +1,22 @@
-"""2026-07-28 client/roots: asked of clients that have them. Deprecated by the specification."""
+"""2026-07-28 client/roots: only clients with roots are asked. Deprecated by the specification."""
 
 import pytest
 
-from mcp_app.prompts import Visit, prompt
+from mcp_app.prompts import ReadContext, prompt
 from tests.interaction.answers import answer
-from tests.transport.client import META
+from tests.support.asgi_client import META
+
+pytestmark = pytest.mark.usefixtures("_prompts")
+
 
 ABLE = {META + "clientCapabilities": {"roots": {}}}
 ROOT = {"uri": "file:///srv/code", "name": "Code"}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _prompts() -> None:
     @prompt
-    def folders(visit: Visit) -> str:
+    def folders(visit: ReadContext) -> str:
         """Ask for the client's folders."""
         return ", ".join(str(root.uri) for root in visit.roots())
 

@@ -1,22 +1,28 @@
-"""2026-07-28 client/sampling: what a model is asked, and of which clients. Deprecated by the specification."""
+"""2026-07-28 client/sampling: the messages to a model, and the clients that are asked.
+
+Deprecated by the specification.
+"""
 
 from typing import Any
 
 import mcp_types
 import pytest
 
-from mcp_app.prompts import Visit, prompt
+from mcp_app.prompts import ReadContext, prompt
 from mcp_app.tools import Sampling
 from tests.interaction.answers import answer
-from tests.transport.client import META
+from tests.support.asgi_client import META
+
+pytestmark = pytest.mark.usefixtures("_prompts")
+
 
 CAPABILITIES = META + "clientCapabilities"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _prompts() -> None:
     @prompt
-    def capital(visit: Visit) -> str:
+    def capital(visit: ReadContext) -> str:
         """Ask the client's model."""
         said = visit.sample("capital", "Capital of France?", max_tokens=9)
         if isinstance(said.content, list):
@@ -70,7 +76,7 @@ def test_an_answer_that_is_none_is_refused(content: Any) -> None:
 
 
 def answered(content: Any) -> Any:
-    """The response once the client's model has said so."""
+    """Return the response after the client's model has answered."""
     meta = {CAPABILITIES: {"sampling": {}}}
     state = answer("prompts/get", meta=meta, name="capital")["result"]["requestState"]
     said = {"capital": {"role": "assistant", "content": content, "model": "m"}}

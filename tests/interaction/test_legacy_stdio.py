@@ -1,4 +1,6 @@
-"""2025-03-26, 2025-06-18 and 2025-11-25 over stdio, each by its sections, and versioning "Backward Compatibility"."""
+"""2025-03-26, 2025-06-18 and 2025-11-25 over stdio, by section, and versioning "Backward
+Compatibility".
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -7,16 +9,15 @@ from typing import Any
 import pytest
 from mcp_types.methods import validate_server_result
 
-from mcp_app.catalogue import changes, rows
+from mcp_app.catalogue import changes, tool_rows
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
 from mcp_app.transport import shutdown
-from mcp_app.transport.listen_stream import QUIET_SECONDS
+from mcp_app.transport.subscriptions.stream import QUIET_SECONDS
 from tests.interaction.revisions import run_each
-from tests.transport.client import run
-from tests.transport.legacy_client import call, notification, request
-from tests.transport.stdio_client import Client, connected
-from tests.transport.worker import Worker, eventually, in_thread, row
+from tests.support.legacy_asgi_client import call, notification, request
+from tests.support.stdio_client import Client, connect
+from tests.support.worker import Worker, eventually, in_thread, row
 
 pytestmark = pytest.mark.usefixtures("offered")
 
@@ -32,14 +33,17 @@ def worker() -> Iterator[Worker]:
 
 @asynccontextmanager
 async def opened(version: str, **capabilities: Any) -> AsyncIterator[Client]:
-    async with connected() as client:
+    async with connect() as client:
         answer = await client.open_session(version, **capabilities)
         assert answer["protocolVersion"] == version
         yield client
 
 
 async def result_of(client: Client, version: str, method: str, **params: Any) -> Any:
-    """The result, which the revision's own types take and which says nothing of the modern era."""
+    """Return the result.
+
+    Check that the revision's own types accept it and that it has nothing modern.
+    """
     result = (await client.ask_in_session(method, **params))["result"]
     validate_server_result(method, version, result)
     assert not result.keys() & {"resultType", "ttlMs", "cacheScope", "_meta"}
@@ -48,7 +52,7 @@ async def result_of(client: Client, version: str, method: str, **params: Any) ->
 
 def test_lifecycle_initialize_negotiates_the_revision_asked_for_with_its_capabilities() -> None:
     async def scenario(version: str) -> None:
-        async with connected() as client:
+        async with connect() as client:
             answer = await client.open_session(version, roots={})
             validate_server_result("initialize", version, answer)
             assert answer["protocolVersion"] == version
@@ -64,23 +68,17 @@ def test_lifecycle_initialize_negotiates_the_revision_asked_for_with_its_capabil
 
 
 @pytest.mark.parametrize("asked", ["2024-11-05", "2026-07-28", "1.0"])
-def test_lifecycle_another_version_is_answered_with_the_newest_that_has_a_handshake(asked: str) -> None:
-    async def scenario() -> None:
-        async with connected() as client:
-            assert (await client.open_session(asked))["protocolVersion"] == "2025-11-25"
-
-    run(scenario())
+async def test_lifecycle_another_version_is_answered_with_the_newest_that_has_a_handshake(asked: str) -> None:
+    async with connect() as client:
+        assert (await client.open_session(asked))["protocolVersion"] == "2025-11-25"
 
 
-def test_versioning_a_client_of_both_eras_finds_the_modern_one_by_its_probe() -> None:
-    async def scenario() -> None:
-        async with connected() as client:
-            assert (await client.ask("server/discover"))["result"]["supportedVersions"] == ["2026-07-28"]
-            old_probe = await client.ask_in_session("server/discover")
-            assert old_probe["error"]["code"] not in (-32020, -32021, -32022)
-            assert (await client.open_session("2025-06-18"))["protocolVersion"] == "2025-06-18"
-
-    run(scenario())
+async def test_versioning_a_client_of_both_eras_finds_the_modern_one_by_its_probe() -> None:
+    async with connect() as client:
+        assert (await client.ask("server/discover"))["result"]["supportedVersions"] == ["2026-07-28"]
+        old_probe = await client.ask_in_session("server/discover")
+        assert old_probe["error"]["code"] not in (-32020, -32021, -32022)
+        assert (await client.open_session("2025-06-18"))["protocolVersion"] == "2025-06-18"
 
 
 def test_ping_is_answered_with_nothing() -> None:
@@ -160,8 +158,8 @@ def test_logging_an_idle_debug_session_hears_the_heartbeat_until_it_wants_no_mor
             await client.send(request("logging/setLevel", "quiet", level="info"))
             while (await client.receive()).get("id") != "quiet":
                 pass
-            # Told only after more quiet than there is between two beats.
-            await in_thread(rows.touch)
+            # Notifications are sent only after a longer pause than there is between two heartbeats.
+            await in_thread(tool_rows.touch)
             assert await client.receive() == notification("notifications/tools/list_changed")
 
     run_each(scenario)
@@ -177,25 +175,23 @@ def test_resources_changes_are_told_while_they_are_watched() -> None:
             await in_thread(changes.touch, changes.resource_subject(NOTES))
             await in_thread(changes.touch, changes.PROMPTS)
             assert await client.receive() == notification("notifications/prompts/list_changed")
-            await in_thread(rows.touch)
+            await in_thread(tool_rows.touch)
             assert await client.receive() == notification("notifications/tools/list_changed")
 
     run_each(scenario)
 
 
-def test_resources_a_session_watches_a_bounded_number_and_only_what_it_may_read(configure: Callable[..., None]) -> None:
+async def test_resources_a_session_watches_a_bounded_number_and_only_what_it_may_read(
+    configure: Callable[..., None],
+) -> None:
     configure(MAX_RESOURCE_SUBSCRIPTIONS=1)
-
-    async def scenario() -> None:
-        async with opened("2025-11-25") as client:
-            unknown = await client.ask_in_session("resources/subscribe", uri="notes://nowhere")
-            assert unknown["error"]["code"] == -32002
-            for _ in range(2):
-                assert await result_of(client, "2025-11-25", "resources/subscribe", uri=NOTES) == {}
-            too_many = await client.ask_in_session("resources/subscribe", uri="image://dot")
-            assert too_many["error"]["code"] == -32602
-
-    run(scenario())
+    async with opened("2025-11-25") as client:
+        unknown = await client.ask_in_session("resources/subscribe", uri="notes://nowhere")
+        assert unknown["error"]["code"] == -32002
+        for _ in range(2):
+            assert await result_of(client, "2025-11-25", "resources/subscribe", uri=NOTES) == {}
+        too_many = await client.ask_in_session("resources/subscribe", uri="image://dot")
+        assert too_many["error"]["code"] == -32602
 
 
 def test_cancellation_stops_the_call_which_gets_no_response(worker: Worker) -> None:
@@ -234,48 +230,39 @@ def test_elicitation_is_a_request_that_a_line_answers(worker: Worker) -> None:
     run_each(scenario, ("2025-06-18", "2025-11-25"))
 
 
-def test_elicitation_of_a_call_that_its_client_cancels_is_taken_back(worker: Worker) -> None:
-    async def scenario() -> None:
-        async with opened("2025-11-25", **FORMS) as client:
-            await client.send(call(request_id=1))
-            request_id = await worker.claim()
-            await worker.ask(request_id, size="How many?")
-            asked = await client.receive()
-            await client.cancel(1)
-            taken_back = await client.receive()
-            assert (taken_back["method"], taken_back["params"]["requestId"]) == ("notifications/cancelled", asked["id"])
-            assert (await row(request_id)).cancel_cause == Cause.CLIENT
-            await client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
-            assert await result_of(client, "2025-11-25", "ping") == {}
-
-    run(scenario())
+async def test_elicitation_of_a_call_that_its_client_cancels_is_taken_back(worker: Worker) -> None:
+    async with opened("2025-11-25", **FORMS) as client:
+        await client.send(call(request_id=1))
+        request_id = await worker.claim()
+        await worker.ask(request_id, size="How many?")
+        asked = await client.receive()
+        await client.cancel(1)
+        taken_back = await client.receive()
+        assert (taken_back["method"], taken_back["params"]["requestId"]) == ("notifications/cancelled", asked["id"])
+        assert (await row(request_id)).cancel_cause == Cause.CLIENT
+        await client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
+        assert await result_of(client, "2025-11-25", "ping") == {}
 
 
-def test_elicitation_of_a_call_that_a_shutdown_stops_is_taken_back_before_its_result(worker: Worker) -> None:
-    async def scenario() -> None:
-        async with opened("2025-11-25", **FORMS) as client:
-            await client.send(call(request_id=1))
-            await worker.ask(await worker.claim(), size="How many?")
-            asked = await client.receive()
-            await shutdown.drain()
-            assert (await client.receive())["params"]["requestId"] == asked["id"]
-            answer = await client.receive()
-            assert (answer["id"], answer["result"]["isError"]) == (1, True)
-
-    run(scenario())
+async def test_elicitation_of_a_call_that_a_shutdown_stops_is_taken_back_before_its_result(worker: Worker) -> None:
+    async with opened("2025-11-25", **FORMS) as client:
+        await client.send(call(request_id=1))
+        await worker.ask(await worker.claim(), size="How many?")
+        asked = await client.receive()
+        await shutdown.drain()
+        assert (await client.receive())["params"]["requestId"] == asked["id"]
+        answer = await client.receive()
+        assert (answer["id"], answer["result"]["isError"]) == (1, True)
 
 
-def test_elicitation_of_another_connection_is_not_answered_here(worker: Worker) -> None:
-    async def scenario() -> None:
-        async with opened("2025-11-25", **FORMS) as client, opened("2025-11-25", **FORMS) as other:
-            await client.send(call(request_id=1))
-            request_id = await worker.claim()
-            await worker.ask(request_id, size="How many?")
-            asked = await client.receive()
-            await other.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
-            await other.leave()
-            assert (await row(request_id)).status == Status.INPUT_REQUIRED
-            await client.leave()
-            assert (await row(request_id)).status == Status.CANCELLED
-
-    run(scenario())
+async def test_elicitation_of_another_connection_is_not_answered_here(worker: Worker) -> None:
+    async with opened("2025-11-25", **FORMS) as client, opened("2025-11-25", **FORMS) as other:
+        await client.send(call(request_id=1))
+        request_id = await worker.claim()
+        await worker.ask(request_id, size="How many?")
+        asked = await client.receive()
+        await other.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
+        await other.leave()
+        assert (await row(request_id)).status == Status.INPUT_REQUIRED
+        await client.leave()
+        assert (await row(request_id)).status == Status.CANCELLED

@@ -1,6 +1,7 @@
-"""2026-07-28 basic/patterns/mrtr in `prompts/get` and `resources/read`: nothing is stored, the state carries it all.
+"""2026-07-28 basic/patterns/mrtr in `prompts/get` and `resources/read`: only the state keeps
+answers.
 
-Each request is served by a server process of its own, unless it comes over stdio.
+Each request is served by a server process of its own, except over stdio.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,15 +13,18 @@ from pydantic import BaseModel, Field
 
 from mcp_app.auth.principal import ANONYMOUS, Principal
 from mcp_app.models import Request
-from mcp_app.prompts import Visit, prompt
+from mcp_app.prompts import ReadContext, prompt
 from mcp_app.protocol.revisions import LEGACY_REVISIONS, MODERN
 from mcp_app.resources import resource
-from mcp_app.transport.input_responses import REFUSED
-from mcp_app.transport.request_state import Origin, seal
+from mcp_app.transport.serving.input_responses import REFUSED
+from mcp_app.transport.serving.request_state import Origin, seal
 from tests.interaction.answers import answer
-from tests.transport.client import META, message, post, run
-from tests.transport.legacy_client import Client
-from tests.transport.stdio_client import connected
+from tests.support.asgi_client import META, message, post, run
+from tests.support.legacy_asgi_client import Client
+from tests.support.stdio_client import connect
+
+pytestmark = pytest.mark.usefixtures("runs")
+
 
 ABLE = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
 DECLINED = {"action": "decline"}
@@ -31,13 +35,13 @@ class Count(BaseModel):
     n: int = Field(ge=1, le=9)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def runs() -> list[str]:
-    """What was run. `plan` asks twice, `other` and the notes of a day once."""
+    """The runs so far. `plan` asks twice; `other` and the notes of a day ask once."""
     runs: list[str] = []
 
     @prompt
-    def plan(visit: Visit, about: str = "it") -> str:
+    def plan(visit: ReadContext, about: str = "it") -> str:
         runs.append(about)
         number = visit.once("number", lambda: len(runs))
         first = visit.elicit("first", "How many?", Count)
@@ -47,12 +51,12 @@ def runs() -> list[str]:
         return f"{number}: {first.content.n}, {second.action} of {about}"
 
     @prompt
-    def other(visit: Visit, about: str = "it") -> str:
+    def other(visit: ReadContext, about: str = "it") -> str:
         runs.append("other")
         return visit.elicit("first", "How many?", Count).action
 
     @resource("notes://{day}")
-    async def notes(day: str, visit: Visit) -> str:
+    async def notes(day: str, visit: ReadContext) -> str:
         runs.append(day)
         return f"{visit.elicit('first', 'How many?', Count).action} on {day}"
 
@@ -73,7 +77,7 @@ def brought(state: Any, answers: Any) -> dict[str, Any]:
 
 
 def asks(answered: Mapping[str, Any], *keys: str) -> str:
-    """The state of a result that asks for exactly these."""
+    """Return the state of a result that asks for exactly these."""
     result = answered["result"]
     assert (result["resultType"], list(result["inputRequests"])) == ("input_required", list(keys))
     assert "ttlMs" not in result
@@ -151,20 +155,17 @@ def by_header(connection: Any) -> Principal:
     return Principal("site", connection.headers["Authorization"], "", "")
 
 
-def test_a_state_is_of_nobody_s_use_to_others(configure: Any, runs: list[str]) -> None:
+async def test_a_state_is_of_nobody_s_use_to_others(configure: Any, runs: list[str]) -> None:
     configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR=f"{__name__}.by_header")
 
-    async def scenario() -> None:
-        async def plan(who: str, **params: Any) -> Any:
-            body = message("prompts/get", meta=ABLE, name="plan", **params)
-            return await (await post(body, headers={"Authorization": who})).json()
+    async def plan(who: str, **params: Any) -> Any:
+        body = message("prompts/get", meta=ABLE, name="plan", **params)
+        return await (await post(body, headers={"Authorization": who})).json()
 
-        state = asks(await plan("ada"), "first")
-        given = {"requestState": state, "inputResponses": {"first": DECLINED}}
-        assert refused(await plan("bob", **given)) == REFUSED
-        assert text(await plan("ada", **given)) == "none of it"
-
-    run(scenario())
+    state = asks(await plan("ada"), "first")
+    given = {"requestState": state, "inputResponses": {"first": DECLINED}}
+    assert refused(await plan("bob", **given)) == REFUSED
+    assert text(await plan("ada", **given)) == "none of it"
 
 
 def test_what_is_missing_or_does_not_fit_is_asked_again_without_a_run(runs: list[str]) -> None:
@@ -209,7 +210,7 @@ def test_a_client_that_cannot_be_asked_is_told_what_to_declare(runs: list[str]) 
 
 def test_answers_that_are_too_large_to_be_carried_are_refused(configure: Any) -> None:
     @prompt
-    def endless(visit: Visit) -> str:
+    def endless(visit: ReadContext) -> str:
         said = visit.sample("first", "Say something.", max_tokens=10_000)
         return str(said) + visit.elicit("second", "Is it right?", Count).action
 
@@ -238,7 +239,7 @@ def test_an_older_client_that_cannot_be_asked_is_told_so_and_its_state_means_not
 
 
 def test_supported_requests_are_three_and_whatever_else_asks_has_failed(runs: list[str]) -> None:
-    def ask(visit: Visit, value: str = "") -> Any:
+    def ask(visit: ReadContext, value: str = "") -> Any:
         runs.append(visit.elicit("first", "How many?", Count).action)
 
     prompt(name="completed", completions={"about": lambda value, visit: ask(visit)})(lambda about="": about)
@@ -251,22 +252,19 @@ def test_supported_requests_are_three_and_whatever_else_asks_has_failed(runs: li
     assert not runs
 
 
-def test_a_prompt_asks_over_stdio() -> None:
-    async def scenario() -> None:
-        async with connected() as client:
-            state = asks(await client.ask("prompts/get", 1, meta=ABLE, name="plan"), "first")
-            given = {"requestState": state, "inputResponses": {"first": DECLINED}}
-            assert text(await client.ask("prompts/get", 2, meta=ABLE, name="plan", **given)) == "none of it"
-            assert refused(await client.ask("prompts/get", 3, meta=ABLE, name="other", **given)) == REFUSED
-
-    run(scenario())
+async def test_a_prompt_asks_over_stdio() -> None:
+    async with connect() as client:
+        state = asks(await client.ask("prompts/get", 1, meta=ABLE, name="plan"), "first")
+        given = {"requestState": state, "inputResponses": {"first": DECLINED}}
+        assert text(await client.ask("prompts/get", 2, meta=ABLE, name="plan", **given)) == "none of it"
+        assert refused(await client.ask("prompts/get", 3, meta=ABLE, name="other", **given)) == REFUSED
 
 
 def test_the_result_of_a_retry_is_in_no_cache_whether_its_run_asked_or_not() -> None:
     asks = [True]
 
     @resource("notes://shared", ttl_ms=60_000)
-    def shared(visit: Visit) -> str:
+    def shared(visit: ReadContext) -> str:
         return visit.elicit("first", "How many?", Count).action if asks else "not asked"
 
     state = answer("resources/read", meta=ABLE, uri="notes://shared")["result"]["requestState"]

@@ -1,4 +1,4 @@
-"""2026-07-28 server/discover: needs nothing before it, and capabilities say only what is delivered."""
+"""2026-07-28 server/discover: nothing is needed before it, and its capabilities are all delivered."""
 
 import pytest
 

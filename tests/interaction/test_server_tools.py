@@ -1,34 +1,29 @@
-"""2026-07-28 server/tools. How values become results is tested in the catalogue's room."""
+"""2026-07-28 server/tools. The catalogue's tests cover how values become results."""
 
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from mcp_app.catalogue import results, rows
+from mcp_app.catalogue import results, tool_rows
 from mcp_app.catalogue.errors import InvalidResult, InvalidTool
 from mcp_app.catalogue.registry import registered_tools
 from mcp_app.models import Request, Tool
 from mcp_app.states import Status
 from mcp_app.tools import tool
-from tests.interaction.answers import exchange, refused, result_of
-from tests.transport.client import call, message, post, run
-from tests.transport.worker import Worker, in_thread
+from tests.interaction.answers import exchange, rejected_with, result_of
+from tests.support.asgi_client import call, message, post
+from tests.support.worker import Worker, in_thread
+
+pytestmark = pytest.mark.usefixtures("_tools")
 
 
 class Total(BaseModel):
     total: int
 
 
-@pytest.fixture(autouse=True)
-def _tools(_empty: None, configure) -> None:
-    configure(SSE_AFTER=10.0, KEEP_ALIVE=10.0)
-
-    @tool
-    def work() -> str:
-        """Work."""
-        return ""
-
+@pytest.fixture
+def _tools(work_tool: None) -> None:
     @tool
     def add(first: int, second: int = 0) -> Total:
         """Add."""
@@ -67,58 +62,48 @@ def test_names_are_unique_and_tell_cases_apart() -> None:
         tool(name="work", description="Again.")(lambda: "")
 
 
-def test_error_handling_protocol_errors(worker: Worker) -> None:
-    async def scenario() -> None:
-        await in_thread(rows.sync)
-        await in_thread(Tool.objects.filter(name="Work.of-Art_1").update, enabled=False)
-        for name in ("unknown", "Work", "Work.of-Art_1", ""):
-            body = message("tools/call", name=name, arguments={})
-            assert await refused(body, {"Mcp-Name": name}) == (200 if name else 400, -32602 if name else -32020)
-        for params in ({"arguments": []}, {"arguments": "x"}, {"arguments": None}):
-            assert await refused(message("tools/call", name="work", **params)) == (200, -32602)
-        assert worker.idle()
-        assert not await in_thread(Request.objects.exists)
-
-    run(scenario())
+async def test_error_handling_protocol_errors(worker: Worker) -> None:
+    await in_thread(tool_rows.sync)
+    await in_thread(Tool.objects.filter(name="Work.of-Art_1").update, enabled=False)
+    for name in ("unknown", "Work", "Work.of-Art_1", ""):
+        body = message("tools/call", name=name, arguments={})
+        assert await rejected_with(body, {"Mcp-Name": name}) == (200 if name else 400, -32602 if name else -32020)
+    for params in ({"arguments": []}, {"arguments": "x"}, {"arguments": 0}):
+        assert await rejected_with(message("tools/call", name="work", **params)) == (200, -32602)
+    assert worker.idle()
+    assert not await in_thread(Request.objects.exists)
 
 
-def test_error_handling_arguments_that_do_not_fit_are_for_the_model_to_mend(worker: Worker) -> None:
-    async def scenario() -> None:
-        for arguments in ({}, {"first": "one"}, {"first": 1, "third": 3}, {"first": None}):
-            status, answer = await exchange(call("add", **arguments))
-            assert status == 200
-            assert answer["result"]["isError"] is True
-            assert answer["result"]["content"][0]["text"]
-        assert worker.idle()
-
-    run(scenario())
+async def test_error_handling_arguments_that_do_not_fit_are_for_the_model_to_mend(worker: Worker) -> None:
+    for arguments in ({}, {"first": "one"}, {"first": 1, "third": 3}, {"first": None}):
+        status, answer = await exchange(call("add", **arguments))
+        assert status == 200
+        assert answer["result"]["isError"] is True
+        assert answer["result"]["content"][0]["text"]
+    assert worker.idle()
 
 
-def test_error_handling_a_failure_of_the_tool_is_a_result_and_one_of_the_protocol_an_error(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await post(call())
-        await worker.finish(await worker.claim(), Status.FAILED)
-        assert (await client.json())["result"]["isError"] is True
-        client = await post(call())
-        await worker.fail(await worker.claim(), {"cause": "protocol", "code": -32603, "message": "Not now."})
-        assert (await client.json())["error"] == {"code": -32603, "message": "Not now."}
-        assert client.status == 200
+async def test_error_handling_a_failure_of_the_tool_is_a_result_and_one_of_the_protocol_an_error(
+    worker: Worker,
+) -> None:
+    client = await post(call())
+    await worker.finish(await worker.claim(), Status.FAILED)
+    assert (await client.json())["result"]["isError"] is True
+    client = await post(call())
+    await worker.fail(await worker.claim(), {"cause": "protocol", "code": -32603, "message": "Not now."})
+    assert (await client.json())["error"] == {"code": -32603, "message": "Not now."}
+    assert client.status == 200
 
-    run(scenario())
 
-
-def test_error_handling_a_protocol_error_ends_a_stream_that_was_begun(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await post(call(meta={"progressToken": 0}))
-        request_id = await worker.claim()
-        await worker.report(request_id, 1)
-        await client.head()
-        assert (await client.next_message())["method"] == "notifications/progress"
-        await worker.fail(request_id, {"cause": "protocol", "code": -32603, "message": "No more of this."})
-        [final] = await client.rest()
-        assert final["error"] == {"code": -32603, "message": "No more of this."}
-
-    run(scenario())
+async def test_error_handling_a_protocol_error_ends_a_stream_that_was_begun(worker: Worker) -> None:
+    client = await post(call(meta={"progressToken": 0}))
+    request_id = await worker.claim()
+    await worker.report(request_id, 1)
+    await client.head()
+    assert (await client.next_message())["method"] == "notifications/progress"
+    await worker.fail(request_id, {"cause": "protocol", "code": -32603, "message": "No more of this."})
+    [final] = await client.rest()
+    assert final["error"] == {"code": -32603, "message": "No more of this."}
 
 
 def test_structured_content_is_repeated_as_text_and_holds_its_nulls() -> None:
@@ -126,7 +111,8 @@ def test_structured_content_is_repeated_as_text_and_holds_its_nulls() -> None:
         "content": [{"type": "text", "text": '{"total": 3}'}],
         "structuredContent": {"total": 3},
     }
-    assert results.to_result(registered_tools()["Work.of-Art_1"], None)["structuredContent"] is None
+    assert results.to_result(registered_tools()["Work.of-Art_1"], {"a": None})["structuredContent"] == {"a": None}
+    assert results.to_result(registered_tools()["Work.of-Art_1"], None) == {"content": []}
 
 
 @pytest.mark.parametrize("value", [{"total": "three"}, {}, "three"])
@@ -135,19 +121,15 @@ def test_output_schema_a_result_that_contradicts_it_is_the_server_s_failure(valu
         results.to_result(registered_tools()["add"], value)
 
 
-def test_security_calls_are_limited(worker: Worker, configure) -> None:
+async def test_security_calls_are_limited(worker: Worker, configure) -> None:
     configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=1)
-
-    async def scenario() -> None:
-        client = await post(call())
-        request_id = await worker.claim()
-        over = await post(call(request_id=2))
-        assert (await over.json())["error"]["code"] == 429
-        assert (over.status, over.headers["retry-after"]) == (429, "1")
-        await worker.finish(request_id)
-        await client.json()
-
-    run(scenario())
+    client = await post(call())
+    request_id = await worker.claim()
+    over = await post(call(request_id=2))
+    assert (await over.json())["error"]["code"] == 429
+    assert (over.status, over.headers["retry-after"]) == (429, "1")
+    await worker.finish(request_id)
+    await client.json()
 
 
 def test_security_outputs_are_made_safe() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from mcp_app.prompts import prompt
-from mcp_app.resources import Visit, resource
+from mcp_app.resources import ReadContext, resource
 from mcp_app.tools import tool
 from tests.interaction.answers import answer, result_of
-from tests.transport.client import META
+from tests.support.asgi_client import META
 
 pytestmark = pytest.mark.usefixtures("offered")
 
@@ -58,7 +58,7 @@ def test_every_page_of_the_tools_has_one_scope(configure) -> None:
 
 def test_questions_and_what_comes_of_their_answers_are_not_to_be_kept() -> None:
     @resource("asking://it", ttl_ms=60_000)
-    def asking(visit: Visit) -> str:
+    def asking(visit: ReadContext) -> str:
         """Ask."""
         return visit.elicit("first", "How many?", {"type": "object", "properties": {}}).action
 

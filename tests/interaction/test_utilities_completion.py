@@ -6,8 +6,8 @@ import pytest
 
 from mcp_app.prompts import prompt
 from mcp_app.resources import resource
-from tests.interaction.answers import error_of, exchange, refused, result_of
-from tests.transport.client import message, run
+from tests.interaction.answers import error_of, exchange, rejected_with, result_of
+from tests.support.asgi_client import message
 
 pytestmark = pytest.mark.usefixtures("offered")
 
@@ -63,15 +63,11 @@ def test_what_the_caller_may_not_have_is_not_completed() -> None:
         assert refusals[0]["message"].replace("kept", "none") == refusals[1]["message"]
 
 
-def test_completions_are_limited(configure) -> None:
+async def test_completions_are_limited(configure) -> None:
     configure(COMPLETION_BURST=1, COMPLETION_RATE=0.001)
-
-    async def scenario() -> None:
-        body = message("completion/complete", ref=REVIEW, argument={"name": "language", "value": ""})
-        assert (await exchange(body))[0] == 200
-        assert await refused(body) == (429, 429)
-
-    run(scenario())
+    body = message("completion/complete", ref=REVIEW, argument={"name": "language", "value": ""})
+    assert (await exchange(body))[0] == 200
+    assert await rejected_with(body) == (429, 429)
 
 
 def _echo(word: str) -> str:

@@ -1,4 +1,4 @@
-"""2026-07-28 server/utilities/pagination, of all four lists."""
+"""2026-07-28 server/utilities/pagination, for all four lists."""
 
 import pytest
 
@@ -6,6 +6,9 @@ from mcp_app.prompts import prompt
 from mcp_app.resources import resource
 from mcp_app.tools import tool
 from tests.interaction.answers import error_of, result_of
+
+pytestmark = pytest.mark.usefixtures("_three_of_each")
+
 
 LISTS = [
     ("tools/list", "tools"),
@@ -15,7 +18,7 @@ LISTS = [
 ]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _three_of_each() -> None:
     for number in (3, 1, 2):
         resource(f"x://{number}", name=str(number))(lambda: "")

@@ -1,4 +1,4 @@
-"""Time that passes at once: everything that is stored and that is not of the audit becomes older."""
+"""Make all rows older, except the audit, as if time had passed."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Rows in real database files, messages in the real embedded broker; a fixture for each thing a life needs."""
+"""Real database files, the real embedded broker, and fixtures for workers and servers."""
 
 from pathlib import Path
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from mcp_app.states import ProcessRole
-from tests.lifecycle import rows
+from tests.support import rows
 
 
 def pytest_collection_modifyitems(items):
@@ -18,11 +18,11 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def worker() -> UUID:
-    """The boot id of a worker process that lives."""
+    """The boot id of a live worker process."""
     return rows.alive(ProcessRole.WORKER)
 
 
 @pytest.fixture
 def server() -> UUID:
-    """The boot id of a server process that lives."""
+    """The boot id of a live server process."""
     return rows.alive(ProcessRole.SERVER)

@@ -1,24 +1,24 @@
-"""A process that counts calls as a server process does, beside others that count the same."""
+"""A process that counts calls as a server process does, while others count the same calls."""
 
 import os
 from typing import Any
 
-from tests.lifecycle.racing import race
+from tests.support.racing import race
 
 
 def prepare(environment: dict[str, str], caches: dict[str, Any]) -> None:
-    """A site with these caches."""
+    """Set up a site with these caches."""
     import django
     from django.conf import settings
 
     os.environ.update(environment)
     django.setup()
-    settings.CACHES = caches  # before anybody has asked for a cache
+    settings.CACHES = caches  # before any code has used a cache
 
 
 def let_in(rate: str, who: str, now: float, threads: int, calls: int) -> int:
-    """How many of the calls of each thread are let in, all threads at once."""
-    from mcp_app.lifecycle.call_rates import CallRate, take
+    """Return how many calls of each thread are admitted if all threads call at once."""
+    from mcp_app.lifecycle.limits.call_rates import CallRate, take
 
     read = CallRate.read(rate)
 

@@ -1,10 +1,11 @@
-"""Requests that others started, made as a running tool does."""
+"""Requests that other requests started, stored as a running tool does."""
 
 from uuid import UUID, uuid4
 
-from mcp_app.lifecycle import children, transitions
+from mcp_app.lifecycle import children
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Request
-from tests.lifecycle import rows
+from tests.support import rows
 
 
 def child(parent: Request, **changes) -> Request:

@@ -1,6 +1,7 @@
-"""What supervision is to find, told by itself: the model's side of each of its steps that may end a request."""
+"""The requests that each step of supervision must find, according to the model."""
 
-from mcp_app.lifecycle import followers, supervision
+from mcp_app.lifecycle.sessions import call_connections
+from mcp_app.lifecycle.supervision import rounds
 from tests.lifecycle.model import older
 
 LOST_AFTER, ABANDONED_AFTER = 10.0, 40.0
@@ -37,11 +38,10 @@ def abandoned(machine):
 def overdue(machine):
     why = {
         "queued": "no worker took it in time",
-        "running": "the time limit of 60 s has passed",
         "input_required": "nobody answered in time",
     }
     for life in machine.lives:
-        if life.open and life.cancelled_by is None and older(life.deadline_at, machine.now, 0):
+        if life.status in why and life.cancelled_by is None and older(life.deadline_at, machine.now, 0):
             life.cancel("deadline", "system", why[life.status], None, machine.now)
 
 
@@ -52,11 +52,11 @@ def expired(machine):
 
 
 SUPERVISED = {
-    "workers": (supervision.lose_requests_of_silent_workers, lost_with_their_workers),
-    "servers": (supervision.cancel_requests_of_silent_servers, of_lost_servers),
-    "left": (followers.leave_calls_of_silent_servers, left),
-    "abandoned": (followers.cancel_abandoned_calls, abandoned),
-    "overdue": (supervision.cancel_overdue_requests, overdue),
-    "expired": (supervision.cancel_expired_tasks, expired),
+    "workers": (rounds.lose_requests_of_silent_workers, lost_with_their_workers),
+    "servers": (rounds.cancel_requests_of_silent_servers, of_lost_servers),
+    "left": (call_connections.disconnect_calls_of_silent_servers, left),
+    "abandoned": (call_connections.cancel_abandoned_calls, abandoned),
+    "overdue": (rounds.cancel_overdue_requests, overdue),
+    "expired": (rounds.cancel_expired_tasks, expired),
 }
-"""Each step and what it is to find; in the order of a round."""
+"""The steps and the requests that they must find, in the order of a round."""

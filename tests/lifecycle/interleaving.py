@@ -1,7 +1,7 @@
-"""Two steps in threads of their own, stopped before each of their statements: one of them goes on at a time.
+"""Run two steps in threads of their own, stopped before each of their statements. One goes on at a time.
 
-Which one, a schedule says. One that waits for a lock of the other's counts as stopped there until it comes on; taking a
-slow statement for such a one only lets both go on, which is an interleaving like any other.
+A schedule chooses the next thread. A thread that waits for a lock of the other counts as stopped until it gets it. A
+slow statement may be mistaken for such a wait. Then both threads go on, which is an interleaving like any other.
 """
 
 import threading
@@ -11,14 +11,14 @@ from typing import Any
 from django.db import connections
 
 from mcp_app import databases
-from tests.lifecycle.racing import PATIENCE
+from tests.support.racing import PATIENCE
 
 BLOCKED_AFTER = 0.02
-"""Seconds in which a statement that waits for nobody is done on an idle machine."""
+"""Seconds in which a statement that waits for no lock ends on an idle machine."""
 
 
 class _Stepped:
-    """A step whose thread stands before its next statement, or has ended, or waits for a lock."""
+    """A step whose thread is stopped before its next statement, waits for a lock, or has ended."""
 
     def __init__(self, step: Callable[[], Any]) -> None:
         self._step = step
@@ -33,7 +33,7 @@ class _Stepped:
         self._thread.start()
 
     def go(self) -> None:
-        """To the next statement or the end; returns as well where that takes too long."""
+        """Run to the next statement or the end. Returns also if that takes too long."""
         with self._moved:
             self._may_go, self.is_standing = True, False
             self._moved.notify_all()
@@ -73,7 +73,7 @@ class _Stepped:
 
 
 def interleave(first: Callable[[], Any], second: Callable[[], Any], schedule: Iterable[bool]) -> tuple[Any, Any, int]:
-    """What both returned, and how many statements the first has had.
+    """Return the results of both steps, and the number of statements of the first.
 
     Each of `schedule` lets one statement go on, of the second where it is true; after its end the first goes on before
     the second.

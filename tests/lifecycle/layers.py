@@ -1,4 +1,4 @@
-"""A channel layer that says it crosses processes and notes what is sent."""
+"""A channel layer that claims to cross processes and records the messages that are sent."""
 
 import queue
 

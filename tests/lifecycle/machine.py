@@ -1,7 +1,7 @@
-"""The steps that can move or touch requests, as the rules of a state machine.
+"""The steps that can change requests, as rules of a state machine.
 
-What a step is to do, `model` tells by itself; what it did is compared after every step: what it returned, the rows,
-their numbered stories, the audit.
+`model` computes the effect of a step independently. After every step the test compares the result, the rows, their
+numbered events and the audit.
 """
 
 import pytest
@@ -12,34 +12,24 @@ from hypothesis.stateful import (
 )
 
 from mcp_app import databases
-from mcp_app.lifecycle import (
-    cancellation,
-    followers,
-    forgetting,
-    input_rounds,
-    observation,
-    processes,
-    purging,
-    read_questions,
-    sealing,
-    session_inputs,
-    session_streams,
-    sessions,
-    supervision,
-    task_handles,
-    task_inputs,
-    transitions,
-)
-from mcp_app.lifecycle.audit import Actor
-from mcp_app.lifecycle.cancellation import Ask
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle import task_handles
+from mcp_app.lifecycle.audit import sealing
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.input import input_rounds, read_questions, session_inputs, task_inputs
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.requests import observation, transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.lifecycle.sessions import call_connections, session_streams, sessions
+from mcp_app.lifecycle.supervision import change_versions, purging, rounds
 from mcp_app.models import AppendOnlyError, Cancellation, Request
 from mcp_app.states import TERMINAL, Cause, EventKind, Stage, Status
-from tests.lifecycle import rows
 from tests.lifecycle.ageing import pass_time
 from tests.lifecycle.findings import SUPERVISED
 from tests.lifecycle.model import OPEN
 from tests.lifecycle.world import ANSWER, DAY, LIMITS, QUESTIONS, World
+from tests.support import rows
 
 of_the_machine = st.runner()
 lives = of_the_machine.flatmap(lambda machine: st.sampled_from([*machine.lives, *machine.purged]))
@@ -59,21 +49,21 @@ JUMPS = [4.3, 11.7, 45.9, 131.1, 351.3, DAY + 3_007]
 HARMLESS = {
     step.__name__: step
     for step in (
-        supervision.republish_unclaimed_requests,
+        rounds.republish_unclaimed_requests,
         session_streams.release_those_of_silent_servers,
         read_questions.forget_orphans,
         sessions.expire,
-        supervision.forget_old_processes,
-        forgetting.forget_old_versions,
+        rounds.forget_old_processes,
+        change_versions.forget_old_versions,
         sealing.seal_final_attempts,
         purging.purge_audit,
     )
 }
-"""What is to touch no request, and of the audit the seals alone."""
+"""Steps that must change no request, and only the seals of the audit."""
 
 
 class Lives(World):
-    """The rules."""
+    """The rules of the state machine."""
 
     @rule(owner=st.sampled_from([rows.OWNER, rows.STRANGER]), server=st.none() | servers)
     def submit(self, owner, server):
@@ -114,7 +104,7 @@ class Lives(World):
 
     @rule(life=open_ones, worker=workers)
     def deliver(self, life, worker):
-        """Also what was delivered before."""
+        """Deliver results, including results that were delivered before."""
         worker = self.workers[worker].boot_id
         claimed = transitions.claim(life.pk, worker=worker, pid=1)
         assert (claimed is not None) == (life.claim(worker, self.now) if self.is_kept(life) else False)
@@ -140,7 +130,7 @@ class Lives(World):
 
     @rule(life=lives, status=ends, its=mostly | st.none(), knows=mostly)
     def finish_as_somebody_else(self, life, status, its, knows):
-        """Another worker, or none; one that does not know that it is being killed."""
+        """Finish as another worker or as none, which does not know that the process is being killed."""
         worker = None if its is None else self.worker_of(life, its)
         self.finish_as(life, status, worker, fenced=life.fenced == knows, stage=Stage.NONE)
 
@@ -154,7 +144,7 @@ class Lives(World):
 
     @rule(life=lives, cause=causes, actor=actors)
     def cancel_without_the_right(self, life, cause, actor):
-        cancellation.deny([Ask(life.pk, cause, actor, "let me")])
+        cancellation.deny([CancellationRequest(life.pk, cause, actor, "let me")])
         if self.is_kept(life):
             life.deny(cause, actor.name, "let me")
 
@@ -173,7 +163,7 @@ class Lives(World):
         server=servers,
     )
     def answer(self, life, early, again, server):
-        """A modern retry, for a round that may not be the current one."""
+        """Retry as a modern client does, for a round that may not be the current one."""
         number, again = life.round + early, sorted(again)
         given, server = dict.fromkeys(life.questions, ANSWER), self.servers[server].boot_id
         asked = life.status == "input_required" and early == 0
@@ -186,7 +176,7 @@ class Lives(World):
 
     @rule(life=asking_ones, given=keys)
     def answer_task(self, life, given):
-        """`tasks/update`, perhaps in part."""
+        """Answer with `tasks/update`, perhaps only in part."""
         taken = task_inputs.answer(life.pk, life.round, dict.fromkeys(sorted(given), ANSWER))
         given = given & set(life.questions) if life.status == "input_required" else set()
         assert (taken is not None) == bool(given)
@@ -195,8 +185,8 @@ class Lives(World):
 
     @rule(life=asking_ones, again=st.booleans(), late=st.booleans())
     def answer_as_older_clients_do(self, life, again, late):
-        """By the number of the event that asked; `late`, when the question was answered or put anew."""
-        asked = session_inputs.outstanding(life.pk, after=0, until=10**6) if life.status == "input_required" else []
+        """Answer by the number of the event that asked. `late`: the question was answered or asked again before."""
+        asked = session_inputs.open_questions(life.pk, after=0, until=10**6) if life.status == "input_required" else []
         assert {each.key for each in asked} == (set(life.questions) if life.status == "input_required" else set())
         if not asked:
             return
@@ -218,12 +208,12 @@ class Lives(World):
 
     @rule(life=open_ones)
     def let_go(self, life):
-        followers.let_go(life.pk)
+        call_connections.detach(life.pk)
         life.let_go()
 
     @rule(life=open_ones)
     def leave(self, life):
-        followers.leave(life.pk, None)
+        call_connections.record_disconnect(life.pk, None)
         if life.open and life.left_at is None:
             life.left_at = self.now
 
@@ -239,7 +229,7 @@ class Lives(World):
 
     @rule(seconds=st.sampled_from(JUMPS), heard=st.booleans())
     def wait(self, seconds, heard):
-        """In silence, or with everybody being heard."""
+        """Let time pass, with or without heartbeats."""
         pass_time(seconds)
         self.passed += seconds
         if heard:
@@ -248,7 +238,7 @@ class Lives(World):
 
     @rule(steps=st.lists(supervised, min_size=1, max_size=4))
     def supervise_in_any_order(self, steps):
-        """The steps that may end a request, also twice."""
+        """Run the steps that may end a request in any order, also twice."""
         for step in steps:
             act, find = SUPERVISED[step]
             act()
@@ -265,7 +255,7 @@ class Lives(World):
 
     @rule(life=lives, deletes=st.booleans())
     def forge_the_audit(self, life, deletes):
-        """By the ORM never; past it not what is sealed."""
+        """Try to forge the audit. The ORM never allows it, and SQL cannot change sealed rows."""
         forged = Cancellation.objects.filter(request_id=life.pk)
         with pytest.raises(AppendOnlyError):
             forged.delete() if deletes else forged.update(reason="forged")

@@ -1,7 +1,7 @@
-"""What may become of requests, told once more and by itself: what the state machine holds the lifecycle against.
+"""An independent model of a request's life, with which the state machine compares the lifecycle.
 
-Written from what is owed, not from `states.TRANSITIONS` or any function of the lifecycle: each method says what a step
-is to do, to which outcome, and what it leaves in the story and in the audit. Times are the model's own seconds.
+It is written from the specification and uses neither `states.TRANSITIONS` nor any function of the lifecycle. Each
+method computes a step's outcome, its events and its audit rows. Times are the model's own seconds.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from hypothesis import reject
 
 OPEN = ("queued", "running", "input_required")
 MARGIN = 1.0
-"""Seconds by which an age must differ from a limit for the model to know what the database will find."""
+"""Seconds by which an age must differ from a limit, so that the model can predict the database's result."""
 
 
 class Reached(IntEnum):
@@ -22,7 +22,7 @@ class Reached(IntEnum):
 
 @dataclass
 class Attempt:
-    """One attempt to cancel, as the audit is to have it."""
+    """One attempt to cancel, as the audit must record it."""
 
     cause: str
     actor: str
@@ -91,7 +91,7 @@ class Life:
         return True
 
     def say(self, *told: tuple[str, Any]) -> bool:
-        """What a running tool says."""
+        """Record output of a running tool."""
         if self.status != "running":
             return False
         self.story.extend(told)
@@ -112,7 +112,7 @@ class Life:
         return True
 
     def finish(self, status: str, worker: UUID | None, fenced: bool, stage: int, now: float) -> str | None:
-        """An end, by the worker's word or (without one) by whoever else knows of it."""
+        """End the request, for a worker or (without one) for another component that knows of the end."""
         if worker is not None and (self.status != "running" or worker != self.worker):
             return None
         if fenced != self.fenced or not self._may_end_as(status, worker):
@@ -150,7 +150,7 @@ class Life:
         return self.status
 
     def answer(self, keys: set[str], again: list[str], now: float, patience: float) -> bool:
-        """Answers to some of what it asks; what is asked again is a new round."""
+        """Answer some open questions. Questions that are asked again make a new round."""
         deadline = self.deadline_at
         self.story.extend([("answered", tuple(sorted(keys)))] if keys else [])
         self.story.extend(("asked", key) for key in again)
@@ -205,7 +205,7 @@ class Life:
 
 
 def older(then: float | None, now: float, limit: float) -> bool:
-    """Whether `then` is more than `limit` seconds ago; what is too close to be known ends the example."""
+    """Return whether `then` is more than `limit` seconds ago. End the example if the result would be uncertain."""
     if then is None:
         return False
     if abs(now - then - limit) < MARGIN:

@@ -1,4 +1,4 @@
-"""All that is stored of requests, in a few queries and in plain words."""
+"""Read everything that is stored about requests, in a few queries and as plain values."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ class Stored:
     stories: dict[UUID, list[tuple[str, Any]]] = field(default_factory=dict)
     attempts: dict[UUID, list[Attempt]] = field(default_factory=dict)
     seals: dict[int, str] = field(default_factory=dict)
-    """Of every attempt, by its key; empty where it has none yet."""
+    """The seal of every attempt, by its key; empty if it is not sealed yet."""
 
 
 def stored() -> Stored:

@@ -1,8 +1,8 @@
-"""Tallies of calls that nobody made, at a time of the test's choosing."""
+"""Made-up tallies, at a time that the test chooses."""
 
 from datetime import datetime
 
-from mcp_app.lifecycle import buckets
+from mcp_app.lifecycle.statistics import durations
 from mcp_app.models import Tally
 from mcp_app.states import Cause, Measure, Stage, Status
 
@@ -16,7 +16,7 @@ def ended(
     seconds: float | None = 1.0,
     **columns: object,
 ) -> None:
-    """So many calls that ended in this hour; `seconds` is how long each ran, None where none did."""
+    """Add calls that ended in this hour. `seconds` is how long each ran, or `None`."""
     _add(Measure.RUN, hour, status, count, tool, seconds, columns)
 
 
@@ -27,7 +27,7 @@ def waited(hour: datetime, seconds: float, count: int = 1, *, tool: str = "dig")
 def stopped(
     hour: datetime, cause: Cause, stage: Stage = Stage.NONE, *, seconds: float, count: int = 1, tool: str = "dig"
 ) -> None:
-    """Cancelled calls, which took so long to stop."""
+    """Add cancelled calls that took so long to stop."""
     columns: dict[str, object] = {"cause": cause, "stage": stage}
     ended(hour, Status.CANCELLED, count, tool=tool, seconds=None, **columns)
     _add(Measure.STOP, hour, Status.CANCELLED, count, tool, seconds, columns)
@@ -42,7 +42,7 @@ def _add(
     seconds: float | None,
     columns: dict[str, object],
 ) -> None:
-    bucket = buckets.NONE if seconds is None else buckets.bucket_of(seconds)
+    bucket = durations.bucket_of(seconds)
     Tally.objects.create(
         hour=hour,
         tool=tool,

@@ -1,19 +1,19 @@
-"""What somebody does who can write to the database past this app, its triggers out of the way."""
+"""Changes by an attacker who can write to the database and has removed the triggers."""
 
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime, time
 
 from django.db import connections
 
 from mcp_app import databases
 from mcp_app.conf import settings
-from mcp_app.lifecycle import sealing, verification
-from mcp_app.models import Cancellation
-from tests.lifecycle import rows
+from mcp_app.lifecycle.audit import sealing, signatures, verification
+from mcp_app.models import Cancellation, audit_triggers
+from tests.support import rows
 
 TABLE = Cancellation._meta.db_table
 LIFTED = {
-    "sqlite": ("DROP TRIGGER mcp_audit_update", "DROP TRIGGER mcp_audit_delete"),
+    "sqlite": audit_triggers.REMOVE["sqlite"],
     "postgresql": (f"ALTER TABLE {TABLE} DISABLE TRIGGER USER",),
 }
 YESTERDAY, TODAY = date(2026, 11, 20), date(2026, 11, 21)
@@ -27,7 +27,7 @@ def execute(statement, *parameters):
 
 @contextmanager
 def past_the_triggers():
-    """A transaction that is rolled back, in which the database refuses nothing."""
+    """A transaction without triggers, which is rolled back."""
     with databases.atomic():
         for statement in LIFTED[databases.connection().vendor]:
             execute(statement)
@@ -36,7 +36,7 @@ def past_the_triggers():
 
 
 def attempts(number):
-    """So many attempts to cancel, all final: the first of a pair was accepted, the second came too late."""
+    """Make final attempts to cancel, alternately accepted and too late."""
     for index in range(0, number, 2):
         row = rows.queued()
         rows.cancel(row, reason=f"attempt {index}")
@@ -44,14 +44,31 @@ def attempts(number):
             rows.cancel(row, reason=f"attempt {index + 1}")
 
 
+def settle_on(day):
+    """Move final, genuine rows to `day`."""
+    noon = datetime.combine(day, time(12), UTC)
+    for row in sealing.final_attempts():
+        if signatures.is_signed(row):
+            row.requested_at = row.settled_at = noon
+            times = {"requested_at": noon, "settled_at": noon, "stopped_at": row.stopped_at and noon}
+            row.stopped_at = times["stopped_at"]
+            Cancellation.objects.filter(pk=row.pk)._settle({**times, "signature": signatures.sign(row)})
+
+
 def seal(monkeypatch, day):
-    """Seal what is final, on `day`."""
+    """Move the final rows to `day` and seal them on that day."""
+    settle_on(day)
+    seal_on(monkeypatch, day)
+
+
+def seal_on(monkeypatch, day):
+    """Seal the final rows as if the database's date were `day`."""
     monkeypatch.setattr(sealing, "_today", lambda: day if sealing.final_attempts().exists() else None)
     sealing.seal_final_attempts()
 
 
 def findings(noted=""):
-    """All but that the triggers are gone, which they are for every tampering here."""
+    """The findings of `verify`, except that the triggers are missing."""
     found = [(finding.kind, finding.what) for finding in verification.verify(noted)]
     return [(kind, what) for kind, what in found if "triggers" not in what]
 

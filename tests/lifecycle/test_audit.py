@@ -4,7 +4,7 @@ import pytest
 
 from mcp_app.models import AppendOnlyError, Cancellation
 from mcp_app.states import Outcome
-from tests.lifecycle import rows
+from tests.support import rows
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_stored_attempt_cannot_be_saved_again(attempt):
     ],
     ids=["delete", "queryset-delete", "update", "filtered-update", "bulk-update", "update-or-create"],
 )
-def test_no_way_of_the_orm_changes_or_deletes_an_attempt(attempt, change):
+def test_the_orm_cannot_change_or_delete_an_attempt(attempt, change):
     before = Cancellation.objects.values().get()
     with pytest.raises(AppendOnlyError):
         change(attempt)

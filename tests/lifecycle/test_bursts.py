@@ -1,17 +1,17 @@
-"""What clients ask in vain is audited within bounds, and nothing of it is passed over (faults B3, B6, B10)."""
+"""Repeated cancellation attempts are audited up to a limit, and none goes unnoticed (faults B3, B6, B10)."""
 
 from uuid import uuid4
 
 import pytest
 
-from mcp_app.lifecycle import bursts, cancellation
-from mcp_app.lifecycle.audit import Actor
-from mcp_app.lifecycle.bursts import RECORDED, WINDOW_SECONDS, Bursts
-from mcp_app.lifecycle.cancellation import Ask
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.cancellation import cancellation, throttling
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.cancellation.throttling import RECORDED, WINDOW_SECONDS, BurstThrottle
 from mcp_app.models import Cancellation
+from mcp_app.presentation.cancellation_story import describe_attempt
 from mcp_app.states import Cause, Outcome, Status
-from mcp_app.telling.cancellation_story import tell
-from tests.lifecycle import rows
+from tests.support import rows
 
 
 class Clock:
@@ -28,12 +28,12 @@ def clock():
 
 @pytest.fixture
 def counts(clock):
-    return Bursts(clock)
+    return BurstThrottle(clock)
 
 
 def ask(counts, target=None, times=1, actor=rows.ADA, principal=rows.OWNER):
     for _ in range(times):
-        asked = Ask(target or f"task {uuid4()}", Cause.CLIENT, actor, "", principal)
+        asked = CancellationRequest(target or f"task {uuid4()}", Cause.CLIENT, actor, "", principal)
         [outcome] = cancellation.cancel_all([asked], bursts=counts)
     return outcome
 
@@ -52,7 +52,7 @@ def test_many_unknown_ids_are_some_rows_and_one_for_the_rest(counts, clock):
     clock.now += WINDOW_SECONDS
     counts.append_summaries()
     assert audited(Outcome.UNKNOWN)[RECORDED:] == ["40 more such attempts within 60 s"]
-    assert "changed nothing" in tell(Cancellation.objects.latest("pk")).words
+    assert "changed nothing" in describe_attempt(Cancellation.objects.latest("pk")).words
     assert counts.wait is None
     counts.append_summaries(all_windows=True)
     assert len(audited(Outcome.UNKNOWN)) == RECORDED + 1
@@ -103,7 +103,7 @@ def test_what_could_not_be_written_is_written_later(counts, monkeypatch):
         raise OSError("the database is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(bursts, "_append", broken)
+        patched.setattr(throttling, "_append", broken)
         with pytest.raises(OSError, match="away"):
             counts.append_summaries(all_windows=True)
     assert counts.wait is not None
@@ -112,8 +112,8 @@ def test_what_could_not_be_written_is_written_later(counts, monkeypatch):
 
 
 def test_windows_that_are_over_are_not_kept_for_actors_that_come_once(counts, clock, monkeypatch):
-    monkeypatch.setattr(bursts, "KINDS", 3)
+    monkeypatch.setattr(throttling, "KINDS", 3)
     for number in range(10):
         ask(counts, actor=Actor("Ada", f"192.0.2.{number}"))
         clock.now += WINDOW_SECONDS
-    assert len(counts._open) <= bursts.KINDS
+    assert len(counts._open) <= throttling.KINDS

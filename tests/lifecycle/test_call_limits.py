@@ -1,18 +1,22 @@
-"""How often one caller may call a tool, counted in the cache; how many calls of it are open, counted as rows."""
+"""Call rates are counted in the cache, and open calls of a tool are counted as rows."""
 
 import pytest
 from django.core.cache import cache
 
-from mcp_app.lifecycle import concurrency, transitions
-from mcp_app.lifecycle.call_rates import CallRate, UncountableError, take
+from mcp_app.lifecycle.limits import concurrency
+from mcp_app.lifecycle.limits.call_rates import CallRate, UncountableError, take
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.states import Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import race
+from tests.support import rows
+from tests.support.racing import race
+
+pytestmark = pytest.mark.usefixtures("_counted_from_zero")
+
 
 DUMMY = "django.core.cache.backends.dummy.DummyCache"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _counted_from_zero():
     cache.clear()
 
@@ -56,16 +60,16 @@ def test_of_calls_at_one_moment_no_more_are_open_than_may_be():
 
 
 def test_only_a_caller_s_own_calls_of_the_tool_that_are_being_done_count(worker):
-    def is_let_in(**changes):
+    def has_access(**changes):
         return concurrency.submit(rows.submission(**changes), 1, lambda submission: submission) is not None
 
     row = rows.running(worker)
-    assert not is_let_in()
-    assert is_let_in(tool="fill")
-    assert is_let_in(principal=rows.STRANGER)
+    assert not has_access()
+    assert has_access(tool="fill")
+    assert has_access(principal=rows.STRANGER)
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
-    assert is_let_in()
+    assert has_access()
     rows.queued(parent=row.pk, depth=1)
-    assert is_let_in()
-    # What a tool started counts for a limit that the tool itself has.
+    assert has_access()
+    # Calls that a tool started count for a limit that the tool itself sets.
     assert concurrency.submit(rows.submission(), 1, lambda submission: submission, with_started=True) is None

@@ -1,4 +1,4 @@
-"""The log has one record for each call that ended: a sentence for people, fields for machines, and no payload."""
+"""One log record for each ended call: a sentence for people, fields for programs, no payload."""
 
 import json
 import logging
@@ -6,26 +6,28 @@ import logging
 import pytest
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import supervision, tallies, transitions
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.statistics import tallies
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.states import Cause, Stage, Status
-from tests.lifecycle import rows
+from tests.support import rows
 
 TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 
 
 @pytest.fixture
 def told(caplog):
-    """The records so far."""
+    """The log records so far."""
     caplog.set_level(logging.INFO, "mcp_app.calls")
     return lambda: [record for record in caplog.records if record.name == "mcp_app.calls"]
 
 
-def test_each_ended_call_is_told_once_with_what_became_of_it(worker, told):
+def test_each_ended_call_is_logged_once_with_its_outcome(worker, told):
     row = rows.running(worker, trace_context=TRACE, arguments={"password": "swordfish"})
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result={"content": [{"text": "swordfish"}]})
     rows.running(worker)
     for _ in range(2):
-        supervision.supervise()
+        rounds.supervise()
     [record] = told()
     assert record.levelno == logging.INFO
     assert record.getMessage().startswith("dig of Ada completed after 0.")
@@ -39,25 +41,25 @@ def test_each_ended_call_is_told_once_with_what_became_of_it(worker, told):
     assert "swordfish" not in str(record.__dict__)
 
 
-def test_of_a_cancelled_call_it_is_told_why_and_how_far_the_stop_had_to_go(worker, told):
+def test_a_cancelled_call_is_logged_with_its_cause_and_stage(worker, told):
     row = rows.stopping(worker, Cause.DISCONNECT)
     transitions.finish(row.pk, Status.CANCELLED, worker=worker, stage=Stage.KILL)
-    supervision.supervise()
+    rounds.supervise()
     [record] = told()
     assert "cancelled (disconnect, stage kill)" in record.getMessage()
     assert (record.mcp_call["cancel_cause"], record.mcp_call["stage"]) == ("disconnect", "kill")
     assert record.mcp_call["stopped_after"] >= 0
 
 
-def test_nobody_writes_a_line_of_their_own_into_the_log(told):
+def test_names_with_line_breaks_cannot_forge_log_lines(told):
     forger = Principal("site", "9", "", "Eve\nINFO dig of Ada completed\x1b[2J")
     rows.cancel(rows.queued(principal=forger, tool="dig\r\n"))
-    supervision.supervise()
+    rounds.supervise()
     [record] = told()
     assert record.getMessage().isprintable()
 
 
-def test_what_is_not_stored_is_not_told(worker, told, monkeypatch):
+def test_a_call_whose_counting_failed_is_not_logged(worker, told, monkeypatch):
     row = rows.running(worker)
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
 
@@ -66,7 +68,7 @@ def test_what_is_not_stored_is_not_told(worker, told, monkeypatch):
 
     with monkeypatch.context() as full:
         full.setattr(tallies, "_add", refuse)
-        assert not supervision.supervise()
+        assert not rounds.supervise()
     assert told() == []
-    assert supervision.supervise()
+    assert rounds.supervise()
     assert len(told()) == 1

@@ -1,6 +1,6 @@
-"""A tool's rate, counted in a real Redis by processes that know nothing of each other.
+"""A tool's rate is counted in a real Redis by independent processes.
 
-In each window of the clock never more than the rate are let in, whoever counts; around its end, as many of either.
+In each window of the clock no more calls are admitted than the rate allows. A test near the end sees two windows.
 """
 
 import os
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from mcp_app.lifecycle.call_rates import CallRate, UncountableError, take
-from tests.acceptance.services import ServicesMissingError, missing, own_services
+from mcp_app.lifecycle.limits.call_rates import CallRate, UncountableError, take
 from tests.lifecycle import counting
-from tests.lifecycle.brokers import refusing_port, silent_port
+from tests.support.brokers import refusing_port, silent_port
+from tests.support.site.services import ServicesMissingError, missing, own_services
 
 pytestmark = pytest.mark.engines
 PROCESSES, THREADS, CALLS = 2, 8, 25
@@ -34,7 +34,7 @@ def caches(location: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def location() -> Iterator[str]:
-    """A Redis database of its own, emptied afterwards."""
+    """The URL of a Redis database of its own, which is emptied afterwards."""
     try:
         with own_services() as services:
             yield services["MCPSITE_BROKER"]
@@ -44,7 +44,7 @@ def location() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def let_in(location: str) -> Iterator[Callable[..., int]]:
-    """How many calls processes let in, all at once."""
+    """Return how many calls the processes admit if all call at once."""
     with ProcessPoolExecutor(
         PROCESSES,
         mp_context=get_context("spawn"),

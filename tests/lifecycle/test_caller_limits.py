@@ -1,14 +1,15 @@
-"""What a caller gives a request: less than it may have anyway, never more, for its wait and its run together."""
+"""A caller may shorten a request's time limit, which covers waiting and running together, but never extend it."""
 
 from datetime import timedelta
 
 import pytest
 from django.db.models import F
 
-from mcp_app.lifecycle import supervision, transitions
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.fault("C6")
 
@@ -51,7 +52,7 @@ def test_past_it_no_worker_may_claim_and_the_request_is_cancelled(worker):
     later(row, 3)
     assert transitions.claim(row.pk, worker=worker, pid=4711) is None
     assert rows.fresh(row).status == Status.QUEUED
-    supervision.supervise()
+    rounds.supervise()
     assert ended(row) == (Status.CANCELLED, Cause.DEADLINE, "the 2.5 s that its caller gave it have passed")
 
 
@@ -59,7 +60,7 @@ def test_past_the_longest_wait_no_worker_may_claim_either(worker):
     row = rows.queued()
     later(row, 601)
     assert transitions.claim(row.pk, worker=worker, pid=4711) is None
-    supervision.supervise()
+    rounds.supervise()
     assert ended(row) == (Status.CANCELLED, Cause.DEADLINE, "no worker took it in time")
 
 
@@ -70,7 +71,7 @@ def test_past_the_longest_wait_no_worker_may_claim_either(worker):
 def test_whose_limit_has_passed_is_told(worker, limit, reason):
     row = rows.running(worker, caller_limit=limit)
     later(row, 62)
-    supervision.cancel_overdue_requests()
+    rounds.cancel_at_limit(Request.objects.filter(pk=row.pk))
     after = rows.fresh(row)
     assert (after.cancel_cause, after.cancel_reason) == (Cause.DEADLINE, reason)
 

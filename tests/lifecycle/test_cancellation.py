@@ -1,4 +1,4 @@
-"""One door for every cancellation: one winner, the first cause, an audit row for every attempt."""
+"""Every cancellation takes the same path: one winner, the first cause, and an audit row for every attempt."""
 
 from functools import partial
 from uuid import UUID, uuid4
@@ -8,14 +8,15 @@ from django.conf import settings as django_settings
 from django.db import transaction
 
 from mcp_app import databases
-from mcp_app.lifecycle import cancellation, transitions
-from mcp_app.lifecycle.audit import SYSTEM, Actor
-from mcp_app.lifecycle.cancellation import Ask
-from mcp_app.lifecycle.wakeups import listening_socket
+from mcp_app.lifecycle.audit.attempts import SYSTEM, Actor
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.liveness.wakeups import listening_socket
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import TERMINAL, Cause, EventKind, Outcome, Stage, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import often, races
+from tests.support import rows
+from tests.support.racing import often, races
 
 
 @pytest.mark.fault("A3")
@@ -75,7 +76,7 @@ def test_of_a_cancellation_and_a_completion_at_one_moment_both_are_told_as_they_
             outcome, completed = race.run(partial(rows.cancel, row), partial(complete, row))
             assert outcome in (Outcome.ACCEPTED, Outcome.TOO_LATE)
             assert completed == rows.fresh(row).status == Status.COMPLETED
-            # Accepted, and yet the result was there before the stop: too late in the end.
+            # The attempt was accepted, but the result was stored before the stop. So it ends as too late.
             [attempt] = rows.audited(row)
             assert (attempt.outcome, attempt.status_after) == ("too_late", "completed")
             assert attempt.settled_at is not None
@@ -245,7 +246,7 @@ def test_a_crowd_is_cancelled_in_one_transaction_each_with_its_own_outcome(worke
     queued, running, ended = rows.queued(), rows.running(worker), rows.queued()
     rows.cancel(ended)
     asked = [queued.pk, running.pk, ended.pk, uuid4(), "not an id", queued.pk]
-    outcomes = cancellation.cancel_all([Ask(each, Cause.DISCONNECT, SYSTEM) for each in asked])
+    outcomes = cancellation.cancel_all([CancellationRequest(each, Cause.DISCONNECT, SYSTEM) for each in asked])
     assert outcomes == [
         *(Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.TOO_LATE),
         *(Outcome.UNKNOWN, Outcome.UNKNOWN, Outcome.TOO_LATE),

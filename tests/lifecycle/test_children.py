@@ -1,4 +1,4 @@
-"""What a tool starts is a request of its own, and never outlives the run that started it."""
+"""A call that a tool starts is a request of its own, and never outlives the run that started it."""
 
 from functools import partial
 from threading import Event
@@ -6,16 +6,21 @@ from uuid import uuid4
 
 import pytest
 
-from mcp_app.lifecycle import cancellation, children, input_rounds, processes, supervision, transitions
-from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle import children
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.cancellation import cancellation
 from mcp_app.lifecycle.children import ParentStoppedError, TooManyChildrenError
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.input import input_rounds
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import OPEN, Cause, Outcome, ProcessRole, Status
-from tests.lifecycle import rows
 from tests.lifecycle.families import child, running_child
-from tests.lifecycle.racing import race, races
 from tests.lifecycle.test_supervision import later
+from tests.support import rows
+from tests.support.racing import race, races
 
 ENDS = {
     "completed": {"status": Status.COMPLETED, "result": rows.RESULT},
@@ -55,8 +60,8 @@ def test_children_of_a_parent_that_ended_are_cancelled_by_whoever_looks_and_twic
     row = running_child(parent, worker)
     grandchild = running_child(row, worker)
     end(parent, how)
-    supervision.supervise()
-    supervision.supervise()
+    rounds.supervise()
+    rounds.supervise()
     for each in (row, grandchild):
         assert rows.fresh(each).cancel_cause == Cause.PARENT
         assert rows.outcomes(each) == [Outcome.ACCEPTED]
@@ -72,7 +77,7 @@ def test_a_cascade_that_died_in_between_is_finished(worker, monkeypatch):
             rows.cancel(parent)
     assert rows.fresh(parent).cancel_requested_at is not None
     assert [rows.fresh(row).cancel_requested_at for row in found] == [None, None]
-    race(*[supervision.supervise] * 3)
+    race(*[rounds.supervise] * 3)
     assert [rows.outcomes(row) for row in found] == [[Outcome.ACCEPTED]] * 2
 
 
@@ -87,7 +92,7 @@ def test_a_cascade_that_fails_does_not_take_back_the_parents_cancellation(worker
         failing.setattr(cancellation, "sweep", away)
         assert rows.cancel(parent) == Outcome.ACCEPTED
     assert rows.fresh(row).cancel_requested_at is None
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(row).cancel_cause == Cause.PARENT
 
 
@@ -98,7 +103,7 @@ def test_children_of_a_lost_worker_are_cancelled_in_the_round_that_loses_their_p
     row = running_child(parent, elsewhere.boot_id)
     later(11)
     processes.beat(elsewhere)
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(parent).status == Status.LOST
     assert (rows.fresh(row).status, rows.fresh(row).cancel_cause) == (Status.RUNNING, Cause.PARENT)
 
@@ -109,7 +114,7 @@ def test_what_goes_on_with_its_parent_is_left_alone_though_it_has_no_client(work
     later(9)
     processes.beat(Identity(ProcessRole.WORKER, boot_id=worker))
     before = rows.everything(found[0])
-    supervision.supervise()
+    rounds.supervise()
     assert rows.everything(found[0]) == before
     assert [rows.fresh(row).status for row in found] == [Status.RUNNING, Status.QUEUED]
     assert [rows.fresh(row).server for row in found] == [None, None]
@@ -119,7 +124,7 @@ def test_a_run_that_ends_to_ask_takes_its_children_with_it(worker):
     parent = rows.running(worker)
     row = running_child(parent, worker)
     assert input_rounds.ask(parent.pk, rows.QUESTIONS, worker=worker) == Status.INPUT_REQUIRED
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(row).cancel_cause == Cause.PARENT
     assert rows.audited(row)[0].reason == "the run of dig that started it is over"
 
@@ -166,7 +171,7 @@ def test_a_child_is_not_begun_once_its_parent_is_to_stop(worker, monkeypatch):
     assert transitions.claim(row.pk, worker=worker, pid=1) is None
     assert rows.fresh(row).status == Status.QUEUED
     monkeypatch.undo()
-    supervision.supervise()
+    rounds.supervise()
     assert rows.fresh(row).status == Status.CANCELLED
 
 
@@ -195,7 +200,7 @@ def test_a_cancellation_that_comes_while_a_child_is_stored_waits_for_it_and_find
     def held(submission):
         row = stored(submission)
         halfway.set()
-        asked.wait(0.3)  # the lock is ours: no cancellation gets in
+        asked.wait(0.3)  # we hold the lock, so that no cancellation can proceed
         return row
 
     def cancel():

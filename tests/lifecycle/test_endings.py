@@ -1,11 +1,11 @@
-"""The words in which an ended request is told to its client."""
+"""The sentences with which a client learns how its request ended."""
 
 import pytest
 
-from mcp_app.lifecycle import transitions
-from mcp_app.lifecycle.endings import final_result
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.observation import final_result
 from mcp_app.states import Cause, Status
-from tests.lifecycle import rows
+from tests.support import rows
 
 
 def words(row):

@@ -1,4 +1,4 @@
-"""Versions of what is watched no more are forgotten, and no listener misses a change or hears of none for it."""
+"""Versions that are no longer needed are deleted, and listeners still get exactly the changes."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -7,13 +7,15 @@ import pytest
 from django.db.models import F
 
 from mcp_app.catalogue.changes import resource_subject, touch
-from mcp_app.lifecycle import forgetting, listen_streams, observation, session_streams, sessions, supervision
-from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle.audit.attempts import SYSTEM
+from mcp_app.lifecycle.requests import observation
+from mcp_app.lifecycle.sessions import listen_streams, session_streams, sessions
+from mcp_app.lifecycle.supervision import change_versions, rounds
 from mcp_app.models import ChangeVersion
 from mcp_app.models.change_version import FORGOTTEN
-from mcp_app.transport.subjects import Listener, Subjects
-from tests.lifecycle import rows
-from tests.lifecycle.racing import race
+from mcp_app.transport.watching.change_table import ChangeListener, ChangeTable
+from tests.support import rows
+from tests.support.racing import race
 
 ALWAYS = {"tools", "resources", "prompts"}
 URI = "file:///notes"
@@ -33,9 +35,9 @@ def version(subject):
 
 
 def listening(subject):
-    """Somebody who listens from now on, and the table that they are told out of."""
-    table = Subjects()
-    listener = Listener(lambda gone: None)
+    """A listener that subscribes now, and the table of changes that it reads."""
+    table = ChangeTable()
+    listener = ChangeListener(lambda gone: None)
     table.join(listener, [subject], observation.versions([subject]))
     return listener, table
 
@@ -47,59 +49,59 @@ def begin(**changes):
     )
 
 
-def test_what_was_notified_and_is_not_watched_is_forgotten_after_a_day():
+def test_versions_of_unwatched_resources_are_deleted_after_a_day():
     touch(*ALWAYS, NOTES)
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     assert subjects() == ALWAYS | {NOTES}
     days_pass()
-    supervision.supervise()
+    rounds.supervise()
     assert subjects() == ALWAYS
 
 
-def test_a_version_that_comes_back_is_above_what_it_and_any_other_was():
+def test_a_new_version_is_above_all_deleted_ones():
     for _ in range(7):
         touch(NOTES)
     days_pass()
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     assert version(NOTES) is None
     touch(NOTES, resource_subject("file:///new"))
     assert version(NOTES) == version(resource_subject("file:///new")) == 8
     days_pass()
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     touch(NOTES)
     assert version(NOTES) == 9
 
 
-def test_what_a_session_watches_is_kept_until_the_session_has_ended():
+def test_versions_that_a_session_watches_are_kept_until_it_ends():
     session = begin()
     sessions.subscribe(session.pk, URI, NOTES)
     touch(NOTES)
     days_pass()
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     assert subjects() == {NOTES, sessions.subject(session.pk)}
-    assert dict(session_streams.tell(session.pk, session.pk, session.pk, {NOTES: version(NOTES)})) == {NOTES: 1}
+    assert dict(session_streams.claim_events(session.pk, session.pk, session.pk, {NOTES: version(NOTES)})) == {NOTES: 1}
     sessions.end(session.pk, actor=SYSTEM)
     days_pass()
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     assert subjects() == set()
 
 
-def test_a_session_that_subscribes_to_what_was_forgotten_is_told_of_the_next_change():
+def test_a_session_that_subscribes_to_a_forgotten_resource_is_notified_of_the_next_change():
     touch(NOTES)
     days_pass()
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     session = begin()
     sessions.subscribe(session.pk, URI, NOTES)
-    assert session_streams.tell(session.pk, session.pk, session.pk, {NOTES: 0}) == []
+    assert session_streams.claim_events(session.pk, session.pk, session.pk, {NOTES: 0}) == []
     touch(NOTES)
-    assert dict(session_streams.tell(session.pk, session.pk, session.pk, {NOTES: version(NOTES)})) == {NOTES: 1}
+    assert dict(session_streams.claim_events(session.pk, session.pk, session.pk, {NOTES: version(NOTES)})) == {NOTES: 1}
 
 
-def test_a_listener_hears_of_no_change_when_a_version_is_forgotten_and_of_the_next_one():
+def test_a_listener_is_not_notified_of_a_deleted_version_but_of_the_next_change():
     touch(NOTES)
     listener, table = listening(NOTES)
     days_pass()
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     table.take(observation.versions([NOTES]))
     assert listener.take() == set()
     touch(NOTES)
@@ -107,33 +109,33 @@ def test_a_listener_hears_of_no_change_when_a_version_is_forgotten_and_of_the_ne
     assert listener.take() == {NOTES}
 
 
-def test_wishes_to_close_streams_of_a_server_are_forgotten_and_a_later_one_is_heard_by_it():
+def test_close_requests_of_a_server_are_forgotten_and_later_ones_still_reach_it():
     wishes, others = (listen_streams.subject(uuid4()) for _ in range(2))
     touch(wishes, others)
     listener, table = listening(wishes)
     days_pass()
-    supervision.supervise()
+    rounds.supervise()
     assert subjects() == set()
     touch(wishes)
     table.take(observation.versions([wishes]))
     assert listener.take() == {wishes}
 
 
-def test_they_are_forgotten_in_batches_and_then_looked_for_seldom(monkeypatch):
-    monkeypatch.setattr(forgetting, "BATCH", 4)
+def test_versions_are_forgotten_in_batches_and_then_rarely_searched_for(monkeypatch):
+    monkeypatch.setattr(change_versions, "BATCH", 4)
     touch(*(resource_subject(f"file:///{number}") for number in range(10)))
     days_pass()
     left = []
     for _ in range(4):
-        forgetting.forget_old_versions()
+        change_versions.forget_old_versions()
         left.append(len(subjects()))
     assert left == [6, 2, 0, 0]
     touch(NOTES)
     ChangeVersion.objects.filter(subject=NOTES).update(changed_at=F("changed_at") - timedelta(days=2))
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     assert subjects() == {NOTES}
     days_pass()
-    forgetting.forget_old_versions()
+    change_versions.forget_old_versions()
     assert subjects() == set()
 
 
@@ -142,5 +144,5 @@ def test_a_change_that_races_with_its_versions_end_is_not_lost(attempt):
     touch(NOTES)
     before = version(NOTES)
     days_pass()
-    race(forgetting.forget_old_versions, lambda: touch(NOTES))
+    race(change_versions.forget_old_versions, lambda: touch(NOTES))
     assert version(NOTES) > before

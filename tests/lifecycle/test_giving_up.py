@@ -1,15 +1,16 @@
-"""A running request that cannot be stopped where it runs: its client is answered, its row stays what it is."""
+"""If a running request cannot be stopped, its client gets a response while the request runs on."""
 
 from uuid import uuid4
 
 import pytest
 
-from mcp_app.lifecycle import observation, task_handles, transitions
-from mcp_app.lifecycle.moved import Watch
-from mcp_app.lifecycle.transitions import finish
+from mcp_app.lifecycle import task_handles
+from mcp_app.lifecycle.requests import observation, transitions
+from mcp_app.lifecycle.requests.observation import WatchedRequest
+from mcp_app.lifecycle.requests.transitions import finish
 from mcp_app.models import Request
 from mcp_app.states import UNSTOPPABLE, Cause, Outcome, Stage, Status
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.fault("A8")]
 
@@ -23,15 +24,15 @@ def row() -> Request:
     return rows.fresh(row)
 
 
-def test_it_goes_on_running_and_says_so_and_its_audit_is_not_settled(row):
+def test_an_unstoppable_request_goes_on_running_and_its_audit_is_not_settled(row):
     assert (row.status, row.unstoppable, row.finished_at) == (Status.RUNNING, True, None)
     assert rows.story(row)[-1] == ("stage", {"stage": UNSTOPPABLE})
     [attempt] = rows.audited(row)
     assert attempt.settled_at is None
 
 
-def test_its_client_is_answered_that_it_may_still_run(row):
-    [seen] = observation.observe({row.pk: Watch()})
+def test_the_client_gets_an_error_which_says_that_it_may_still_run(row):
+    [seen] = observation.observe({row.pk: WatchedRequest()})
     assert not seen.ended
     assert seen.result is not None
     assert seen.result["isError"] is True
@@ -40,13 +41,13 @@ def test_its_client_is_answered_that_it_may_still_run(row):
     assert content["text"].endswith("Reason: too long")
 
 
-def test_one_that_is_to_stop_and_was_not_given_up_is_not_answered_yet():
+def test_a_request_that_was_asked_to_stop_is_not_answered_before_it_is_given_up():
     stopping = rows.stopping(WORKER)
-    [seen] = observation.observe({stopping.pk: Watch()})
+    [seen] = observation.observe({stopping.pk: WatchedRequest()})
     assert seen.result is None
 
 
-def test_what_it_returns_at_last_is_refused_as_a_result_and_kept_as_a_partial_one(row):
+def test_its_late_result_is_kept_as_a_partial_result(row):
     assert finish(row.pk, Status.COMPLETED, worker=WORKER, result=rows.RESULT, stage=Stage.INTERRUPT) == (
         Status.CANCELLED
     )
@@ -61,18 +62,18 @@ def test_what_it_returns_at_last_is_refused_as_a_result_and_kept_as_a_partial_on
     assert attempt.settled_at is not None
 
 
-def test_one_whose_worker_is_lost_is_lost(row):
+def test_an_unstoppable_request_is_lost_with_its_worker(row):
     assert finish(row.pk, Status.LOST, worker=WORKER, error={"cause": "lost"}) == Status.LOST
 
 
-def test_what_has_ended_is_not_given_up():
+def test_an_ended_request_is_not_given_up():
     ended = rows.stopping(WORKER)
     finish(ended.pk, Status.CANCELLED, worker=WORKER)
     assert not transitions.give_up(ended.pk)
     assert rows.fresh(ended).status == Status.CANCELLED
 
 
-def test_as_a_task_it_is_working_until_its_end_is_proved():
+def test_as_a_task_an_unstoppable_request_is_working_until_its_end():
     row = rows.running(WORKER)
     assert task_handles.hand_over(row.pk)
     rows.cancel(row, Cause.CLIENT)

@@ -1,4 +1,4 @@
-"""All of a tool's, a caller's, a session's: one act, each request audited once, nothing chased."""
+"""Cancelling all calls of a tool, a caller or a session is one act, and audits each request once."""
 
 from collections import Counter
 from dataclasses import replace
@@ -9,13 +9,18 @@ from uuid import uuid4
 import pytest
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import cancellation, groups, publishing, sessions, supervision, transitions
-from mcp_app.lifecycle.audit import Actor
-from mcp_app.lifecycle.clock import from_now
+from mcp_app.lifecycle import publishing
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.cancellation import cancellation, groups
+from mcp_app.lifecycle.database.clock import from_now
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.sessions import sessions
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Request, Session
 from mcp_app.states import Cause, Outcome, Status
-from tests.lifecycle import families, rows
-from tests.lifecycle.racing import race
+from tests.lifecycle import families
+from tests.support import rows
+from tests.support.racing import race
 
 GRACE = Actor("Grace", "192.0.2.9")
 BEGIN = {"protocol_version": "2025-11-25", "client_info": {}, "client_capabilities": {}, "subjects": ()}
@@ -116,14 +121,14 @@ def test_two_at_once_cancel_each_once_and_audit_each_once(worker):
 
 def test_one_that_cannot_be_stored_keeps_no_other_from_it(worker, monkeypatch):
     found = [rows.running(worker) for _ in range(3)]
-    recorded = cancellation.audit.record_accepted
+    accepted = cancellation.audit.accepted_running
 
-    def fail(attempt, row):
+    def fail(attempt, row, **at):
         if row.pk == found[1].pk:
             raise cancellation.DatabaseError("this one cannot")
-        recorded(attempt, row)
+        return accepted(attempt, row, **at)
 
-    monkeypatch.setattr(cancellation.audit, "record_accepted", fail)
+    monkeypatch.setattr(cancellation.audit, "accepted_running", fail)
     assert cancel(groups.of_tool("dig")) == Counter({Outcome.ACCEPTED: 2})
     assert asked(*found) == [True, False, True]
 
@@ -132,7 +137,7 @@ def test_the_end_of_a_session_whose_process_died_is_finished(worker, monkeypatch
     session = sessions.begin(rows.OWNER, **BEGIN)
     call = sessions.submit(rows.submission(session=session.pk, protocol_version="2025-11-25"))
     with monkeypatch.context() as dying:
-        # The call comes after the first look.
+        # The call arrives after the first query.
         looks = chain([partial(groups.open_in, groups.of_tool("none of that name"))], repeat(partial(exit, 9)))
         dying.setattr(groups, "open_in", lambda group: next(looks)())
         with pytest.raises(SystemExit):
@@ -140,7 +145,7 @@ def test_the_end_of_a_session_whose_process_died_is_finished(worker, monkeypatch
     assert asked(call) == [False]
     assert sessions.find(session.pk, rows.OWNER) is None
     for _ in range(2):
-        supervision.supervise()
+        rounds.supervise()
     assert rows.fresh(call).status == Status.CANCELLED
     [attempt] = rows.audited(call)
     assert (attempt.cause, attempt.reason) == (Cause.CLIENT, sessions.ENDED)
@@ -154,7 +159,7 @@ def test_the_calls_of_a_session_are_asked_to_stop_before_it_is_gone(worker, monk
 
     def supervised(session_ids):
         forget(session_ids)
-        supervision.supervise()
+        rounds.supervise()
 
     monkeypatch.setattr(sessions, "_forget", supervised)
     sessions.end(session.pk, actor=GRACE)

@@ -1,6 +1,6 @@
-"""Two steps of one request's life, a statement of the one between any two of the other: as if one had come first.
+"""Two steps of a request's life may interleave at any statement. The result is as if one had run first.
 
-The oracle is the lifecycle itself, one step after the other, of which `test_state_machine` shows what it does.
+The lifecycle itself, run one step after the other, is the oracle. `test_state_machine` tests single steps.
 """
 
 import random
@@ -10,15 +10,20 @@ from uuid import uuid4
 
 import pytest
 
-from mcp_app.lifecycle import cancellation, followers, input_rounds, supervision, task_handles, transitions
-from mcp_app.lifecycle.audit import Actor
-from mcp_app.lifecycle.cancellation import Ask
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle import task_handles
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.input import input_rounds
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.lifecycle.sessions import call_connections
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Cancellation, Request, RequestEvent
 from mcp_app.states import Cause, EventKind, Stage, Status
-from tests.lifecycle import rows
 from tests.lifecycle.interleaving import interleave
 from tests.lifecycle.stored import stored
+from tests.support import rows
 
 ANOTHER = uuid4()
 PLACES = {
@@ -40,13 +45,13 @@ def _finish(row, worker, status, **options):
 
 
 def _end(row, worker):
-    """As a worker ends a run."""
+    """End a run as a worker does."""
     ended = transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
     return Status.COMPLETED if ended else _finish(row, worker, Status.COMPLETED, result=rows.RESULT)
 
 
 def _cancel(row, worker, cause, name):
-    return cancellation.cancel_all([Ask(row.pk, cause, Actor(name), f"says {name}")])
+    return cancellation.cancel_all([CancellationRequest(row.pk, cause, Actor(name), f"says {name}")])
 
 
 def _taken(step, row, *args, **options):
@@ -61,7 +66,7 @@ STEPS = {
     "fail": partial(_finish, status=Status.FAILED, error={"cause": "tool"}),
     "stop": partial(_finish, status=Status.CANCELLED, stage=Stage.INTERRUPT),
     "end the kill": partial(_finish, status=Status.CANCELLED, fenced=True),
-    "lose": lambda row, worker: supervision.lose(row.pk, "gone", worker=worker),
+    "lose": lambda row, worker: rounds.mark_lost(row.pk, "gone", worker=worker),
     "begin to kill": lambda row, worker: transitions.begin_kill(row.pk, worker=worker),
     "say": lambda row, worker: transitions.record(row.pk, [Event(EventKind.LOG, {"data": "a"})] * 2),
     "reach a stage": lambda row, worker: transitions.reach_stage(row.pk, Stage.COOPERATIVE),
@@ -71,7 +76,7 @@ STEPS = {
     "ask": lambda row, worker: input_rounds.ask(row.pk, rows.QUESTIONS, worker=worker),
     "answer": lambda row, worker: rows.answer(row) is not None,
     "hand over": lambda row, worker: _taken(task_handles.hand_over, row),
-    "let go": lambda row, worker: followers.let_go(row.pk),
+    "let go": lambda row, worker: call_connections.detach(row.pk),
 }
 CHOSEN = [
     ("running", "complete", "the client cancels"),
@@ -93,7 +98,7 @@ CHOSEN = [
 
 
 def told(row):
-    """What is left of a request, but for its times and its identity."""
+    """Return the stored state of a request without its times and identity."""
     found = stored()
     left = found.rows[row.pk]
     names = ("status", "cancel_cause", "cancel_actor", "cancel_reason", "stage", "killing", "input_round", "error")
@@ -103,7 +108,7 @@ def told(row):
 
 
 def in_turn(place, first, second, worker):
-    """What both return and leave, the first before the second."""
+    """Return the results and the stored state after both steps, the first before the second."""
     row = PLACES[place](worker)
     said = STEPS[first](row, worker)
     return said, STEPS[second](row, worker), told(row)
@@ -125,7 +130,7 @@ def interleaved(place, first, second, worker, schedule):
 
 
 def try_every_switch(place, first, second, worker):
-    """The first up to any of its statements, then all of the second that can be, then the rest."""
+    """Run the first step up to each of its statements, then the second as far as it gets, then the rest."""
     expected = outcomes(place, first, second, worker)
     after, statements = 1, 1
     while after <= statements:
@@ -152,7 +157,7 @@ def test_any_two_steps_at_any_statement_are_as_one_after_the_other(worker, place
 
 
 def forget():
-    """Of so many requests of one caller the last would be refused, and all of them take long to be read."""
+    """Delete the requests, because a caller's open requests are limited and reading many is slow."""
     RequestEvent.objects.all().delete()
     Request.objects.all().delete()
     Cancellation.objects.all().purge()

@@ -1,4 +1,4 @@
-"""A lock that somebody else holds is waited for: no cancellation is lost to it."""
+"""A step waits for a lock that another transaction holds, and no cancellation is lost meanwhile."""
 
 import logging
 import sqlite3
@@ -9,23 +9,25 @@ import pytest
 from django.db import OperationalError
 
 from mcp_app import databases
-from mcp_app.lifecycle import locks
-from mcp_app.lifecycle.locks import transactional
+from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import ChangeVersion
-from mcp_app.states import Outcome, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import PATIENCE, race
+from mcp_app.states import EventKind, Outcome, Status
+from tests.support import rows
+from tests.support.racing import PATIENCE, race
 
 
 def on(vendor):
-    """Skip on another database; asked in the test, where the settings are made."""
+    """Skip on another database. The test calls this, because the settings exist only then."""
     if databases.connection().vendor != vendor:
         pytest.skip(f"this is how {vendor} locks")
 
 
 @contextmanager
 def write_lock():
-    """Hold the write lock of the SQLite file; yields what gives it up, from any thread."""
+    """Hold the write lock of the SQLite file. Yields a function that releases it, from any thread."""
     name = databases.connection().settings_dict["NAME"]
     with closing(sqlite3.connect(name, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -124,7 +126,7 @@ def test_inside_an_outer_transaction_nothing_is_repeated():
 
 @pytest.mark.fault("D1")
 def test_D1_the_waits_for_a_lock_double_up_to_the_longest_and_differ_at_random(monkeypatch):
-    """Of those that were refused together none keeps meeting the others."""
+    """Because waits differ, writers that were rejected at the same moment do not collide again."""
     waits = []
     monkeypatch.setattr(locks.time, "sleep", waits.append)
 
@@ -185,3 +187,25 @@ def test_another_error_is_not_repeated():
     with pytest.raises(ValueError, match="broken"):
         fail()
     assert len(attempts) == 1
+
+
+@pytest.mark.fault("A8")
+def test_a_write_beside_a_tool_keeps_no_lock_until_its_thread_runs_again(worker):
+    """A tool that holds the interpreter may stop the thread as soon as the database has done its part."""
+    on("sqlite")
+    wrote = []
+
+    def lock_afterwards(execute, sql, params, many, context):
+        result = execute(sql, params, many, context)
+        if sql.startswith("INSERT"):
+            wrote.append(sql.split()[2])
+            with write_lock():
+                pass
+        return result
+
+    row = rows.queued()
+    with databases.connection().execute_wrapper(lock_afterwards):
+        claimed = transitions.claim(row.pk, worker=worker, pid=1)
+        transitions.record(row.pk, [Event(EventKind.PROGRESS, {"progress": 1.0})], progress=1.0)
+        assert transitions.end_run(claimed, Status.COMPLETED, result=rows.RESULT)
+    assert wrote == ["mcp_claim", "mcp_append", "mcp_end"]

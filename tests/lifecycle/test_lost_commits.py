@@ -1,4 +1,4 @@
-"""A commit whose answer was lost is taken for what it was: what is tried again finds what it did itself."""
+"""If the answer to a commit is lost, the next attempt finds out whether it took effect."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,14 +9,14 @@ from django.db import OperationalError
 from mcp_app import databases
 from mcp_app.lifecycle import publishing
 from mcp_app.states import Cause, Outcome, Status
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.fault("D4")
 
 
 @pytest.fixture
 def lose_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Have the answer to the next commit be lost."""
+    """Lose the answer to the next commit."""
     atomic, losing = databases.atomic, []
 
     @contextmanager
@@ -46,7 +46,7 @@ def test_a_cancellation_is_accepted_audited_and_passed_on_once(worker, monkeypat
     assert len(rows.outcomes(row)) == 2
 
 
-def test_an_answer_is_taken_by_who_brought_it(worker, server, lose_one):
+def test_an_answer_whose_commit_was_lost_is_stored_once(worker, server, lose_one):
     row = rows.asking(worker)
     lose_one()
     taken = rows.answer(row, jsonrpc_id=9, server=server)

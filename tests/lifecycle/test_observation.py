@@ -1,16 +1,16 @@
-"""A waiting server sees what moved, once and in order, and looks no further when nothing did."""
+"""A waiting server process reads each change once and in order, and runs few queries if nothing changes."""
 
 import threading
 from functools import partial
 from uuid import uuid4
 
-from mcp_app.lifecycle import observation, transitions
-from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.moved import MOST_TOLD, Watch
+from mcp_app.lifecycle.requests import observation, transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.lifecycle.requests.observation import MAX_EVENTS, WatchedRequest
 from mcp_app.models import ChangeVersion
 from mcp_app.states import EventKind, Stage, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import races
+from tests.support import rows
+from tests.support.racing import races
 
 
 def progress(row, *steps):
@@ -18,14 +18,14 @@ def progress(row, *steps):
 
 
 def look(row, event_seq=0, *, wants_events=True):
-    return observation.observe({row.pk: Watch(event_seq, wants_events)})
+    return observation.observe({row.pk: WatchedRequest(event_seq, wants_events)})
 
 
 def test_what_did_not_move_is_not_observed(worker):
     row = rows.running(worker)
     assert look(row, rows.fresh(row).event_seq) == []
     assert observation.observe({}) == []
-    assert observation.observe({uuid4(): Watch()}) == []
+    assert observation.observe({uuid4(): WatchedRequest()}) == []
 
 
 def test_events_are_told_in_order_and_only_the_new_ones(worker):
@@ -45,16 +45,16 @@ def test_events_are_told_in_order_and_only_the_new_ones(worker):
 
 
 def test_much_is_told_in_parts_and_what_became_of_the_call_with_the_last(worker):
-    """However much a tool has said while its client took nothing, a server process holds a bounded part of it."""
+    """However much output a tool has while its client reads nothing, a server process holds a bounded part."""
     row = rows.running(worker)
-    progress(row, *range(2 * MOST_TOLD + 1))
+    progress(row, *range(2 * MAX_EVENTS + 1))
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
     parts, known = [], row.event_seq
     while seen := look(row, known):
         parts += seen
         known = seen[0].event_seq
-    assert [len(part.events) for part in parts] == [MOST_TOLD, MOST_TOLD, 1]
-    assert [data["progress"] for part in parts for _, data in part.events] == list(range(2 * MOST_TOLD + 1))
+    assert [len(part.events) for part in parts] == [MAX_EVENTS, MAX_EVENTS, 1]
+    assert [data["progress"] for part in parts for _, data in part.events] == list(range(2 * MAX_EVENTS + 1))
     assert [(part.has_more, part.ended, part.result) for part in parts] == [
         (True, False, None),
         (True, False, None),
@@ -64,9 +64,9 @@ def test_much_is_told_in_parts_and_what_became_of_the_call_with_the_last(worker)
 
 def test_where_nothing_follows_what_is_told_nothing_is_waited_for(worker):
     row = rows.running(worker)
-    progress(row, *range(MOST_TOLD))
+    progress(row, *range(MAX_EVENTS))
     [seen] = look(row, row.event_seq)
-    assert (len(seen.events), seen.has_more, seen.event_seq) == (MOST_TOLD, False, rows.fresh(row).event_seq)
+    assert (len(seen.events), seen.has_more, seen.event_seq) == (MAX_EVENTS, False, rows.fresh(row).event_seq)
 
 
 def test_steps_of_the_ladder_are_not_told_to_clients(worker):
@@ -89,9 +89,9 @@ def test_watchers_with_different_knowledge_are_told_what_each_does_not_know(work
     for row in (old, new):
         progress(row, 1, 2)
     watched = {
-        old.pk: Watch(old.event_seq, wants_events=True),
-        new.pk: Watch(new.event_seq + 1, wants_events=True),
-        still.pk: Watch(still.event_seq, wants_events=True),
+        old.pk: WatchedRequest(old.event_seq, wants_events=True),
+        new.pk: WatchedRequest(new.event_seq + 1, wants_events=True),
+        still.pk: WatchedRequest(still.event_seq, wants_events=True),
     }
     told = {seen.request_id: [data["progress"] for _, data in seen.events] for seen in observation.observe(watched)}
     assert told == {old.pk: [1, 2], new.pk: [2]}
@@ -110,7 +110,7 @@ def test_nothing_is_passed_over_while_it_is_being_written(worker):
     def watch(row):
         seen, known, ended = [], row.event_seq, False
         while not ended:
-            moved.wait(0.01)  # else the looking thread keeps the interpreter from the writing one
+            moved.wait(0.01)  # otherwise the polling thread keeps the interpreter from the writing one
             moved.clear()
             for observed in look(row, known):
                 seen += [data["progress"] for _, data in observed.events]

@@ -1,4 +1,4 @@
-"""The same on PostgreSQL: its locks, its types and its triggers are others."""
+"""The lifecycle on PostgreSQL, whose locks, types and triggers differ from SQLite's."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""G5: another's request, task or session costs the database the same statements as one that never was."""
+"""G5: for another caller's request, task or session the database runs the same statements as for an unknown id."""
 
 import time
 from statistics import median
@@ -7,16 +7,19 @@ from uuid import uuid4
 import pytest
 
 from mcp_app import databases
-from mcp_app.lifecycle import cancellation, session_inputs, sessions, task_handles
-from mcp_app.lifecycle.cancellation import Ask
+from mcp_app.lifecycle import task_handles
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.input import session_inputs
+from mcp_app.lifecycle.sessions import sessions
 from mcp_app.states import Cause
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.fault("G5")
 
 
 def statements(look):
-    """What a look-up asks the database, without the values; and how long that takes, in seconds."""
+    """Return the statements of a query, without values, and their time in seconds."""
     asked, took = [], []
 
     def note(execute, sql, *rest):
@@ -39,7 +42,7 @@ def begin(principal):
 
 @pytest.fixture
 def anothers(worker):
-    """What is Ada's, by kind: its id, and how Eve looks for such a one."""
+    """Ada's objects by kind: the id, and the function with which Eve queries it."""
     session = begin(rows.OWNER)
     call = rows.running(worker, session=session, protocol_version="2025-11-25")
     task = str(task_handles.hand_over(rows.running(worker).pk).task_handle)
@@ -50,7 +53,7 @@ def anothers(worker):
         "question": (asking.pk, lambda pk: session_inputs.find(pk, 3, session=None, principal=rows.STRANGER)),
         "request": (
             call.pk,
-            lambda pk: cancellation.cancel_all([Ask(pk, Cause.CLIENT, rows.ADA, "", rows.STRANGER)]),
+            lambda pk: cancellation.cancel_all([CancellationRequest(pk, Cause.CLIENT, rows.ADA, "", rows.STRANGER)]),
         ),
     }
 
@@ -62,5 +65,5 @@ def test_G5_what_is_anothers_is_looked_for_as_what_is_nobodys(anothers, kind):
     unknown, took_unknown = statements(lambda: look(uuid4()))
     assert foreign == unknown
     assert foreign
-    # A class of times, on a machine that does other things as well.
+    # The times are compared coarsely, because the machine is busy with other work.
     assert max(took, took_unknown) < 10 * min(took, took_unknown) + 0.01

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mcp_app.lifecycle import boot_ids, processes
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.states import ProcessRole
 
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -35,11 +35,16 @@ def ended() -> int:
 @pytest.fixture
 def elsewhere() -> UUID:
     """The boot id of a process whose pid namespace is another one, as in a container."""
-    code = "from mcp_app.lifecycle import boot_ids; print(boot_ids.new())"
+    code = "import django; django.setup(); from mcp_app.lifecycle.liveness import processes; print(processes.new())"
     command = ["unshare", *(() if os.geteuid() == 0 else ("--map-root-user",)), "--pid", "--fork", "--mount-proc"]
     try:
         made = subprocess.run(
-            [*command, sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+            [*command, sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env=os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"},
         )
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         pytest.skip(f"NO NAMESPACES, what another container sees was not tested: {error}")
@@ -66,7 +71,7 @@ def test_a_worker_of_another_machine_lives_by_its_word(ended: int) -> None:
 
 
 def test_boot_ids_differ_and_say_whose_process_ids_are_meant(elsewhere: UUID) -> None:
-    mine = [boot_ids.new() for _ in range(100)]
+    mine = [processes.new() for _ in range(100)]
     assert len(set(mine)) == len(mine)
-    assert all(map(boot_ids.is_numbered_here, mine))
-    assert not boot_ids.is_numbered_here(elsewhere)
+    assert all(map(processes.is_numbered_here, mine))
+    assert not processes.is_numbered_here(elsewhere)

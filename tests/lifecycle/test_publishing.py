@@ -1,27 +1,27 @@
-"""A message for every row and none without; a broker that is gone, silent or back costs its time and no more."""
+"""Every row gets a message, and a rolled-back row gets none. A broken broker only delays the caller."""
 
-import base64
-import json
 import socket
-import threading
-import uuid
 from uuid import UUID
 
 import pytest
 from celery import Celery, current_app
 from celery.signals import before_task_publish
-from kombu.serialization import registry
 
-from mcp_app.lifecycle import broker, publishing, task_messages, transitions
+from mcp_app.celery_adapter.broker import RUN_TASK
+from mcp_app.lifecycle import publishing
 from mcp_app.lifecycle.publishing import BrokerUnavailableError
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.states import Outcome, Status
-from tests.lifecycle import brokers, rows
+from tests.support import brokers, rows
+
+pytestmark = pytest.mark.usefixtures("_broker_not_left_alone")
+
 
 BOUNDED = pytest.mark.timeout(15)
-"""Without its limits a silent Redis is waited for without end."""
+"""Without these limits, a client waits for a silent Redis without end."""
 
 NEEDS_CLIENT = {"redis": pytest.mark.engines, "amqp": ()}
-"""Celery brings the client of only one of them."""
+"""Celery installs the client of only one of them."""
 BROKEN = [
     pytest.param((kind, port), marks=NEEDS_CLIENT[kind], id=f"{kind}-{port.__name__}")
     for kind in brokers.URLS
@@ -37,9 +37,9 @@ def broken_broker(request, configure):
         yield
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _broker_not_left_alone(monkeypatch):
-    monkeypatch.setattr(publishing, "_speechless_until", 0.0)
+    monkeypatch.setattr(publishing, "_silent_until", 0.0)
 
 
 @pytest.mark.fault("G12")
@@ -48,14 +48,14 @@ def test_a_message_carries_the_rows_id_and_nothing_else():
     publishing.publish(row)
     with current_app.connection_for_read() as connection, connection.channel() as channel:
         message = channel.basic_get(row.queue, no_ack=True)
-    assert message.headers["task"] == publishing.RUN_TASK
+    assert message.headers["task"] == RUN_TASK
     assert message.headers["id"] == str(row.pk)
     assert UUID(message.payload[0][0]) == row.pk
     assert b"hunter2" not in repr(message.__dict__).encode()
 
 
 def _taken(channel, row):
-    """The row's next message; before it there may be others' of an earlier test."""
+    """Return the row's next message. Messages of an earlier test may come before it."""
     message = channel.basic_get(row.queue, no_ack=True)
     while message.headers["id"] != str(row.pk):
         message = channel.basic_get(row.queue, no_ack=True)
@@ -64,41 +64,18 @@ def _taken(channel, row):
 
 
 def _send_as_celery_does(row):
-    options = {"task_id": str(row.pk), "queue": row.queue, "ignore_result": False}
-    current_app.send_task(publishing.RUN_TASK, args=(str(row.pk),), **options)
+    options = {"task_id": str(row.pk), "queue": row.queue, "ignore_result": True}
+    current_app.send_task(RUN_TASK, args=(str(row.pk),), **options)
 
 
 def test_a_message_is_the_one_that_celery_itself_would_send(monkeypatch):
-    # As in a server, which does not know the task; where it is known Celery says its limits in the message, too.
-    monkeypatch.delitem(current_app.tasks, publishing.RUN_TASK, raising=False)
+    # As in a server process, which does not know the task. For a known task, Celery adds its limits to the message.
+    monkeypatch.delitem(current_app.tasks, RUN_TASK, raising=False)
     row = rows.queued()
     publishing.publish(row)
     _send_as_celery_does(row)
     with current_app.connection_for_read() as connection, connection.channel() as channel:
         assert _taken(channel, row) == _taken(channel, row)
-
-
-def test_where_a_body_shows_no_id_each_message_is_made_by_celery():
-    def form():
-        app, found = current_app._get_current_object(), []
-        app.amqp.__dict__.pop("send_task_message", None)  # it keeps the serializer that was configured
-        queue = app.amqp.queues[rows.queued().queue]
-        broker._say(lambda producer: found.append(task_messages._made(app, producer, publishing.RUN_TASK, queue)))
-        return found[0]
-
-    def encoded(body):
-        return base64.b64encode(json.dumps(body).encode()).decode()
-
-    registry.register("encoded", encoded, lambda text: json.loads(base64.b64decode(text)), "application/x-encoded")
-    before = current_app.conf.task_serializer
-    try:
-        assert form() is not None
-        current_app.conf.task_serializer = "encoded"
-        assert form() is None
-    finally:
-        current_app.conf.task_serializer = before
-        current_app.amqp.__dict__.pop("send_task_message", None)
-        registry.unregister("encoded")
 
 
 def test_whoever_looks_at_messages_by_celerys_signals_sees_each():
@@ -114,7 +91,7 @@ def test_whoever_looks_at_messages_by_celerys_signals_sees_each():
         publishing.publish(row)
     finally:
         before_task_publish.disconnect(see)
-    assert seen == [(publishing.RUN_TASK, str(row.pk))]
+    assert seen == [(RUN_TASK, str(row.pk))]
     with current_app.connection_for_read() as connection, connection.channel() as channel:
         assert _taken(channel, row)[1]["seen"]
 
@@ -218,31 +195,10 @@ def test_a_broker_that_came_back_is_spoken_to_on_a_new_connection(kind, port):
             publishing.tell_workers_to_stop(row.pk)
             line.cut()
             publishing.tell_workers_to_stop(row.pk)
-            assert publishing._speechless_until == 0.0, "both words were said"
+            assert publishing._silent_until == 0.0, "both words were said"
             with app.connection_for_read() as connection, connection.channel() as channel:
                 assert channel.basic_get(row.queue, no_ack=True) is not None
                 assert channel.basic_get(row.queue, no_ack=True) is not None
                 channel.queue_delete(row.queue)
     finally:
         line.hang_up()
-
-
-def test_words_of_a_crowd_that_leaves_are_said_together(monkeypatch):
-    """While one word is being said, those that come meanwhile wait for it and are said as one."""
-    said, first_said, go_on = [], threading.Event(), threading.Event()
-
-    def slow_broadcast(command, arguments):
-        said.append(arguments["request_ids"])
-        first_said.set()
-        assert go_on.wait(10)
-
-    monkeypatch.setattr(publishing.broker, "broadcast", slow_broadcast)
-    ids = [uuid.uuid4() for _ in range(20)]
-    first = threading.Thread(target=publishing.revoke, args=(ids[0],))
-    first.start()
-    assert first_said.wait(10)
-    for request_id in ids[1:]:
-        publishing.revoke(request_id)
-    go_on.set()
-    first.join()
-    assert said == [[str(ids[0])], [str(request_id) for request_id in ids[1:]]]

@@ -1,4 +1,4 @@
-"""D5: what was kept for long enough is purged, what is in flight never, and the audit never before its requests."""
+"""D5: old requests are purged, open ones never, and the audit never before its requests."""
 
 from datetime import timedelta
 
@@ -7,19 +7,21 @@ from django.apps import apps
 from django.db.models import F
 
 from mcp_app import databases
-from mcp_app.lifecycle import purging, sealing, transitions
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.audit import sealing
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.lifecycle.supervision import purging
 from mcp_app.models import AuditDay, Cancellation, Request, RequestEvent
 from mcp_app.states import Cause, EventKind, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import race
 from tests.lifecycle.tampering import TODAY, YESTERDAY, attempts, findings, kinds, seal
+from tests.support import rows
+from tests.support.racing import race
 
 TIMES = ("submitted_at", "queued_at", "claimed_at", "finished_at", "cancel_requested_at", "task_expires_at")
 
 
 def age(days, *requests):
-    """Make these, or all, this much older."""
+    """Make these requests, or all, older."""
     found = Request.objects.filter(pk__in=[row.pk for row in requests]) if requests else Request.objects.all()
     for name in TIMES:
         found.filter(**{f"{name}__isnull": False}).update(**{name: F(name) - timedelta(days=days)})
@@ -31,7 +33,7 @@ def ended(worker, **changes):
     return row
 
 
-def test_a_request_goes_with_all_that_belongs_to_it_when_its_time_is_over(worker, configure):
+def test_an_old_request_is_purged_with_all_its_rows(worker, configure):
     configure(REQUEST_RETENTION_DAYS=30)
     old, young = ended(worker), ended(worker)
     results = apps.get_model("django_celery_results", "TaskResult").objects
@@ -46,21 +48,21 @@ def test_a_request_goes_with_all_that_belongs_to_it_when_its_time_is_over(worker
 
 
 @pytest.mark.fault("D5")
-def test_what_is_in_flight_stays_however_old_it_is(worker):
+def test_open_requests_are_kept_whatever_their_age(worker):
     kept = [rows.queued(), rows.running(worker), rows.stopping(worker), rows.asking(worker)]
     age(1000)
     assert purging.purge_requests() == 0
     assert Request.objects.count() == len(kept)
 
 
-def test_a_request_that_is_long_but_ended_lately_stays(worker):
+def test_an_old_request_that_ended_recently_is_kept(worker):
     row = rows.running(worker)
     age(1000)
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
     assert purging.purge_requests() == 0
 
 
-def test_what_can_still_be_asked_for_as_a_task_stays(worker):
+def test_a_request_whose_task_has_not_expired_is_kept(worker):
     row = ended(worker)
     age(1000)
     Request.objects.filter(pk=row.pk).update(task_expires_at=F("finished_at") + timedelta(days=2000))
@@ -69,7 +71,7 @@ def test_what_can_still_be_asked_for_as_a_task_stays(worker):
     assert purging.purge_requests() == 1
 
 
-def test_many_go_in_batches(worker, monkeypatch):
+def test_many_requests_are_purged_in_batches(worker, monkeypatch):
     monkeypatch.setattr(purging, "REQUESTS", 2)
     monkeypatch.setattr(purging, "EVENTS", 3)
     for _ in range(5):
@@ -81,14 +83,14 @@ def test_many_go_in_batches(worker, monkeypatch):
     assert not RequestEvent.objects.exists()
 
 
-def test_two_purges_at_once_are_one(worker):
+def test_two_concurrent_purges_delete_each_row_once(worker):
     for _ in range(6):
         ended(worker)
     age(1000)
     assert sum(race(purging.purge_requests, purging.purge_requests)) == 6
 
 
-def test_nothing_goes_where_nothing_is_to(worker, configure, monkeypatch):
+def test_nothing_is_purged_without_retention_settings(worker, configure, monkeypatch):
     configure(REQUEST_RETENTION_DAYS=None, AUDIT_RETENTION_DAYS=None)
     ended(worker)
     attempts(2)
@@ -99,7 +101,7 @@ def test_nothing_goes_where_nothing_is_to(worker, configure, monkeypatch):
 
 @pytest.fixture
 def two_days(monkeypatch):
-    """Attempts of a day of long ago, and of the day after."""
+    """Attempts of an old day, and of the day after."""
     past = [YESTERDAY.replace(year=2000), TODAY.replace(year=2000)]
     for day in past:
         attempts(4)
@@ -127,7 +129,7 @@ def test_one_request_that_is_kept_keeps_its_day_of_the_audit(two_days, worker):
     assert findings() == []
 
 
-def test_a_purge_leaves_the_heads_and_the_rest_is_still_proved(two_days, worker):
+def test_after_a_purge_the_remaining_days_still_verify(two_days, worker):
     age(10_000)
     purging.purge_requests()
     row = rows.queued()
@@ -139,7 +141,7 @@ def test_a_purge_leaves_the_heads_and_the_rest_is_still_proved(two_days, worker)
     assert findings() == []
 
 
-def test_a_day_that_is_half_purged_is_no_finding_and_goes_the_next_time(two_days, monkeypatch):
+def test_a_half_purged_day_is_no_finding_and_is_purged_next_time(two_days, monkeypatch):
     age(10_000)
     purging.purge_requests()
     monkeypatch.setattr(purging, "ATTEMPTS", 3)
@@ -160,7 +162,7 @@ def test_a_day_that_is_half_purged_is_no_finding_and_goes_the_next_time(two_days
     assert purging.purge_audit() == 5
 
 
-def test_who_marks_a_day_as_purged_past_this_app_is_found(two_days):
+def test_a_day_that_was_marked_as_purged_without_this_app_is_found(two_days):
     with databases.atomic():
         AuditDay.objects.filter(day=two_days[0]).update(purged_at=F("day"))
         Cancellation.objects.filter(sealed_on=two_days[0]).purge()

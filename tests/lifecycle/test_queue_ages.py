@@ -1,4 +1,4 @@
-"""Nobody takes what waits: that is a number, and an alarm once in a while."""
+"""Requests that no worker takes are counted, and raise an alarm from time to time."""
 
 import logging
 import time
@@ -7,17 +7,19 @@ from datetime import timedelta
 import pytest
 from django.db.models import F
 
-from mcp_app.lifecycle import queue_ages, supervision, transitions
+from mcp_app.lifecycle.liveness import queues
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Request
-from tests.lifecycle import rows
+from tests.support import rows
 
-pytestmark = pytest.mark.fault("C6")
+pytestmark = [pytest.mark.usefixtures("_calm"), pytest.mark.fault("C6")]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _calm(configure, monkeypatch):
     configure(QUEUE_ALARM_AFTER=60.0)
-    monkeypatch.setattr(queue_ages, "_told_at", {})
+    monkeypatch.setattr(queues, "_told_at", {})
 
 
 def wait(row, seconds):
@@ -34,7 +36,7 @@ def test_C6_the_age_of_each_queue_is_that_of_its_oldest_request(worker):
         wait(rows.queued(queue=queue), seconds)
     wait(rows.running(worker, queue="a"), 500)
     wait(rows.asking(worker, queue="c"), 500)
-    ages = queue_ages.queue_ages()
+    ages = queues.queue_ages()
     assert [(age.queue, age.waiting) for age in ages] == [("b", 1), ("a", 2)]
     meanwhile = time.monotonic() - began_at
     for age, seconds in zip(ages, (90, 50), strict=True):
@@ -45,26 +47,26 @@ def test_C6_supervision_raises_the_alarm_once_in_a_while_and_says_when_it_is_ove
     row = rows.queued(queue="deaf")
     wait(row, 59)
     wait(rows.queued(queue="quick"), 5)
-    with caplog.at_level(logging.WARNING, "mcp_app.lifecycle.queue_ages"):
-        supervision.supervise()
+    with caplog.at_level(logging.WARNING, "mcp_app.lifecycle.liveness.queues"):
+        rounds.supervise()
         assert alarms(caplog) == []
         wait(row, 10)
-        supervision.supervise()
-        supervision.supervise()
+        rounds.supervise()
+        rounds.supervise()
         [alarm] = alarms(caplog)
         assert alarm.startswith("queue deaf: no worker took a request for ")
         assert "; 1 wait." in alarm
-        queue_ages._told_at["deaf"] -= 61
-        supervision.supervise()
+        queues._told_at["deaf"] -= 61
+        rounds.supervise()
         assert len(alarms(caplog)) == 2
         assert transitions.claim(row.pk, worker=worker, pid=4711)
-        supervision.supervise()
-        supervision.supervise()
+        rounds.supervise()
+        rounds.supervise()
         assert alarms(caplog, logging.WARNING) == ["queue deaf: nothing waits too long any more"]
 
 
-def test_C6_no_alarm_where_none_is_wanted(configure, caplog):
+def test_C6_no_alarm_if_it_is_switched_off(configure, caplog):
     configure(QUEUE_ALARM_AFTER=None)
     wait(rows.queued(), 500)
-    queue_ages.raise_alarms()
+    rounds.check_queues()
     assert alarms(caplog) == []

@@ -1,4 +1,4 @@
-"""Supervision where nothing happens: one question now and then, and a round as soon as there is something to see to."""
+"""Supervision of an idle site: few queries, and a round as soon as there is something to do."""
 
 from collections.abc import Callable
 
@@ -6,16 +6,17 @@ import pytest
 from django.db import connections
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import processes, quiet
-from mcp_app.lifecycle.processes import Identity
-from mcp_app.lifecycle.quiet import Rounds
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.supervision import idle
+from mcp_app.lifecycle.supervision.idle import SupervisionTurns
 from mcp_app.states import ProcessRole
-from tests.lifecycle import rows
+from tests.support import rows
 
-pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
+pytestmark = [pytest.mark.usefixtures("process"), pytest.mark.django_db(databases="__all__", transaction=True)]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def process() -> None:
     processes.beat(Identity(ProcessRole.WORKER))
 
@@ -38,72 +39,72 @@ def work() -> Work:
 
 
 @pytest.fixture
-def rounds(work: Work) -> Rounds:
-    """After its first round, which is made whatever there is."""
-    made = Rounds(work.supervise, work.is_held)
+def rounds(work: Work) -> SupervisionTurns:
+    """The turns of a process after its first round, which always takes place."""
+    made = SupervisionTurns(work.supervise, work.is_held)
     assert made.take()
     return made
 
 
-def test_where_nothing_happens_one_statement_is_asked_and_then_none(
-    rounds: Rounds, work: Work, django_assert_num_queries
+def test_an_idle_site_takes_one_statement_and_then_none(
+    rounds: SupervisionTurns, work: Work, django_assert_num_queries
 ) -> None:
     with django_assert_num_queries(1, connection=connections[settings.DATABASE]):
         assert not rounds.take()
     with django_assert_num_queries(0, connection=connections[settings.DATABASE]):
         assert not rounds.take()
-    assert rounds.rests
+    assert rounds.is_resting
     assert work.rounds == 1
 
 
-def test_an_open_request_is_supervised_at_every_turn(rounds: Rounds, work: Work) -> None:
+def test_an_open_request_is_supervised_at_every_turn(rounds: SupervisionTurns, work: Work) -> None:
     rows.queued()
     for _ in range(3):
         assert rounds.take()
     assert work.rounds == 4
 
 
-def test_what_is_stored_while_it_is_quiet_is_seen_before_it_can_be_lost(
-    rounds: Rounds, work: Work, monkeypatch: pytest.MonkeyPatch
+def test_a_request_that_is_stored_during_a_pause_is_noticed_before_it_can_be_lost(
+    rounds: SupervisionTurns, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds.take()
     rows.queued()
-    now = quiet.time.monotonic()
-    monkeypatch.setattr(quiet.time, "monotonic", lambda: now + settings.LOST_AFTER)
+    now = idle.time.monotonic()
+    monkeypatch.setattr(idle.time, "monotonic", lambda: now + settings.LOST_AFTER)
     assert rounds.take()
 
 
-def test_what_begins_and_ends_while_it_is_quiet_is_seen_soon_where_a_site_is_patient(
-    configure: Callable[..., None], rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+def test_a_pause_is_short_even_if_processes_are_lost_only_after_a_long_time(
+    configure: Callable[..., None], rounds: SupervisionTurns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(LOST_AFTER=600.0)
     rounds.take()
     rows.cancel(rows.queued())
-    now = quiet.time.monotonic()
-    monkeypatch.setattr(quiet.time, "monotonic", lambda: now + quiet.LONGEST_REST)
+    now = idle.time.monotonic()
+    monkeypatch.setattr(idle.time, "monotonic", lambda: now + idle.LONGEST_REST)
     assert rounds.take()
 
 
-def test_who_holds_work_does_not_rest(rounds: Rounds, work: Work) -> None:
+def test_a_process_that_holds_work_is_not_idle(rounds: SupervisionTurns, work: Work) -> None:
     rounds.take()
     work.held = True
-    assert not rounds.rests
+    assert not rounds.is_resting
     assert rounds.take()
 
 
-def test_old_things_are_forgotten_where_nothing_happens_either(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_rows_are_deleted_while_the_site_is_idle(rounds: SupervisionTurns, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds.take()
-    now = quiet.time.monotonic()
-    monkeypatch.setattr(quiet.time, "monotonic", lambda: now + quiet.CHORES_SECONDS)
+    now = idle.time.monotonic()
+    monkeypatch.setattr(idle.time, "monotonic", lambda: now + idle.CHORES_SECONDS)
     assert rounds.take()
 
 
-def test_a_heart_that_rests_beats_often_enough_for_everybody_who_listens_for_it(
-    rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+def test_an_idle_process_sends_heartbeats_often_enough_to_count_as_alive(
+    rounds: SupervisionTurns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds.take()
-    beaten_at = quiet.time.monotonic()
+    beaten_at = idle.time.monotonic()
     assert not rounds.is_beat_due(beaten_at)
     half = settings.LOST_AFTER / 2
-    monkeypatch.setattr(quiet.time, "monotonic", lambda: beaten_at + half - settings.HEARTBEAT_INTERVAL / 2)
+    monkeypatch.setattr(idle.time, "monotonic", lambda: beaten_at + half - settings.HEARTBEAT_INTERVAL / 2)
     assert rounds.is_beat_due(beaten_at)

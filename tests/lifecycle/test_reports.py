@@ -1,14 +1,15 @@
-"""What many running calls tell at one moment is told by one statement, of each as if it were told alone."""
+"""One statement stores the reports of many running calls, with the same effect as one statement for each."""
 
 import pytest
 
 from mcp_app import databases
-from mcp_app.lifecycle import reports, transitions, wakeups
-from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.reports import Report
+from mcp_app.lifecycle.liveness import wakeups
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.lifecycle.requests.statements import Addition
 from mcp_app.models import RequestEvent
 from mcp_app.states import EventKind, Status
-from tests.lifecycle import rows
+from tests.support import rows
 
 
 def _progress(done, message="on its way"):
@@ -36,7 +37,7 @@ def test_each_is_told_as_if_it_were_told_alone(worker, server, woken):
     alone = [rows.running(worker, server=server) for _ in range(3)]
     told = [_progress(3.5), _log("one", "two"), _progress(4.0, "almost")]
     del woken[:]
-    reports.record_all([Report(row.pk, *each) for row, each in zip(together, told, strict=True)])
+    transitions.record_all([Addition(row.pk, *each) for row, each in zip(together, told, strict=True)])
     [(told_to, named)] = woken
     assert told_to == server
     assert set(named) == {row.pk for row in together}
@@ -44,14 +45,14 @@ def test_each_is_told_as_if_it_were_told_alone(worker, server, woken):
         transitions.record(other.pk, events, **columns)
         assert _told(row) == _told(other)
         ours, theirs = rows.fresh(row), rows.fresh(other)
-        for name in ("event_seq", *reports.COLUMNS):
+        for name in ("event_seq", "progress", "progress_total", "progress_message"):
             assert getattr(ours, name) == getattr(theirs, name)
 
 
 def test_a_line_of_a_log_leaves_the_progress_as_it_was(worker):
     first, second = rows.running(worker), rows.running(worker)
-    reports.record_all([Report(row.pk, *_progress(5.0)) for row in (first, second)])
-    reports.record_all([Report(first.pk, *_log("one")), Report(second.pk, *_progress(6.0, ""))])
+    transitions.record_all([Addition(row.pk, *_progress(5.0)) for row in (first, second)])
+    transitions.record_all([Addition(first.pk, *_log("one")), Addition(second.pk, *_progress(6.0, ""))])
     assert (rows.fresh(first).progress, rows.fresh(first).progress_message) == (5.0, "on its way")
     assert (rows.fresh(second).progress, rows.fresh(second).progress_message) == (6.0, "")
     assert [seq for seq, _, _ in _told(first)] == list(range(1, rows.fresh(first).event_seq + 1))
@@ -61,7 +62,7 @@ def test_of_one_that_runs_no_more_nothing_is_told(worker):
     over, running = rows.running(worker), rows.running(worker)
     transitions.finish(over.pk, Status.COMPLETED, worker=worker, result={})
     before = _told(over)
-    reports.record_all([Report(row.pk, *_progress(1.0)) for row in (over, running)])
+    transitions.record_all([Addition(row.pk, *_progress(1.0)) for row in (over, running)])
     assert _told(over) == before
     assert rows.fresh(over).progress is None
     assert rows.fresh(running).progress == 1.0
@@ -69,15 +70,15 @@ def test_of_one_that_runs_no_more_nothing_is_told(worker):
 
 def test_what_no_database_takes_is_told_all_the_same(worker):
     first, second = rows.running(worker), rows.running(worker)
-    reports.record_all([Report(row.pk, *_progress(float("nan"), "a\x00b\ud800")) for row in (first, second)])
+    transitions.record_all([Addition(row.pk, *_progress(float("nan"), "a\x00b\ud800")) for row in (first, second)])
     assert rows.fresh(first).progress_message == "a\ufffdb\ufffd"
     assert rows.fresh(first).progress is None
 
 
 def test_they_cost_one_statement_and_on_sqlite_a_look_at_who_waits(worker, django_assert_num_queries):
     running = [rows.running(worker) for _ in range(5)]
-    reports.record_all([Report(row.pk, *_progress(1.0)) for row in running])
+    transitions.record_all([Addition(row.pk, *_progress(1.0)) for row in running])
 
     connection = databases.connection()
     with django_assert_num_queries(2 if connection.vendor == "sqlite" else 1, connection=connection):
-        reports.record_all([Report(row.pk, *_progress(2.0)) for row in running])
+        transitions.record_all([Addition(row.pk, *_progress(2.0)) for row in running])

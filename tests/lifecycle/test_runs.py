@@ -1,4 +1,4 @@
-"""The claim of a run and its ordinary end, which are a statement each, leave what steps one by one would leave."""
+"""A single statement claims a run, and another ends it, with the same effect as the separate steps."""
 
 import inspect
 import re
@@ -7,26 +7,22 @@ from importlib import import_module
 from uuid import uuid4
 
 import pytest
-from django.apps import apps
 from django.db.models.functions import Now
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import transitions
-from mcp_app.lifecycle.clock import from_now
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.database.clock import from_now
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Request
 from mcp_app.states import Cause, EventKind, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import races
+from tests.support import rows
+from tests.support.racing import races
 
 OF_A_RUN = (
-    "asking", "conclusion", "context", "coroutine_calls", "reporting", "runner", "spans", "starting", "watcher",
+    "tool.context", "pools.coroutine_calls", "run.outcome", "run.runner", "tool.starting",
+    "process.watcher",
 )  # fmt: skip
 ERROR = {"cause": "tool", "type": "ValueError", "message": "no \x00"}
-
-
-def results():
-    return apps.get_model("django_celery_results", "TaskResult")
 
 
 def change(row, **columns):
@@ -34,7 +30,7 @@ def change(row, **columns):
 
 
 def told_at_the_end(row):
-    """All that an end leaves, but for times and whose it is."""
+    """Return everything that an end stores, except times and identities."""
     columns, story, attempts = rows.everything(row)
     own = ("id", "queue", "submitted_at", "queued_at", "claimed_at", "finished_at")
     return {name: value for name, value in columns.items() if name not in own}, story, attempts
@@ -51,7 +47,7 @@ def test_an_ordinary_end_leaves_what_any_end_leaves(worker, status, result, erro
     assert told_at_the_end(one) == told_at_the_end(other)
     after = rows.fresh(one)
     assert after.finished_at >= after.claimed_at
-    assert Request.objects.filter(pk=one.pk, partial_result__isnull=True, originals__isnull=True).exists()
+    assert Request.objects.filter(pk=one.pk, partial_result__isnull=True, unredacted__isnull=True).exists()
 
 
 def test_an_end_comes_after_what_was_told_meanwhile(worker):
@@ -63,7 +59,7 @@ def test_an_end_comes_after_what_was_told_meanwhile(worker):
 
 
 def test_a_run_asks_for_nothing_of_its_row_that_was_not_read_with_its_claim(worker):
-    """What is deferred would be a query of the tool's connection, perhaps in its transaction."""
+    """A deferred column would cause a query on the tool's connection, perhaps in its transaction."""
     fields = {field.attname for field in Request._meta.concrete_fields}
     modules = [import_module(f"mcp_app.execution.{name}") for name in OF_A_RUN]
     asked = {name for module in modules for name in re.findall(r"row\.(\w+)", inspect.getsource(module))}
@@ -78,7 +74,7 @@ UNUSUAL = {
     "another worker runs it": lambda row: change(row, worker=uuid4()),
     "it was given up": lambda row: transitions.give_up(row.pk),
     "it is being killed": lambda row: change(row, killing=True),
-    "redaction left something out": lambda row: change(row, originals={"arguments": {}}),
+    "redaction left something out": lambda row: change(row, unredacted={"arguments": {}}),
     "it asks": lambda row: change(row, status=Status.INPUT_REQUIRED),
     "it waits again": lambda row: change(row, status=Status.QUEUED),
     "it has ended": lambda row: transitions.finish(row.pk, Status.FAILED, worker=row.worker),
@@ -90,39 +86,14 @@ def test_an_end_that_is_not_ordinary_is_left_to_be_finished(worker, unusual):
     row = rows.running(worker)
     UNUSUAL[unusual](row)
     before = rows.everything(row)
-    assert (
-        transitions.end_run(row, Status.COMPLETED, result=rows.RESULT, celery_result=rows.celery_result(row).stored())
-        is False
-    )
+    assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT) is False
     assert rows.everything(row) == before
-    assert not results().objects.filter(task_id=str(row.pk)).exists()
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.COMPLETED, Status.FAILED}))
 def test_a_run_comes_out_completed_or_failed(worker, status):
     with pytest.raises(ValueError, match="how a run comes out"):
         transitions.end_run(rows.running(worker), status)
-
-
-def test_celerys_result_is_stored_with_the_end(worker):
-    row = rows.running(worker)
-    assert transitions.end_run(
-        row, Status.COMPLETED, celery_result=rows.celery_result(row, worker="w1", meta="{}").stored()
-    )
-    stored = results().objects.get(task_id=str(row.pk))
-    assert (stored.status, stored.result, stored.worker, stored.meta) == ("SUCCESS", '"completed"', "w1", "{}")
-    assert stored.date_created is not None
-    assert stored.date_done is not None
-
-
-def test_celerys_result_replaces_one_that_was_there_and_keeps_when_that_was_made(worker):
-    row = rows.running(worker)
-    there = results().objects.create(task_id=str(row.pk), status="STARTED", traceback="old", date_started=Now())
-    there.refresh_from_db()
-    assert transitions.end_run(row, Status.COMPLETED, celery_result=rows.celery_result(row).stored())
-    stored = results().objects.get(task_id=str(row.pk))
-    assert (stored.pk, stored.status, stored.traceback) == (there.pk, "SUCCESS", None)
-    assert (stored.date_created, stored.date_started) == (there.date_created, there.date_started)
 
 
 @pytest.mark.fault("B1", "B2")

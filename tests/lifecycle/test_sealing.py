@@ -1,30 +1,32 @@
-"""What is final in the audit is sealed in the background, once, and from then on the database keeps it."""
+"""Final rows of the audit are sealed in the background, once, and cannot be changed afterwards."""
 
 import pytest
 from django.db import DatabaseError, IntegrityError
 
 from mcp_app import databases
-from mcp_app.lifecycle import purging, sealing, supervision, transitions
+from mcp_app.lifecycle.audit import sealing
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.supervision import purging, rounds
 from mcp_app.models import AuditDay, Cancellation
 from mcp_app.states import Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import race
-from tests.lifecycle.tampering import TABLE, TODAY, YESTERDAY, attempts, execute, findings, seal
+from tests.lifecycle.tampering import TABLE, TODAY, YESTERDAY, attempts, execute, findings, seal, seal_on, settle_on
+from tests.support import rows
+from tests.support.racing import race
 
 
 def places():
     return list(Cancellation.objects.order_by("sealed_on", "seal_number").values_list("sealed_on", "seal_number"))
 
 
-def test_supervision_seals_what_is_final_and_nothing_else(worker):
+def test_supervision_seals_only_final_rows(worker):
     row = rows.stopping(worker)
     rows.cancel(row)
-    supervision.supervise()
+    rounds.supervise()
     accepted, duplicate = rows.audited(row)
     assert (accepted.sealed_on, duplicate.seal_number) == (None, 1)
 
     transitions.finish(row.pk, Status.CANCELLED, worker=worker)
-    supervision.supervise()
+    rounds.supervise()
     assert rows.audited(row)[0].seal_number == 2
     assert AuditDay.objects.get().count == 2
     assert findings() == []
@@ -40,7 +42,7 @@ def test_each_day_has_a_chain_that_begins_where_the_last_one_ends(monkeypatch):
 
 
 @pytest.mark.fault("D6")
-def test_a_clock_that_goes_back_opens_no_day_of_the_past(monkeypatch):
+def test_a_clock_that_is_set_back_does_not_reopen_an_earlier_day(monkeypatch):
     for day in (TODAY, YESTERDAY):
         attempts(1)
         seal(monkeypatch, day)
@@ -48,7 +50,20 @@ def test_a_clock_that_goes_back_opens_no_day_of_the_past(monkeypatch):
     assert findings() == []
 
 
-def test_a_closed_day_is_told_in_the_log(monkeypatch, caplog):
+def test_rows_that_were_settled_while_the_clock_was_ahead_are_sealed_when_their_day_comes(monkeypatch):
+    past = YESTERDAY.replace(year=2000)
+    attempts(1)
+    settle_on(past)
+    attempts(1)
+    seal_on(monkeypatch, past)
+    assert set(places()) == {(past, 1), (None, None)}
+    monkeypatch.undo()
+    sealing.seal_final_attempts()
+    assert Cancellation.objects.filter(sealed_on__gt=past, seal_number=1).count() == 1
+    assert findings() == []
+
+
+def test_a_closed_day_is_logged(monkeypatch, caplog):
     caplog.set_level("INFO", logger=sealing.logger.name)
     for day in (YESTERDAY, TODAY):
         attempts(1)
@@ -65,7 +80,7 @@ def test_many_are_sealed_in_batches(monkeypatch):
     assert findings() == []
 
 
-def test_processes_that_seal_at_once_seal_each_row_once():
+def test_concurrent_processes_seal_each_row_once():
     for _ in range(3):
         attempts(6)
         race(*[sealing.seal_final_attempts] * 4)
@@ -73,7 +88,7 @@ def test_processes_that_seal_at_once_seal_each_row_once():
     assert findings() == []
 
 
-def test_who_cancels_while_it_is_sealed_is_sealed_next():
+def test_an_attempt_that_is_added_during_sealing_is_sealed_next():
     race(lambda: attempts(10), *[sealing.seal_final_attempts] * 3)
     sealing.seal_final_attempts()
     assert [number for _, number in places()] == list(range(1, 11))
@@ -90,7 +105,7 @@ def test_who_cancels_while_it_is_sealed_is_sealed_next():
         f"TRUNCATE {TABLE}",
     ],
 )
-def test_the_database_refuses_to_change_or_delete_what_is_sealed(monkeypatch, statement):
+def test_the_database_rejects_changes_and_deletions_of_sealed_rows(monkeypatch, statement):
     attempts(2)
     seal(monkeypatch, TODAY)
     before = list(Cancellation.objects.values())
@@ -108,7 +123,7 @@ def test_the_database_takes_the_end_of_an_attempt_that_was_accepted(worker):
     assert findings() == []
 
 
-def test_verifying_while_it_is_written_sealed_and_purged_raises_no_alarm(configure):
+def test_verification_during_writes_sealing_and_purging_has_no_findings(configure):
     configure(REQUEST_RETENTION_DAYS=1, AUDIT_RETENTION_DAYS=1)
 
     def verify():

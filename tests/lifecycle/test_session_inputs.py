@@ -1,15 +1,15 @@
-"""Questions known by the event that asks them: each answered once, in its session, and again only by another event."""
+"""Questions identified by their event: each is answered once, in its session."""
 
 from uuid import UUID, uuid4
 
 import pytest
 
-from mcp_app.lifecycle import input_rounds, session_inputs
-from mcp_app.lifecycle.session_inputs import Asked
+from mcp_app.lifecycle.input import input_rounds, session_inputs
+from mcp_app.lifecycle.input.session_inputs import OpenQuestion
 from mcp_app.models import Request
 from mcp_app.states import EventKind, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import race
+from tests.support import rows
+from tests.support.racing import race
 
 AGE = {"method": "elicitation/create", "params": {"message": "Your age?"}}
 YES = {"action": "accept", "content": {}}
@@ -23,11 +23,11 @@ def asking(worker: UUID) -> Request:
     return rows.fresh(row)
 
 
-def outstanding(row: Request) -> list[Asked]:
-    return session_inputs.outstanding(row.pk, after=0, until=1000)
+def outstanding(row: Request) -> list[OpenQuestion]:
+    return session_inputs.open_questions(row.pk, after=0, until=1000)
 
 
-def find(row: Request, asked: Asked, **changes) -> Asked | None:
+def find(row: Request, asked: OpenQuestion, **changes) -> OpenQuestion | None:
     return session_inputs.find(row.pk, asked.seq, **{"session": row.session, "principal": rows.OWNER, **changes})
 
 
@@ -37,7 +37,7 @@ def test_each_question_has_an_event_of_its_own(asking):
     told = dict(zip(rows.numbers(asking), rows.story(asking), strict=True))
     assert told[name.seq] == (EventKind.INPUT, {"asked": rows.QUESTIONS})
     assert told[age.seq] == (EventKind.INPUT, {"asked": {"age": AGE}})
-    assert session_inputs.outstanding(asking.pk, after=name.seq, until=age.seq) == [age]
+    assert session_inputs.open_questions(asking.pk, after=name.seq, until=age.seq) == [age]
     assert name.elicitation_id != age.elicitation_id
 
 
@@ -61,7 +61,7 @@ def test_answers_are_kept_until_all_are_there(asking):
     assert row.published_at is None
 
 
-def test_what_is_asked_again_is_another_question(asking):
+def test_a_question_that_is_asked_again_is_a_new_one(asking):
     name, age = outstanding(asking)
     session_inputs.ask_again(name, {**name.question, "params": {"message": "Really?"}})
     assert rows.fresh(asking).input_round == 2
@@ -75,7 +75,7 @@ def test_what_is_asked_again_is_another_question(asking):
     assert outstanding(asking) == [age, again]
 
 
-def test_an_answer_is_taken_once_however_many_bring_one(asking):
+def test_a_question_is_answered_only_once(asking):
     name, age = outstanding(asking)
     session_inputs.answer(age, YES)
     taken = race(*[lambda: session_inputs.answer(name, YES)] * 3)
@@ -83,14 +83,14 @@ def test_an_answer_is_taken_once_however_many_bring_one(asking):
     assert rows.fresh(asking).status == Status.QUEUED
 
 
-def test_answers_to_several_questions_at_one_time_are_all_taken(asking):
+def test_concurrent_answers_to_several_questions_are_all_stored(asking):
     name, age = outstanding(asking)
     race(lambda: session_inputs.answer(name, YES), lambda: session_inputs.answer(age, YES))
     row = rows.fresh(asking)
     assert (row.status, row.answers) == (Status.QUEUED, {"name": YES, "age": YES})
 
 
-def test_a_call_that_was_cancelled_while_it_asked_takes_no_answer_but_says_what_was_open(asking):
+def test_a_call_that_was_cancelled_while_it_asked_takes_no_answers_and_keeps_its_questions(asking):
     name, age = outstanding(asking)
     rows.cancel(asking)
     assert session_inputs.answer(name, YES) is None

@@ -1,4 +1,4 @@
-"""Whatever happens to many requests, in any order: each has one life, and all that was asked is in the audit."""
+"""Any steps on many requests, in any order: each request ends once, and the audit has every attempt."""
 
 import time
 from copy import deepcopy
@@ -10,13 +10,13 @@ from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.stateful import run_state_machine_as_test
 
 from mcp_app import databases
-from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.audit.attempts import Actor
 from mcp_app.states import TERMINAL, Cause, EventKind, Stage
-from tests.lifecycle import rows
 from tests.lifecycle.findings import SUPERVISED
 from tests.lifecycle.machine import HARMLESS, Lives
 from tests.lifecycle.model import MARGIN
 from tests.lifecycle.world import LIMITS
+from tests.support import rows
 
 ASKED = {"age", "name"}
 STOP = {"cause": Cause.CLIENT, "actor": rows.ADA, "asker": rows.OWNER}
@@ -46,7 +46,7 @@ PLACES = {
     **{f"{end} in its run": ["running", ("finish", {"status": end, "stage": Stage.NONE})] for end in TERMINAL},
     **{f"{end} after all": ["stopping", ("finish", {"status": end, "stage": Stage.KILL})] for end in TERMINAL},
 }
-"""Where a request can be, and how it comes there."""
+"""The statuses of a request, and the steps that lead to each."""
 STEPS = [
     *[("deliver", {"worker": worker}) for worker in (0, 1)],
     ("publish_in_vain", {}),
@@ -106,9 +106,9 @@ def take(machine, life, step):
 
 
 def in_a_copy_of_the_world(machine, steps):
-    """Do it, compare, and have it never been; a moment later where it was too close to a limit to be known."""
+    """Run a step, compare, and roll it back. Try again a moment later if a time was too close to a limit."""
     for identity in (*machine.workers, *machine.servers):
-        machine.hear(identity)  # however long the test has taken so far
+        machine.hear(identity)  # independent of the time that the test has taken so far
     known = deepcopy({name: value for name, value in vars(machine).items() if name in Lives.KNOWN})
     try:
         with databases.atomic():
@@ -144,7 +144,7 @@ def test_every_look_of_supervision_at_every_place_finds_what_is_lost_once(machin
 
 
 def live(**changes):
-    """Without shrinking, which would take minutes: what was done is printed as it was."""
+    """Run the machine without shrinking, which would take minutes. The steps are printed as they ran."""
     common = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
     run_state_machine_as_test(Lives, settings=settings(**common | changes, phases=[Phase.generate]))
 
@@ -161,7 +161,7 @@ def test_any_order_of_steps_gives_every_request_one_life(configure):
 @pytest.mark.fault("B1", "B2", "B3", "B4", "B12", "C10", "C14", "D5")
 def test_very_many_orders_of_very_many_steps(configure):
     configure(**LIMITS)
-    # Each by itself: what a machine is given to choose from depends on the time, and between lives that begin alike
-    # Hypothesis takes that for a mistake. The first of two is the simplest. Each statement is dearer on PostgreSQL.
+    # One test for each. The choices of a machine depend on the time. If lives begin alike, Hypothesis takes that
+    # for an error. The first of two is the simplest. Each statement costs more on PostgreSQL.
     for _ in range(400 if databases.connection().vendor == "sqlite" else 100):
         live(max_examples=2, stateful_step_count=80, print_blob=True)

@@ -1,10 +1,10 @@
-"""What is submitted at one moment is stored as one, and each has its own outcome."""
+"""Calls that are submitted at the same moment are stored together, and each has its own outcome."""
 
 from django.db import IntegrityError, OperationalError
 
-from mcp_app.lifecycle import inserting, transitions
+from mcp_app.lifecycle.requests import statements, transitions
 from mcp_app.models import Request, RequestEvent
-from tests.lifecycle import rows
+from tests.support import rows
 
 
 def test_rows_stored_together_have_each_its_own_columns_and_its_own_first_event():
@@ -40,8 +40,8 @@ def test_a_database_that_is_away_is_so_for_all_of_one_moment(monkeypatch):
         raise OperationalError("away")
 
     asked: list[object] = []
-    monkeypatch.setattr(inserting, "insert", away)
-    monkeypatch.setattr("mcp_app.lifecycle.locks.GIVE_UP_AFTER", 0.0)
+    monkeypatch.setattr(statements, "submit", away)
+    monkeypatch.setattr("mcp_app.lifecycle.database.locks.GIVE_UP_AFTER", 0.0)
     outcomes = transitions.submit_all([rows.submission(), rows.submission()])
     assert all(isinstance(each, OperationalError) for each in outcomes)
     assert len(asked) == 1
@@ -64,7 +64,7 @@ def test_a_submission_that_is_repeated_makes_no_second_row():
 
 
 def test_a_stored_row_is_as_the_database_has_it():
-    """What is not said of a row is its model's default, in the row and in what `submit` returns."""
+    """A missing value is the model's default, both in the row and in the result of `submit`."""
     stored = transitions.submit(rows.submission())
     found = Request.objects.get(pk=stored.pk)
     names = {field.attname for field in Request._meta.concrete_fields} - {"deadline_at"}

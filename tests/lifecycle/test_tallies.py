@@ -1,4 +1,4 @@
-"""What ended is counted once, by how it ended, and stays counted when its rows are purged."""
+"""Ended calls are counted once, by outcome, and stay counted when their rows are purged."""
 
 import math
 from collections import Counter
@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_app import databases
-from mcp_app.lifecycle import buckets, purging, supervision, tallies, transitions
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.statistics import durations, tallies
+from mcp_app.lifecycle.supervision import purging, rounds
 from mcp_app.models import Request, Tally
 from mcp_app.states import Cause, Measure, Stage, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import race
+from tests.support import rows
+from tests.support.racing import race
 
 RUNS = 3.0
 
@@ -35,7 +37,7 @@ def ran_for(seconds, row):
 
 
 def counted(measure=Measure.RUN):
-    """How many were counted, by what tells them apart."""
+    """The counts by the columns of a tally."""
     found = Tally.objects.filter(measure=measure).values_list("tool", "status", "cause", "stage", "bucket", "count")
     return {tuple(key): count for *key, count in found}
 
@@ -44,8 +46,8 @@ def test_ended_calls_are_counted_by_tool_end_and_length(worker):
     for _ in range(2):
         ran_for(RUNS, end(rows.running(worker), worker))
     ran_for(0.001, end(rows.running(worker, tool="sow"), worker, Status.FAILED))
-    supervision.supervise()
-    run = buckets.bucket_of(RUNS)
+    rounds.supervise()
+    run = durations.bucket_of(RUNS)
     assert counted() == {
         ("dig", "completed", "", 0, run): 2,
         ("sow", "failed", "", 0, 0): 1,
@@ -55,7 +57,7 @@ def test_ended_calls_are_counted_by_tool_end_and_length(worker):
     assert Tally.objects.get(tool="dig", measure=Measure.RUN).seconds == pytest.approx(2 * RUNS)
 
 
-def test_what_was_cancelled_is_counted_by_cause_and_stage_and_how_long_its_stop_took(worker):
+def test_cancelled_calls_are_counted_by_cause_stage_and_time_to_stop(worker):
     stopped = rows.stopping(worker, Cause.DISCONNECT)
     end(stopped, worker, Status.CANCELLED, stage=Stage.INTERRUPT)
     Request.objects.filter(pk=stopped.pk).update(cancel_requested_at=F("finished_at") - timedelta(seconds=RUNS))
@@ -63,19 +65,19 @@ def test_what_was_cancelled_is_counted_by_cause_and_stage_and_how_long_its_stop_
     tallies.count_ended()
     kinds = {("cancelled", "disconnect", 2), ("cancelled", "admin", 0)}
     assert {key[1:4] for key in counted()} == {key[1:4] for key in counted(Measure.STOP)} == kinds
-    assert counted(Measure.STOP)["dig", "cancelled", "disconnect", 2, buckets.bucket_of(RUNS)] == 1
-    assert counted()["dig", "cancelled", "admin", 0, buckets.NONE] == 1
+    assert counted(Measure.STOP)["dig", "cancelled", "disconnect", 2, durations.bucket_of(RUNS)] == 1
+    assert counted()["dig", "cancelled", "admin", 0, durations.NO_DURATION] == 1
     assert {key[1] for key in counted(Measure.WAIT)} == {"cancelled"}
     assert sum(counted(Measure.WAIT).values()) == 1
 
 
-def test_the_time_that_a_person_was_asked_in_is_no_run(worker):
+def test_the_time_of_waiting_for_answers_is_no_run(worker):
     rows.cancel(rows.asking(worker))
     tallies.count_ended()
-    assert list(counted()) == [("dig", "cancelled", "client", 0, buckets.NONE)]
+    assert list(counted()) == [("dig", "cancelled", "client", 0, durations.NO_DURATION)]
 
 
-def test_what_is_open_is_not_counted_and_what_ended_only_once(worker):
+def test_open_calls_are_not_counted_and_ended_ones_only_once(worker):
     for make in (rows.running, rows.stopping, rows.asking):
         make(worker)
     rows.queued()
@@ -86,7 +88,7 @@ def test_what_is_open_is_not_counted_and_what_ended_only_once(worker):
     assert not tallies.uncounted().exists()
 
 
-def test_of_processes_that_count_at_one_moment_one_counts(worker, monkeypatch):
+def test_of_concurrent_processes_only_one_counts(worker, monkeypatch):
     monkeypatch.setattr(tallies, "BATCH", 3)
     ended = Counter(f"tool {number % 4}" for number in range(20))
     for tool, count in ended.items():
@@ -98,7 +100,7 @@ def test_of_processes_that_count_at_one_moment_one_counts(worker, monkeypatch):
     assert dict(found.order_by()) == ended
 
 
-def test_where_some_have_been_counted_meanwhile_none_is(worker, monkeypatch):
+def test_a_batch_with_calls_that_were_counted_in_the_meantime_is_not_counted(worker, monkeypatch):
     ended = [end(rows.running(worker), worker) for _ in range(3)]
 
     def count_one_meanwhile(row):
@@ -122,7 +124,7 @@ def test_a_count_that_fails_half_way_counts_nothing(worker, monkeypatch):
 
     with monkeypatch.context() as broken:
         broken.setattr(tallies, "_add", fail)
-        broken.setattr("mcp_app.lifecycle.locks.ATTEMPTS", 1)
+        broken.setattr("mcp_app.lifecycle.database.locks.ATTEMPTS", 1)
         with pytest.raises(OperationalError):
             tallies.count_ended()
     assert tallies.uncounted().count() == 1
@@ -140,7 +142,7 @@ def test_counts_outlive_the_calls(worker, configure):
     assert sum(counted().values()) == 1
 
 
-def test_old_hours_become_days_and_old_days_one_sum_and_nothing_is_counted_less(worker):
+def test_folding_merges_old_hours_and_days_and_keeps_the_totals(worker):
     ages = [0, 1, *[40 * 24 + hour for hour in range(0, 48, 6)], *[500 * 24 + hour for hour in (0, 30)]]
     for age in ages:
         row = end(rows.running(worker), worker)
@@ -162,7 +164,7 @@ def total():
     return [(measure, count, pytest.approx(seconds)) for measure, count, seconds in found]
 
 
-def test_a_purge_folds(worker, capsys):
+def test_a_purge_folds_old_tallies(worker, capsys):
     row = end(rows.running(worker), worker)
     Request.objects.filter(pk=row.pk).update(finished_at=F("finished_at") - timedelta(days=500))
     tallies.count_ended()
@@ -200,17 +202,17 @@ def test_among_calls_of_one_bucket_the_median_is_their_mean():
     assert held(17.0, 18.0, 24.0).quantile(0.5) == pytest.approx(59 / 3)
 
 
-def test_of_nothing_there_is_no_quantile():
-    nothing = buckets.Histogram()
+def test_an_empty_histogram_has_no_quantiles():
+    nothing = durations.Histogram()
     assert nothing.quantile(0.5) is None
-    nothing.add(buckets.NONE, 3, 0.0)
+    nothing.add(durations.NO_DURATION, 3, 0.0)
     assert nothing.quantile(0.5) is None
 
 
-def held(*durations):
-    """These lengths, among calls that had none."""
-    found = buckets.Histogram()
-    found.add(buckets.NONE, 7, 0.0)
-    for seconds in durations:
-        found.add(buckets.bucket_of(seconds), 1, seconds)
+def held(*lengths):
+    """The number of calls by duration, among calls without durations."""
+    found = durations.Histogram()
+    found.add(durations.NO_DURATION, 7, 0.0)
+    for seconds in lengths:
+        found.add(durations.bucket_of(seconds), 1, seconds)
     return found

@@ -1,14 +1,18 @@
-"""Handles on requests (ext-tasks): who gets one, what it outlives, how long it is good; the keys of its questions."""
+"""Handles on requests (ext-tasks): who gets one, what it survives, when it expires, and its questions' keys."""
 
 import pytest
 from django.db.models.functions import Now
 
-from mcp_app.lifecycle import input_rounds, supervision, task_handles, task_inputs, transitions, wakeups
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle import task_handles
+from mcp_app.lifecycle.input import input_rounds, task_inputs
+from mcp_app.lifecycle.liveness import wakeups
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Process, Request
 from mcp_app.states import OPEN, Cause, EventKind, Outcome, ProcessRole, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import race, races
+from tests.support import rows
+from tests.support.racing import race, races
 
 AGE = {"age": {"method": "elicitation/create", "params": {"message": "Your age?"}}}
 FORTY = {"action": "accept", "content": {"age": 40}}
@@ -68,7 +72,7 @@ def test_a_request_that_is_handed_over_outlives_its_server(worker, claimed):
     other = rows.queued(server=dead)
     assert task_handles.hand_over(row.pk).server is None
     Request.objects.update(queued_at="2020-01-01T00:00:00Z")
-    supervision.cancel_requests_of_silent_servers()
+    rounds.cancel_requests_of_silent_servers()
     assert rows.fresh(row).cancel_requested_at is None
     assert rows.fresh(other).status == Status.CANCELLED
 
@@ -79,7 +83,7 @@ def test_a_task_whose_server_dies_before_its_handle_is_sent_is_ended_as_any_call
     unsent, sent = (running_task(worker, server=dead) if claimed else task(server=dead) for _ in range(2))
     task_handles.hand_over(sent.pk)
     Request.objects.update(queued_at="2020-01-01T00:00:00Z")
-    supervision.cancel_requests_of_silent_servers()
+    rounds.cancel_requests_of_silent_servers()
     assert rows.fresh(unsent).cancel_cause == Cause.LOST_SERVER
     assert rows.fresh(sent).cancel_requested_at is None
 
@@ -98,7 +102,7 @@ def test_the_work_of_a_task_that_has_expired_is_stopped(worker):
     Request.objects.filter(pk__in=expired).update(task_expires_at="2020-01-01T00:00:00Z")
     Request.objects.filter(pk=lasting.pk).update(task_expires_at=None)
     for _ in range(2):
-        supervision.cancel_expired_tasks()
+        rounds.cancel_expired_tasks()
     assert rows.fresh(running).status == Status.RUNNING
     assert [rows.fresh(row).status for row in (asking, queued)] == [Status.CANCELLED] * 2
     for row in (running, asking, queued):
@@ -170,13 +174,13 @@ def test_a_key_is_kept_while_its_question_is_open_and_never_used_for_another(wor
     row = asking_task(worker, {**rows.QUESTIONS, **AGE})
     assert task_inputs.keys(row) == {"name": "name", "age": "age"}
     row = task_inputs.answer(row.pk, row.input_round, {"age": FORTY})
-    assert task_inputs.outstanding(row) == rows.QUESTIONS
+    assert task_inputs.open_questions(row) == rows.QUESTIONS
     row = task_inputs.answer(row.pk, row.input_round, rows.ADA_SAYS)
     assert row.status == Status.QUEUED
     assert transitions.claim(row.pk, worker=worker, pid=1)
     input_rounds.ask(row.pk, {**AGE}, worker=worker)
     row = rows.fresh(row)
-    [key] = task_inputs.outstanding(row)
+    [key] = task_inputs.open_questions(row)
     assert key not in {"name", "age"}
     assert task_inputs.keys(row) == {key: "age"}
 
@@ -202,9 +206,9 @@ def test_an_answer_of_an_earlier_round_or_to_nothing_changes_nothing(worker):
     assert rows.fresh(row).answers == rows.ADA_SAYS
 
 
-def test_an_answered_task_that_nobody_published_is_found_by_supervision(worker, monkeypatch):
+def test_an_answered_task_that_was_not_published_is_found_by_supervision(worker, monkeypatch):
     row = asking_task(worker)
     assert task_inputs.answer(row.pk, 1, rows.ADA_SAYS).published_at is None
     Request.objects.update(queued_at="2020-01-01T00:00:00Z")
-    supervision.republish_unclaimed_requests()
+    rounds.republish_unclaimed_requests()
     assert rows.fresh(row).published_at is not None

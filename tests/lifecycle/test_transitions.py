@@ -1,4 +1,4 @@
-"""Every legal step takes, every other leaves the row as it was; events are numbered without gaps or repeats."""
+"""Every legal step succeeds, and any other leaves the row unchanged. Events are numbered without gaps."""
 
 from functools import partial
 from itertools import product
@@ -8,12 +8,12 @@ import pytest
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.lifecycle import transitions
-from mcp_app.lifecycle.events import Event
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Request
 from mcp_app.states import TERMINAL, TRANSITIONS, Cause, EventKind, Outcome, Stage, Status
-from tests.lifecycle import rows
-from tests.lifecycle.racing import often, race, races
+from tests.support import rows
+from tests.support.racing import often, race, races
 
 STEPS = [*sorted(TERMINAL), Status.RUNNING]
 LEGAL = [(source, target) for source, target in product(Status, STEPS) if target in TRANSITIONS[source]]
@@ -21,7 +21,7 @@ ILLEGAL = [(source, target) for source, target in product(Status, STEPS) if targ
 
 
 def row_at(status, worker, *, cancelled):
-    """A row in `status`, whichever steps led there."""
+    """A row in `status`, reached by any steps."""
     row = rows.queued()
     owned = {"worker": worker, "worker_pid": 1} if status != Status.QUEUED else {}
     intent = {"cancel_requested_at": Now(), "cancel_cause": Cause.CLIENT} if cancelled else {}

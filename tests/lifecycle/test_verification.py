@@ -1,20 +1,21 @@
-"""G9: whoever changes the audit past this app is found out, on every database."""
+"""G9: changes of the audit without this app are found, on every database."""
 
 from importlib import import_module
 from uuid import uuid4
 
 import pytest
-from django.db import transaction
-from django.db.models.functions import Now
+from django.db import IntegrityError, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_app import databases
-from mcp_app.lifecycle import audit, sealing, seals, verification
-from mcp_app.lifecycle.audit import Actor
-from mcp_app.models import AuditDay, Cancellation
+from mcp_app.lifecycle.audit import attempts as audit
+from mcp_app.lifecycle.audit import sealing, signatures, verification
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.database import clock
+from mcp_app.lifecycle.supervision import purging
+from mcp_app.models import AuditDay, Cancellation, audit_triggers
 from mcp_app.states import Cause, Outcome
-from tests.lifecycle import rows
 from tests.lifecycle.tampering import (
     TABLE,
     TODAY,
@@ -26,6 +27,7 @@ from tests.lifecycle.tampering import (
     past_the_triggers,
     seal,
 )
+from tests.support import rows
 
 TRIGGERS = import_module("mcp_app.migrations.0002_audit_triggers")
 DAYS = AuditDay._meta.db_table
@@ -36,7 +38,7 @@ IN_FULL = settings(suppress_health_check=list(HealthCheck), deadline=None, max_e
 
 @pytest.fixture
 def chain(monkeypatch):
-    """Five attempts that were sealed yesterday, five today; their keys in order."""
+    """The keys of five attempts sealed yesterday and five sealed today, in order."""
     attempts(5)
     seal(monkeypatch, YESTERDAY)
     attempts(5)
@@ -45,7 +47,7 @@ def chain(monkeypatch):
     return list(Cancellation.objects.order_by("pk").values_list("pk", flat=True))
 
 
-def test_what_was_written_by_this_app_alone_is_well(chain, worker):
+def test_an_unchanged_audit_has_no_findings(chain, worker):
     rows.stopping(worker)
     attempts(2)
     assert findings() == []
@@ -54,18 +56,20 @@ def test_what_was_written_by_this_app_alone_is_well(chain, worker):
 
 @settings(parent=IN_FULL, max_examples=15)
 @given(words=st.text(), floats=st.floats(0, 1e9))
-def test_whatever_anybody_says_is_no_finding(chain, words, floats):
-    attempt = audit.attempt(Cause.CLIENT, Actor(words, words), words)
+def test_unusual_texts_are_no_findings(chain, words, floats):
+    attempt = audit.make_attempt(Cause.CLIENT, Actor(words, words), words)
+    now = clock.read()
     with databases.atomic():
-        audit._add(attempt, Outcome.UNKNOWN, requested_id=audit.clean(words, 255), latency_ms=floats, settled_at=Now())
+        about = {"requested_id": audit.clean(words, 255), "latency_ms": floats, "settled_at": now}
+        audit.add([audit._make(attempt, Outcome.UNKNOWN, now, **about)])
         sealing.seal_final_attempts()
         assert findings() == []
         transaction.set_rollback(True, using=databases.connection().alias)
 
 
-def test_every_column_is_proved():
+def test_every_column_is_signed_or_sealed():
     proving = {"seal"}
-    assert {field.name for field in Cancellation._meta.concrete_fields} == {*seals.SEALED, *proving}
+    assert {field.name for field in Cancellation._meta.concrete_fields} == {*signatures.SEALED, *proving}
 
 
 @pytest.mark.fault("G9")
@@ -102,7 +106,7 @@ def test_any_deletion_is_found(chain, first, count):
 @IN_FULL
 @given(index=st.integers(0, 9), is_sealed=st.booleans())
 def test_any_insertion_is_found(chain, index, is_sealed):
-    """A copy of a genuine row, as another attempt: what it says is signed for the first."""
+    """A copy of a genuine row as another attempt. Its signature belongs to the first one."""
     columns = [field.column for field in Cancellation._meta.concrete_fields if field.column != "id"]
     taken = {"attempt_id": f"'{uuid4().hex}'", "seal_number": "seal_number + 100"}
     if not is_sealed:
@@ -123,11 +127,80 @@ def test_an_inserted_row_that_was_sealed_with_the_others_is_found(chain, monkeyp
     assert findings() == [("inserted", f"cancellation {forged.pk}, or changed before it was sealed")]
 
 
-def test_a_row_that_is_not_sealed_yet_cannot_be_changed_unseen(chain):
+def test_a_change_of_an_unsealed_row_is_found(chain):
     attempts(1)
     newest = Cancellation.objects.latest("pk").pk
     execute(f"UPDATE {TABLE} SET actor = 'somebody else' WHERE id = %s", newest)
     assert findings() == [("inserted", f"cancellation {newest}, or changed before it was sealed")]
+
+
+@pytest.mark.parametrize("column", ["requested_at", "settled_at", "stopped_at"])
+def test_a_changed_time_of_an_unsealed_row_is_found(chain, column):
+    attempts(1)
+    newest = Cancellation.objects.latest("pk").pk
+    execute(f"UPDATE {TABLE} SET {column} = '2020-01-01 00:00:00+00:00' WHERE id = %s", newest)
+    assert findings() == [("inserted", f"cancellation {newest}, or changed before it was sealed")]
+
+
+@pytest.mark.parametrize("column", ["requested_at", "stopped_at"])
+def test_a_changed_time_of_an_attempt_on_an_open_request_is_found(chain, worker, column):
+    rows.stopping(worker)
+    newest = Cancellation.objects.latest("pk").pk
+    execute(f"UPDATE {TABLE} SET {column} = '2020-01-01 00:00:00+00:00' WHERE id = %s", newest)
+    assert findings() == [("inserted", f"cancellation {newest}, or changed before it was sealed")]
+
+
+@pytest.fixture
+def purged(monkeypatch):
+    """A day that may be purged but has not been. Its requests are deleted."""
+    day = YESTERDAY.replace(year=2000)
+    attempts(4)
+    seal(monkeypatch, day)
+    monkeypatch.undo()
+    rows.Request.objects.all().delete()
+    assert purging._mark_purged_day(1)
+    assert findings() == []
+    return day
+
+
+def place(day, pk, number=1, **changes):
+    """Give an unsealed row the place of a deleted row in the chain of `day`."""
+    execute(f"DELETE FROM {TABLE} WHERE sealed_on = %s AND seal_number = %s", day, number)
+    values = {"sealed_on": day, "seal_number": number, **changes}
+    assigned = ", ".join(f"{name} = %s" for name in values)
+    assert execute(f"UPDATE {TABLE} SET {assigned} WHERE id = %s", *values.values(), pk) == 1
+
+
+@pytest.mark.fault("G9")
+@pytest.mark.parametrize("changes", [{}, {"actor": "somebody else"}, {"settled_at": "2000-11-20 12:00:00+00:00"}])
+def test_an_attempt_that_is_hidden_in_a_purged_day_is_found(purged, changes):
+    """In a purged day, the next purge would delete it, and the chain cannot be checked."""
+    rows.cancel(rows.queued(), principal=rows.STRANGER)
+    newest = Cancellation.objects.latest("pk").pk
+    place(purged, newest, **changes)
+    assert findings() == [
+        ("inserted", f"cancellation {newest}, or changed before it was sealed")
+        if changes
+        else ("changed", f"cancellation {newest}: it is sealed on {purged}, before it was settled")
+    ]
+
+
+def test_an_attempt_on_work_that_goes_on_is_found_in_a_purged_day(purged, worker):
+    rows.stopping(worker)
+    newest = Cancellation.objects.latest("pk").pk
+    place(purged, newest)
+    assert findings() == [("changed", f"cancellation {newest}: it is sealed on {purged}, before it was settled")]
+
+
+def test_a_row_of_a_purged_day_that_is_forged_or_cannot_be_read_is_found(purged):
+    forged = {"sealed_on": purged, "seal_number": 1, "settled_at": "2000-11-20 00:00Z", "seal": "0" * 64}
+    with past_the_triggers():
+        execute(f"DELETE FROM {TABLE} WHERE sealed_on = %s AND seal_number < 3", purged)
+        row = Cancellation.objects.create(cause="admin", actor="nobody", outcome="denied", **forged)
+        assert findings() == [("inserted", f"cancellation {row.pk}, or changed before it was sealed")]
+        if databases.connection().vendor == "sqlite":
+            execute(f"UPDATE {TABLE} SET attempt_id = 'x' WHERE id = %s", row.pk)
+            assert findings() == [("changed", f"cancellation {row.pk}: it cannot be read")]
 
 
 def test_an_accepted_attempt_that_is_deleted_before_it_is_sealed_is_missed(chain, worker):
@@ -183,7 +256,7 @@ def test_a_chain_that_was_put_back_as_a_whole_is_found_by_a_head_that_was_noted(
         assert kinds(noted) == ["cut"]
 
 
-def test_what_another_key_sealed_is_not_believed(chain, configure):
+def test_seals_of_another_key_are_findings(chain, configure):
     configure(AUDIT_KEY="another")
     assert findings() == [], "Django's own key still verifies"
     configure(AUDIT_KEY=None)
@@ -211,7 +284,86 @@ def test_triggers_that_are_gone_are_found(chain):
     assert list(verification.verify()) == []
     with past_the_triggers():
         [found] = verification.verify()
-    assert found.what.startswith("the table of cancellations: its triggers are gone or switched off")
+    for name in audit_triggers.SQLITE if databases.connection().vendor == "sqlite" else audit_triggers.POSTGRESQL:
+        assert name in found.what
+
+
+NOTHING = "CREATE TRIGGER {0} BEFORE {1} ON mcp_app_cancellation WHEN {2} BEGIN SELECT 1; END"
+REPLACED = {
+    "sqlite": {
+        "a trigger that does nothing": [
+            "DROP TRIGGER mcp_audit_delete",
+            NOTHING.format("mcp_audit_delete", "DELETE", 1),
+        ],
+        "a trigger for no row": ["DROP TRIGGER mcp_audit_update", NOTHING.format("mcp_audit_update", "UPDATE", 0)],
+        "a trigger of another table": [
+            "DROP TRIGGER mcp_audit_update",
+            audit_triggers.SQLITE["mcp_audit_update"]
+            .replace("mcp_app_cancellation", "mcp_app_request", 1)
+            # The value has to be a column of that table.
+            .replace("OLD.seal_number", "OLD.stage"),
+        ],
+    },
+    "postgresql": {
+        "a function that does nothing": [
+            "CREATE OR REPLACE FUNCTION mcp_audit_keep() RETURNS trigger LANGUAGE plpgsql AS $$"
+            " BEGIN RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END; END $$"
+        ],
+        "a function that reads another schema's days": ["ALTER FUNCTION mcp_audit_keep() SET search_path = elsewhere"],
+        "a trigger for no row": [
+            "DROP TRIGGER mcp_audit_rows ON mcp_app_cancellation",
+            "CREATE TRIGGER mcp_audit_rows BEFORE DELETE OR UPDATE ON mcp_app_cancellation"
+            " FOR EACH ROW WHEN (false) EXECUTE FUNCTION mcp_audit_keep()",
+        ],
+        "a trigger for one column": [
+            "DROP TRIGGER mcp_audit_rows ON mcp_app_cancellation",
+            "CREATE TRIGGER mcp_audit_rows BEFORE DELETE OR UPDATE OF tool ON mcp_app_cancellation"
+            " FOR EACH ROW EXECUTE FUNCTION mcp_audit_keep()",
+        ],
+        "one on replicas": ["ALTER TABLE mcp_app_cancellation ENABLE REPLICA TRIGGER mcp_audit_rows"],
+        "one switched off": ["ALTER TABLE mcp_app_cancellation DISABLE TRIGGER mcp_audit_truncate"],
+    },
+}
+
+
+@pytest.mark.fault("G9")
+@pytest.mark.parametrize("how", REPLACED[databases.connection().vendor])
+def test_replaced_triggers_of_the_same_name_are_found(chain, how):
+    with databases.atomic():
+        for statement in REPLACED[databases.connection().vendor][how]:
+            execute(statement)
+        [found] = verification.verify()
+        transaction.set_rollback(True, using=databases.connection().alias)
+    assert found.what.startswith("the table of cancellations: its triggers mcp_audit_")
+    assert list(verification.verify()) == []
+
+
+@pytest.mark.fault("G9")
+@pytest.mark.parametrize("column", ["id", "attempt_id", "sealed_on, seal_number"])
+@pytest.mark.parametrize("way", ["insert", "update"])
+def test_sealed_rows_cannot_be_replaced_on_sqlite(chain, column, way):
+    """`OR REPLACE` deletes the row with the same key without firing a trigger."""
+    if databases.connection().vendor != "sqlite":
+        pytest.skip("only SQLite has OR REPLACE")
+    attempts(1)
+    unsealed = Cancellation.objects.latest("pk")
+    names = [field.column for field in Cancellation._meta.concrete_fields if field.column != "id"]
+    if way == "insert":
+        taken = {"id": "NULL", "attempt_id": f"'{uuid4().hex}'", "seal_number": "99", "reason": "'forged'"}
+        taken = {name: value for name, value in taken.items() if name not in column.split(", ")}
+        values = ", ".join(taken.get(name, name) for name in ("id", *names))
+        into = f"{TABLE} (id, {', '.join(names)})"
+        statement = f"INSERT OR REPLACE INTO {into} SELECT {values} FROM {TABLE} WHERE id = %s"
+        parameters = [chain[2]]
+    else:
+        statement = (
+            f"UPDATE OR REPLACE {TABLE} SET ({column}) = (SELECT {column} FROM {TABLE} WHERE id = %s) WHERE id = %s"
+        )
+        parameters = [chain[2], unsealed.pk]
+    before = list(Cancellation.objects.values())
+    with pytest.raises(IntegrityError, match="what is sealed in the audit cannot be replaced"):
+        execute(statement, *parameters)
+    assert list(Cancellation.objects.values()) == before
 
 
 def test_migrating_back_and_forth_brings_the_triggers_back(chain):

@@ -1,20 +1,21 @@
-"""Wake-ups reach the server that waits, by datagram on this host and by the layer to another."""
+"""Wake-ups reach the waiting server process, by datagram on this host and by the channel layer elsewhere."""
 
 import functools
 import os
 import queue
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
 
-from mcp_app.lifecycle import processes, transitions, wakeups
-from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.liveness import processes, wakeups
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.states import EventKind, ProcessRole, Status
-from tests.lifecycle import layers, rows
-from tests.lifecycle.racing import PATIENCE
+from tests.lifecycle import layers
+from tests.support import rows
+from tests.support.racing import PATIENCE
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def listener(server):
 
 
 def heard(listener):
-    """How many hints have come."""
+    """Return the number of wake-ups that have arrived."""
     count = 0
     while True:
         try:
@@ -61,7 +62,7 @@ def test_a_listener_that_hears_too_much_does_not_hold_up_who_speaks(listener, se
 
 @pytest.fixture
 def sender(monkeypatch):
-    """Where hints are sent from, made in the test."""
+    """A sender of wake-ups, created in the test."""
     monkeypatch.setattr(wakeups, "_sender", functools.cache(wakeups._sender.__wrapped__))
     yield lambda: wakeups._sender(os.getpid())
     wakeups._sender(os.getpid()).close()
@@ -123,54 +124,6 @@ def test_those_that_one_server_waits_for_are_one_hint(listener, server):
     wakeups.wake_those([*((server, each) for each in changed), (None, uuid4())])
     assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == changed
     assert heard(listener) == 0
-
-
-def test_of_requests_that_end_together_a_server_is_told_in_one_hint(listener, server, worker, monkeypatch):
-    monkeypatch.setattr(wakeups, "LONGEST_KEPT", 3600.0)
-    ended = [rows.running(worker, server=server) for _ in range(3)]
-    with wakeups.kept_together({row.pk for row in ended}) as together:
-        for row in ended:
-            assert transitions.end_run(row, Status.COMPLETED, result=rows.RESULT)
-            together.tell_if_due()
-        assert heard(listener) == 0
-    assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {row.pk for row in ended}
-    assert heard(listener) == 0
-
-
-def test_a_hint_does_not_wait_for_long_for_others(listener, server, worker, monkeypatch):
-    early, late = (rows.running(worker, server=server) for _ in range(2))
-    monkeypatch.setattr(wakeups, "LONGEST_KEPT", 3600.0)
-    with wakeups.kept_together({early.pk, late.pk}) as together:
-        assert transitions.end_run(early, Status.COMPLETED, result=rows.RESULT)
-        together.tell_if_due()
-        assert heard(listener) == 0
-        monkeypatch.setattr(wakeups, "LONGEST_KEPT", 0.0)
-        together.tell_if_due()
-        assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {early.pk}
-        assert transitions.end_run(late, Status.COMPLETED, result=rows.RESULT)
-        assert wakeups.named(listener.recv(wakeups.DATAGRAM_BYTES)) == {late.pk}, "whatever follows its end"
-    assert heard(listener) == 0
-
-
-def test_what_else_is_told_meanwhile_is_told_at_once(listener, server):
-    row, another = (rows.queued(server=server) for _ in range(2))
-    with wakeups.kept_together({row.pk}), ThreadPoolExecutor(1) as others:
-        others.submit(wakeups.wake_waiting, row).result(PATIENCE)
-        assert heard(listener) == 1
-        wakeups.wake_waiting(another)
-        assert heard(listener) == 1
-
-
-def test_hints_that_cannot_be_told_are_nobodys_trouble(server, monkeypatch, caplog):
-    row = rows.queued(server=server)
-
-    def fail(changed):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(wakeups, "wake_those", fail)
-    with wakeups.kept_together({row.pk}):
-        wakeups.wake_waiting(row)
-    assert "looks again" in caplog.text
 
 
 def test_a_server_on_this_host_needs_no_layer(layer, listener, server):

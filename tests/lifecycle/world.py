@@ -1,4 +1,4 @@
-"""The world of the state machine: what there is, who is there, and whether it is all as the model has it."""
+"""The world of the state machine: requests, principals and processes, and comparisons with the model."""
 
 import time
 
@@ -9,26 +9,22 @@ from hypothesis.stateful import (
 )
 
 from mcp_app import databases
-from mcp_app.lifecycle import (
-    cancellation,
-    input_rounds,
-    processes,
-    purging,
-    sealing,
-    sessions,
-    supervision,
-    transitions,
-    verification,
-)
-from mcp_app.lifecycle.cancellation import Ask
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.audit import sealing, verification
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.input import input_rounds
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.sessions import sessions
+from mcp_app.lifecycle.supervision import purging, rounds
 from mcp_app.models import AuditDay, Cancellation, Process, Request, Session
 from mcp_app.states import Cause, ProcessRole
-from tests.lifecycle import rows
 from tests.lifecycle.ageing import REQUEST_TIMES
 from tests.lifecycle.findings import ABANDONED_AFTER, LOST_AFTER, SUPERVISED
 from tests.lifecycle.model import OPEN, Life, older
 from tests.lifecycle.stored import stored
+from tests.support import rows
 
 LIMITS = {
     "LOST_AFTER": LOST_AFTER,
@@ -48,10 +44,10 @@ ANSWER = {"action": "accept", "content": {}}
 
 
 class World(RuleBasedStateMachine):
-    """Many requests of two principals, two workers that may hold anybody's message, two servers, and everybody else."""
+    """Many requests of two principals, two workers that may take any message, two servers, and all other actors."""
 
     KNOWN = ("lives", "purged", "ends", "sealed", "heard_at", "session", "passed")
-    """What the machine knows of the world besides its identities."""
+    """What the machine must remember about the world besides its identities."""
 
     def __init__(self, room=None):
         super().__init__()
@@ -60,7 +56,7 @@ class World(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
-        """With requests in every open status, one of them to be stopped."""
+        """Create requests in every open status, one of them with a cancellation requested."""
         _empty()
         self.began_at, self.passed = time.monotonic(), 0.0
         self.lives, self.purged, self.ends, self.sealed = [], [], {}, {}
@@ -78,7 +74,7 @@ class World(RuleBasedStateMachine):
         return time.monotonic() - self.began_at + self.passed
 
     def at(self, *statuses):
-        """The requests that are there, or else all that there were."""
+        """Return the requests in these statuses. If there are none, return all requests, including purged ones."""
         return [life for life in self.lives if life.status in statuses] or [*self.lives, *self.purged]
 
     @invariant()
@@ -118,7 +114,7 @@ class World(RuleBasedStateMachine):
         self.session = None
 
     def supervise(self):
-        supervision.supervise()
+        rounds.supervise()
         for _, find in SUPERVISED.values():
             find(self)
 
@@ -172,7 +168,7 @@ class World(RuleBasedStateMachine):
         return life
 
     def worker_of(self, life, its):
-        """The one that has it, or has had it, or else another."""
+        """Return the worker that has or had the request, or any other."""
         first, second = (worker.boot_id for worker in self.workers)
         return first if its == (life.worker in (first, None)) else second
 
@@ -189,7 +185,7 @@ class World(RuleBasedStateMachine):
             life.result = worker is not None
 
     def cancel_all(self, crowd, cause, actor, asker):
-        told = cancellation.cancel_all([Ask(life.pk, cause, actor, "enough", asker) for life in crowd])
+        told = cancellation.cancel_all([CancellationRequest(life.pk, cause, actor, "enough", asker) for life in crowd])
         for life, outcome in zip(crowd, told, strict=True):
             if self.is_kept(life):
                 assert outcome == life.cancel(cause.value, actor.name, "enough", asker, self.now)

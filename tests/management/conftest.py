@@ -1,4 +1,4 @@
-"""The command line as a person uses it: real processes on a data folder of their own."""
+"""The command line as a user runs it: real processes on a data folder of their own."""
 
 import json
 import os
@@ -10,9 +10,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +20,19 @@ import httpx
 import psutil
 import pytest
 
+from tests.support import waiting
+
 ROOT = Path(__file__).parents[2]
 SETTINGS = "tests.management.settings"
 WAIT_SECONDS = 40.0
+eventually = partial(waiting.eventually, within=WAIT_SECONDS)
+USUAL_UMASK = 0o022
+"""The environment of a user's shell. The test process has the environment of the example site."""
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-
-
-def wait_until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
-    """Return as soon as the condition holds; fail when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def environment(data: Path, **changes: str) -> dict[str, str]:
@@ -46,7 +43,7 @@ def environment(data: Path, **changes: str) -> dict[str, str]:
 
 
 def processes(data: Path) -> list[psutil.Process]:
-    """The living processes that were started with the folder."""
+    """Return the live processes that were started with the folder."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -58,19 +55,28 @@ def processes(data: Path) -> list[psutil.Process]:
 
 
 def read(data: Path, query: str) -> list[tuple[Any, ...]]:
-    """The rows of this app as they are on the disk now; a question mark of the query is its table's prefix."""
+    """Read rows of this app from the database file. A question mark in the query stands for the table's prefix."""
     with closing(sqlite3.connect(f"file:{data / 'mcp.sqlite3'}?mode=ro", uri=True)) as connection:
         return connection.execute(query.replace("?", "mcp_app_")).fetchall()
 
 
 def write(data: Path, statement: str) -> None:
-    """Change the rows of this app past it."""
+    """Change rows of this app without the app."""
     with closing(sqlite3.connect(data / "mcp.sqlite3")) as connection, connection:
         connection.execute(statement)
 
 
+def open_to_others(folder: Path) -> list[str]:
+    """Return every path in a data folder, including the folder, that the group or other users may access.
+
+    Files in `projects` are left out: they keep their modes, because the folder itself blocks access.
+    """
+    found = (folder, *(path for path in folder.rglob("*") if folder / "projects" not in path.parents))
+    return [str(path) for path in found if path.exists() and path.stat().st_mode & 0o077]
+
+
 def manage(data: Path, *arguments: str, **changes: str) -> "subprocess.CompletedProcess[str]":
-    """Run `manage.py` to its end."""
+    """Run `manage.py` and wait for its end."""
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=ROOT,
@@ -80,11 +86,12 @@ def manage(data: Path, *arguments: str, **changes: str) -> "subprocess.Completed
         text=True,
         timeout=WAIT_SECONDS,
         check=False,
+        umask=USUAL_UMASK,
     )
 
 
 class Served:
-    """One `mcp serve` on a free port, and what it said."""
+    """A running `mcp serve` on a free port, and its output."""
 
     def __init__(self, data: Path, log: Path, *arguments: str, **changes: str) -> None:
         self.data = data
@@ -97,6 +104,7 @@ class Served:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                umask=USUAL_UMASK,
             )
 
     @property
@@ -111,20 +119,23 @@ class Served:
 
     @property
     def worker(self) -> psutil.Process:
-        """The worker's main process."""
+        """Return the worker's main process."""
         [worker] = [child for child in psutil.Process(self.process.pid).children() if "worker" in child.cmdline()]
         return worker
 
     def wait_said(self, text: str, times: int = 1) -> None:
-        wait_until(lambda: self.output.count(text) >= times or self.process.poll() is not None)
+        eventually(lambda: self.output.count(text) >= times or self.process.poll() is not None)
         assert self.output.count(text) >= times, self.output
 
-    def call(self, method: str, params: dict[str, Any] | None = None, timeout: float = 30.0) -> dict[str, Any]:
-        """The result of one request, made as a client of the protocol makes it."""
+    def call(
+        self, method: str, params: dict[str, Any] | None = None, timeout: float = 30.0, **fields: str
+    ) -> dict[str, Any]:
+        """Send one request as a protocol client and return the result. `fields` are header fields."""
         headers = {
             "Accept": "application/json, text/event-stream",
             "MCP-Protocol-Version": "2026-07-28",
             "Mcp-Method": method,
+            **fields,
         }
         if params and "name" in params:
             headers["Mcp-Name"] = params["name"]
@@ -135,23 +146,23 @@ class Served:
         return result
 
     def begin_call(self, name: str, **arguments: object) -> None:
-        """Call a tool and wait until it runs; its answer, which may never come, is nobody's concern."""
+        """Call a tool and wait until it runs. The response, which may never come, is ignored."""
 
         def call() -> None:
             with suppress(httpx.HTTPError):
                 self.call("tools/call", {"name": name, "arguments": arguments})
 
         threading.Thread(target=call, daemon=True).start()
-        wait_until(lambda: read(self.data, "SELECT 1 FROM ?request WHERE status = 'running'"))
+        eventually(lambda: read(self.data, "SELECT 1 FROM ?request WHERE status = 'running'"))
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send the signal and wait for the end; the exit status."""
+        """Send the signal, wait for the end, and return the exit status."""
         self.process.send_signal(number)
         return self.process.wait(WAIT_SECONDS)
 
     def wait_gone(self) -> None:
-        """Wait until no process of this site is left, its own included."""
-        wait_until(lambda: not processes(self.data))
+        """Wait until no process of this site is left, including the main one."""
+        eventually(lambda: not processes(self.data))
 
     @property
     def port_is_free(self) -> bool:
@@ -167,13 +178,13 @@ class Served:
 
 @pytest.fixture
 def data(tmp_path: Path, migrated: Path) -> Path:
-    """A data folder of one's own, with tables."""
+    """A data folder for one test, with tables."""
     return Path(shutil.copytree(migrated, tmp_path / "data"))
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Start `mcp serve` on a folder and wait until it is ready; nothing of it is left after the test."""
+    """Start `mcp serve` on a folder and wait until it is ready. All its processes end with the test."""
     started: list[Served] = []
 
     def start(data: Path, *arguments: str, **changes: str) -> Served:

@@ -1,4 +1,4 @@
-"""The fixture site with a short farewell, and a tool that not everybody may call."""
+"""The fixture site with a short shutdown, and a tool that not every user may call."""
 
 from tests.everything.settings import *  # noqa: F403
 from tests.everything.settings import INSTALLED_APPS, MCP

@@ -1,4 +1,4 @@
-"""A command at a terminal, as a person has it: what it shows, and the keys that are pressed."""
+"""A command at a terminal, as a user runs it: the screen, and the keys that are pressed."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.management.conftest import ROOT, WAIT_SECONDS, environment, wait_until
+from tests.management.conftest import ROOT, WAIT_SECONDS, environment, eventually
 
 COLUMNS: Final = 100
 LINES: Final = 30
@@ -23,7 +23,7 @@ CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\n"
 
 
 class Terminal:
-    """A command whose standard streams are a terminal, its controlling one; `out` a file of its own."""
+    """A command whose standard streams are its controlling terminal. `out` sends its output to a file instead."""
 
     def __init__(
         self,
@@ -58,28 +58,28 @@ class Terminal:
         try:
             while some := os.read(self._master, 65536):
                 self._shown += some
-        except OSError:  # everybody who had it open is gone
+        except OSError:  # every process that had it open has ended
             return
 
     @property
     def raw(self) -> str:
-        """Every character that came."""
+        """All characters that the command has printed."""
         return self._shown.decode(errors="replace")
 
     @property
     def lines(self) -> list[str]:
-        """What stays to be read."""
+        """The lines that remain on the screen."""
         return what_stays(self.raw)
 
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
     def wait_shows(self, text: str, times: int = 1) -> None:
-        wait_until(lambda: self.raw.count(text) >= times or self.process.poll() is not None)
+        eventually(lambda: self.raw.count(text) >= times or self.process.poll() is not None)
         assert self.raw.count(text) >= times, self.raw
 
     def wait(self) -> int:
-        """The exit status, once it has ended and everything that it showed was read."""
+        """Wait until the command has ended and all its output is read. Return the exit status."""
         status = self.process.wait(WAIT_SECONDS)
         self._reader.join(WAIT_SECONDS)
         return status
@@ -90,15 +90,18 @@ class Terminal:
 
 
 def what_stays(raw: str) -> list[str]:
-    """The lines of a terminal: of one that was overwritten the last, without escape sequences."""
+    """Return the lines that a terminal still shows, without escape sequences; of overwritten lines, the last text."""
     kept = [line.rsplit("\r\x1b[K", 1)[-1] for line in raw.replace("\r\n", "\n").split("\n")]
     return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip("\r") for line in kept]
 
 
 @contextmanager
-def terminal(data: Path, *arguments: str, out: Path | None = None, **changes: str) -> Iterator[Terminal]:
-    """One `manage.py mcp …` at a terminal."""
-    opened = Terminal([sys.executable, "manage.py", "mcp", *arguments], environment(data, **changes), out=out)
+def terminal(
+    data: Path, *arguments: str, out: Path | None = None, columns: int = COLUMNS, **changes: str
+) -> Iterator[Terminal]:
+    """Run `manage.py mcp …` at a terminal."""
+    command = [sys.executable, "manage.py", "mcp", *arguments]
+    opened = Terminal(command, environment(data, **changes), out=out, columns=columns)
     try:
         yield opened
     finally:
@@ -108,7 +111,7 @@ def terminal(data: Path, *arguments: str, out: Path | None = None, **changes: st
 
 
 def moves(steps: Path, seconds: float = 0.6) -> bool:
-    """Whether whatever writes to the file still does."""
+    """Return whether the file is still growing."""
     before = steps.read_bytes()
     threading.Event().wait(seconds)
     return steps.read_bytes() != before

@@ -1,10 +1,10 @@
-"""The system checks of who may call, and of what is kept of it: each finds one mistake and says which lines to add."""
+"""The system checks of access and of stored data. Each finds one mistake and names the lines to add."""
 
 from typing import Any
 
 import pytest
 
-from mcp_app.auth.connection import HTTPConnection
+from mcp_app.auth.authentication import HTTPConnection
 from tests.management.findings import found, only_hint
 
 NO_FUNCTION = "a text"

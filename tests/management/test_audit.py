@@ -14,11 +14,12 @@ from uuid import UUID
 import pytest
 from django.core.management import CommandError, call_command
 
-from mcp_app.lifecycle import audit_export, cancellation, sealing, verification
-from mcp_app.lifecycle.audit import Actor
+from mcp_app.lifecycle.audit import export, sealing, verification
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.cancellation import cancellation
 from mcp_app.models import Cancellation
 from mcp_app.states import Cause
-from tests.management.conftest import ROOT, WAIT_SECONDS, Served, environment, manage, read, wait_until, write
+from tests.management.conftest import ROOT, WAIT_SECONDS, Served, environment, eventually, manage, read, write
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 FORGED = "UPDATE mcp_app_cancellation SET actor = 'nobody'"
@@ -75,7 +76,7 @@ def test_what_a_served_site_audits_is_sealed_within_seconds_and_kept(data: Path,
     request_id = str(UUID(read(data, "SELECT id FROM ?request")[0][0]))
     assert manage(data, "mcp", "cancel", request_id, "--wait").returncode == 0
     assert manage(data, "mcp", "cancel", request_id).returncode == 1
-    wait_until(lambda: read(data, "SELECT count(*) FROM ?cancellation WHERE seal_number IS NOT NULL") == [(2,)])
+    eventually(lambda: read(data, "SELECT count(*) FROM ?cancellation WHERE seal_number IS NOT NULL") == [(2,)])
 
     with pytest.raises(sqlite3.IntegrityError, match="what is sealed in the audit cannot be changed"):
         write(data, FORGED)
@@ -108,7 +109,7 @@ def test_export_as_csv_has_every_row(audited: list[Cancellation]) -> None:
 def test_export_as_json_has_every_row(
     audited: list[Cancellation], at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_export, "ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(export, "ROWS_AT_ONCE", at_once)
     found = json.loads(say("export", "--format", "json"))
     assert [row["reason"] for row in found] == ["=wörds, 3", "=wörds, 2", "=wörds, 1"]
     assert found[0]["request_id"] is None

@@ -1,4 +1,4 @@
-"""`mcp call` as a person runs it: at a terminal, in a script, and stopped in the middle of it."""
+"""`mcp call` as a user runs it: at a terminal, in a script, and interrupted."""
 
 import json
 import os
@@ -12,10 +12,10 @@ from uuid import UUID
 
 import pytest
 
-from tests.management.conftest import ROOT, SETTINGS, Served, environment, manage, processes, read, wait_until
+from tests.management.conftest import ROOT, SETTINGS, Served, environment, eventually, manage, processes, read
 from tests.management.terminals import CTRL_C, CTRL_D, moves, terminal
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.usefixtures("_hangs_up"), pytest.mark.acceptance]
 
 SITE = {"DJANGO_SETTINGS_MODULE": SETTINGS}
 ESCAPE = "\x1b[31m\x07\x9b"
@@ -23,7 +23,7 @@ ESCAPE = "\x1b[31m\x07\x9b"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Path]:
-    """The data folder of a site that is served: its worker runs the calls."""
+    """The data folder of a running site, whose worker runs the calls."""
     folder = tmp_path_factory.mktemp("site")
     data = Path(copytree(migrated, folder / "data"))
     served = Served(data, folder / "serve.log", **SITE)
@@ -34,9 +34,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[P
         served.clean_up()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _hangs_up() -> Iterator[None]:
-    """Whoever runs the tests under nohup would have the commands ignore what these tests send them."""
+    """Restore the signal handlers. Under nohup, the commands would ignore the signals that these tests send."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -135,7 +135,7 @@ def test_no_escape_sequence_reaches_the_terminal(site: Path, tmp_path: Path) -> 
     assert shown.raw == "\\u001b[31m\\u0007\\u009b\r\n"
     with terminal(site, *words, "-v0", out=(out := tmp_path / "out"), **SITE) as shown:
         assert shown.wait() == 0
-    assert out.read_text() == f"{ESCAPE}\n"  # a file is not obeyed
+    assert out.read_text() == f"{ESCAPE}\n"  # escape sequences have no effect in a file
 
 
 def test_a_bar_shows_how_far_it_is_and_is_gone_in_the_end(site: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_bar_shows_how_far_it_is_and_is_gone_in_the_end(site: Path, tmp_path: 
 )
 def test_ctrl_c_returns_when_the_work_has_stopped(site: Path, steps: Path, tool: str, stage: str) -> None:
     with terminal(site, *stepping(tool, steps), **SITE) as shown:
-        wait_until(steps.exists)
+        eventually(steps.exists)
         assert moves(steps)
         shown.press(CTRL_C)
         assert shown.wait() == 130
@@ -165,7 +165,7 @@ def test_ctrl_c_returns_when_the_work_has_stopped(site: Path, steps: Path, tool:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
 def test_other_signals_that_end_a_process_stop_the_work_as_well(site: Path, steps: Path, number: int) -> None:
     with terminal(site, *stepping("sleep_sync", steps), **SITE) as shown:
-        wait_until(steps.exists)
+        eventually(steps.exists)
         shown.process.send_signal(number)
         assert shown.wait() == 130
     assert not moves(steps)
@@ -173,7 +173,7 @@ def test_other_signals_that_end_a_process_stop_the_work_as_well(site: Path, step
 
 def test_a_window_that_is_closed_stops_the_work(site: Path, steps: Path) -> None:
     with terminal(site, *stepping("sleep_sync", steps), **SITE) as shown:
-        wait_until(steps.exists)
+        eventually(steps.exists)
         shown.hang_up()
         assert shown.process.wait(40) == 130
     assert not moves(steps)
@@ -181,23 +181,24 @@ def test_a_window_that_is_closed_stops_the_work(site: Path, steps: Path) -> None
 
 def test_a_second_ctrl_c_leaves_while_the_work_is_being_stopped(site: Path, steps: Path) -> None:
     with terminal(site, *stepping("stubborn", steps), **SITE) as shown:
-        wait_until(steps.exists)
+        eventually(steps.exists)
+        shown.wait_shows("running")
         shown.press(CTRL_C)
         shown.wait_shows("Cancelling")
         shown.press(CTRL_C)
         assert shown.wait() == 130
     [request_id] = newest(site, "id")
     assert f"`python manage.py mcp requests {UUID(str(request_id))}`" in shown.raw
-    wait_until(lambda: newest(site, "status") == ("cancelled",))
+    eventually(lambda: newest(site, "status") == ("cancelled",))
     assert not moves(steps)
 
 
 def test_a_command_that_is_killed_is_a_client_that_is_lost(site: Path, steps: Path) -> None:
     with terminal(site, *stepping("sleep_sync", steps), **SITE) as shown:
-        wait_until(steps.exists)
+        eventually(steps.exists)
         shown.process.kill()
         shown.wait()
-        wait_until(lambda: newest(site, "status, cancel_cause") == ("cancelled", "lost_server"))
+        eventually(lambda: newest(site, "status, cancel_cause") == ("cancelled", "lost_server"))
     assert not moves(steps)
 
 
@@ -232,16 +233,16 @@ def test_ctrl_c_at_a_question_cancels_the_call(site: Path, tmp_path: Path) -> No
 def test_where_no_worker_is_alive_one_is_started_and_none_is_left(data: Path, steps: Path) -> None:
     with terminal(data, *stepping("spawn", steps), **SITE) as shown:
         shown.wait_shows("No worker is alive: one is started for this call.")
-        wait_until(steps.exists)
+        eventually(steps.exists)
         shown.press(CTRL_C)
         assert shown.wait() == 130
     assert not moves(steps)
-    wait_until(lambda: not processes(data))
+    eventually(lambda: not processes(data))
     with terminal(data, *stepping("spawn", steps), **SITE) as shown:
-        wait_until(lambda: moves(steps))
+        eventually(lambda: moves(steps))
         shown.process.kill()
         shown.wait()
-    wait_until(lambda: not processes(data))
+    eventually(lambda: not processes(data))
     assert not moves(steps)
 
 
@@ -252,3 +253,13 @@ def test_without_a_worker_it_says_what_to_start_and_waits(data: Path) -> None:
         shown.press(CTRL_C)
         assert shown.wait() == 130
     assert newest(data, "status, stage") == ("cancelled", 0)
+
+
+def test_a_call_whose_worker_cannot_be_started_is_cancelled_and_fails(data: Path) -> None:
+    settings = {"DJANGO_SETTINGS_MODULE": "tests.management.unstartable_settings", "NO_WORKER_WHILE": str(data)}
+    done = manage(data, "mcp", "call", "roman", "--arg", "number=4", **settings)
+    assert done.returncode == 1
+    assert "worker: this worker's package is broken" in done.stderr
+    assert "The worker cannot be started" in done.stderr
+    assert newest(data, "status, cancel_reason") == ("cancelled", "the worker cannot be started")
+    assert processes(data) == []

@@ -1,4 +1,4 @@
-"""From the words of a command line to the arguments object, by the tool's schema."""
+"""Arguments of a command line are converted to the arguments object by the tool's schema."""
 
 import io
 import sys

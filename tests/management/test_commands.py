@@ -1,5 +1,6 @@
 """`manage.py mcp cancel`, `tools` and `worker`."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
@@ -9,9 +10,13 @@ from uuid import UUID, uuid4
 import pytest
 from django.core.management import CommandError, call_command
 
+from mcp_app.catalogue import catalogue
+from mcp_app.catalogue.registry import registered_tools
 from mcp_app.models import Cancellation, Tool
-from tests.lifecycle import families, rows
+from mcp_app.protocol.jsonrpc import encode
+from tests.lifecycle import families
 from tests.management.conftest import Served, manage, read
+from tests.support import rows
 
 
 @pytest.mark.acceptance
@@ -43,7 +48,7 @@ def test_cancel_of_an_unknown_request_says_so_and_is_audited(request_id: str) ->
 
 
 def stopped(*options: str) -> tuple[str, set[str]]:
-    """What `mcp cancel` says of a group, and the tools of the requests that it stopped."""
+    """Run `mcp cancel` for a group. Return its output and the tools of the stopped requests."""
     call_command("mcp", "cancel", *options, "--reason", "an incident", stdout=(said := StringIO()))
     return said.getvalue().strip(), set(Cancellation.objects.values_list("tool", flat=True))
 
@@ -111,11 +116,17 @@ def test_tools_lists_every_tool_with_its_state() -> None:
     Tool.objects.create(name="former", location="x", registered=False)
     call_command("mcp", "tools", stdout=(output := StringIO()))
 
-    said = dict(line.split(maxsplit=1) for line in output.getvalue().splitlines())
+    *lines, last = output.getvalue().splitlines()
+    said = dict(line.split(maxsplit=1) for line in lines)
     assert list(said) == sorted(said)
-    assert said["countdown"] == "new: enabled at the next start"
+    countdown = registered_tools()["countdown"]
+    size = len(encode(offered.wire())) if (offered := catalogue.offer(countdown, None)) else 0
+    assert said["countdown"] == f"new: enabled at the next start, {size} bytes"
     assert said["former"] == "code went away"
     assert said["roman"] == "disabled"
+    sizes = [int(size.replace(",", "")) for size in re.findall(r", ([\d,]+) bytes", output.getvalue())]
+    assert len(sizes) == len(lines) - 2
+    assert last.startswith(f"tools/list: {sum(sizes):,} bytes for the {len(sizes)} tools together")
 
 
 @pytest.mark.django_db(databases="__all__")
@@ -124,7 +135,7 @@ def test_tools_are_made_known_where_no_serve_does_that() -> None:
     Tool.objects.create(name="former", location="x")
     call_command("mcp", "tools", "--sync", stdout=(output := StringIO()))
 
-    said = dict(line.split(maxsplit=1) for line in output.getvalue().splitlines())
+    said = dict(line.split(",")[0].split(maxsplit=1) for line in output.getvalue().splitlines())
     assert (said["countdown"], said["former"], said["roman"]) == ("enabled", "code went away", "disabled")
 
 

@@ -1,4 +1,4 @@
-"""`manage.py mcp doctor`: what a person is told of a site that is stopped, broken in one place, or well."""
+"""`manage.py mcp doctor` on a site that is stopped, broken in one place, or healthy."""
 
 import json
 import os
@@ -14,8 +14,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mcp_app.diagnosis import workers
-from mcp_app.lifecycle import processes
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.management import doctor
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
@@ -28,7 +28,7 @@ NAMES = [
 
 
 def told(*options: str) -> tuple[str, bool]:
-    """What the command prints in this process, and whether something failed."""
+    """Run the command in this process. Return its output and whether a check failed."""
     output = StringIO()
     try:
         call_command("mcp", "doctor", *options, stdout=output)
@@ -38,7 +38,7 @@ def told(*options: str) -> tuple[str, bool]:
 
 
 def marks(output: str) -> dict[str, str]:
-    """The worst mark of each name."""
+    """Return the worst mark of each name."""
     found: dict[str, str] = {}
     for line in output.splitlines():
         mark, name = line[:2], line[4:17].strip()

@@ -1,4 +1,4 @@
-"""The system checks of several endpoints: each finds one mistake, and names where it is."""
+"""The system checks of several endpoints. Each finds one mistake and names its place."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,10 +7,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mcp_app.catalogue.declaration import isolated_registries
-from mcp_app.management import welcome
+from mcp_app.management.serving import welcome
 from mcp_app.tools import tool
 from mcp_app.transport.consumers import MCPConsumer
 from tests.management.findings import found
+
+pytestmark = pytest.mark.usefixtures("_mounted")
+
 
 SITE = "https://example.com/mcp"
 OAUTH = {
@@ -22,9 +25,9 @@ A: dict[str, Any] = {"PATH": "/mcp/a"}
 B: dict[str, Any] = {"PATH": "/mcp/b"}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _mounted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    found()  # imports the application, which makes its endpoint
+    found()  # imports the application, which creates its endpoint
     monkeypatch.setattr(MCPConsumer, "mounted", {"default", "a", "b"})
     with isolated_registries():
         yield
@@ -85,7 +88,7 @@ def test_a_tool_that_is_offered_nowhere_is_found(configure: Any) -> None:
     tool(name="unsaid")(lambda: "")
     configure(ENDPOINTS={"a": A, "b": B})
     assert [(each.id, each.msg.split(":")[0]) for each in found()] == [
-        ("mcp_app.E026", "The tool 'lost' is offered at c"),
+        ("mcp_app.W013", "The tool 'lost' is offered at c"),
         ("mcp_app.W013", "The tool 'unsaid' says not where it is offered, and no endpoint is named 'default'."),
     ]
 
@@ -96,7 +99,7 @@ def test_an_endpoint_that_the_application_does_not_serve_is_found(
     configure(ENDPOINTS={"a": A, "b": B})
     monkeypatch.setattr(MCPConsumer, "mounted", {"a"})
     [message] = found()
-    assert (message.id, "does not serve the endpoints b." in message.msg) == ("mcp_app.E010", True)
+    assert (message.id, "does not serve the endpoints b." in message.msg) == ("mcp_app.W033", True)
 
 
 def test_each_is_told_with_a_name_and_an_address_of_its_own(configure: Any) -> None:

@@ -1,4 +1,4 @@
-"""What holds of every `mcp` command, as a person finds it: its help, wrong words, no tables, no database, no reader."""
+"""Rules for every `mcp` command: help, wrong arguments, and no tables, database or reader of its output."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError
 
 from mcp_app.management import command_line
 from mcp_app.management.commands.mcp import Command
-from mcp_app.management.cut_short import cut_short
+from mcp_app.management.interruptions import cut_short
 from tests.management.conftest import ROOT, WAIT_SECONDS, environment, manage
 
 AN_ID = str(UUID(int=1))
@@ -33,7 +33,7 @@ LOOKS_FOR_THEM = {"doctor"}
 
 
 def parsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The sub-commands of a parser, by name."""
+    """Return the sub-commands of a parser, by name."""
     found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(found[0].choices) if found else {}
 
@@ -43,12 +43,12 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def run(*words: str) -> None:
-    """As from the shell, in this process."""
+    """Run a command in this process, as from the shell."""
     Command().run_from_argv(["manage.py", "mcp", *words])
 
 
 def every_command() -> list[str]:
-    """Each with its actions, as it is written."""
+    """Return each command with its actions, as it is typed."""
     return [
         " ".join((name, *action))
         for name, parser in commands().items()
@@ -123,7 +123,7 @@ def test_what_a_command_does_not_know_is_told_in_a_sentence_with_status_2(
 
 
 def test_no_argument_is_refused_by_the_name_of_a_function() -> None:
-    """As argparse does with what raises ValueError: `invalid _port value`."""
+    """If a type function raises ValueError, argparse names the function, as in `invalid _port value`."""
     for name in ("_port", "_positive", "_seconds", "_id", "_age"):
         with pytest.raises(argparse.ArgumentTypeError, match=r"x is no"):
             getattr(command_line, name)("x")

@@ -1,4 +1,4 @@
-"""Ctrl-C at a terminal, and what commands say there that go on until it comes."""
+"""Ctrl-C at a terminal, and the output of commands that run until it is pressed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from mcp_app.management.request_ids import SHOWN
-from tests.management.conftest import Served, read, wait_until
+from mcp_app.management.requests.request_ids import SHOWN
+from tests.management.conftest import Served, eventually, read
 from tests.management.terminals import CTRL_C, terminal
 
 pytestmark = pytest.mark.acceptance
@@ -26,7 +26,7 @@ def test_what_goes_on_says_so_and_ends_well(
 ) -> None:
     with terminal(data, *command.split()) as shown:
         shown.wait_shows(said)
-        wait_until(lambda: read(data, f"SELECT 1 FROM ?process WHERE role = '{role}'"))
+        eventually(lambda: read(data, f"SELECT 1 FROM ?process WHERE role = '{role}'"))
         shown.press(CTRL_C)
         assert shown.wait() == status
     assert last in shown.raw
@@ -37,7 +37,7 @@ def test_who_waits_for_a_stop_may_leave_and_the_cancellation_stands(data: Path, 
     served = serve(data)
     served.begin_call("countdown", seconds=600)
     for process in (served.worker, *served.worker.children(recursive=True)):
-        process.suspend()  # so that the stop takes until they are lost
+        process.suspend()  # so that the stop lasts until they are lost
     request_id = str(UUID(read(data, "SELECT id FROM ?request")[0][0]))
     with terminal(data, "cancel", request_id[:SHOWN], "--reason", "enough", "--wait") as shown:
         shown.wait_shows("cancel requested")

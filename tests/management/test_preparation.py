@@ -1,7 +1,8 @@
-"""What is made ready before a site serves, and what is told about it."""
+"""The steps before a site serves, and their output."""
 
 import json
 import shlex
+from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
@@ -9,21 +10,62 @@ from django.contrib.auth import authenticate, get_user_model
 from django.db import connections
 from pytest_django import Settings
 
-from mcp_app.catalogue import rows
+from mcp_app.auth import tokens
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection
+from mcp_app.catalogue import tool_rows
 from mcp_app.conf import settings as own_settings
-from mcp_app.management import addresses, preparation, welcome
+from mcp_app.management.serving import addresses, preparation, welcome
 from mcp_app.models import Tool
 
 
 @pytest.mark.django_db
 def test_demo_administrator_can_log_in_and_is_made_once(settings: Settings) -> None:
     settings.DEBUG = True
-    password = preparation.create_demo_admin()
+    made = preparation.create_demo_admin()
 
-    user = authenticate(username="admin", password=password)
+    assert made is not None
+    user = authenticate(username="admin", password=made.password)
     assert user is not None
     assert user.is_superuser
     assert preparation.create_demo_admin() is None
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_demo_administrator_has_a_token_if_an_endpoint_takes_tokens(settings: Settings, configure: Any) -> None:
+    settings.DEBUG = True
+    configure(AUTHENTICATOR=tokens.AUTHENTICATOR)
+    made = preparation.create_demo_admin()
+
+    assert made is not None
+    assert made.token is not None
+    assert made.token not in repr(made)
+    fields = HeaderFields([(b"authorization", f"Bearer {made.token}".encode())])
+    principal = tokens.bearer(HTTPConnection(fields, "127.0.0.1", "/mcp"))
+    assert principal is not None
+    assert principal.label == "admin"
+
+
+@pytest.mark.django_db
+def test_demo_administrator_has_no_token_that_nothing_takes(settings: Settings, configure: Any) -> None:
+    settings.DEBUG = True
+    configure(AUTHENTICATOR="mcp_app.auth.logins.cookie")
+    made = preparation.create_demo_admin()
+    assert made is not None
+    assert made.token is None
+    assert welcome.tokens_of(["default"], None) == ""
+    assert "Authorization" not in welcome.client_configuration("default", "http://x/mcp")
+
+
+def test_clients_are_shown_where_a_token_goes_if_they_need_one(configure: Any) -> None:
+    configure(AUTHENTICATOR=tokens.AUTHENTICATOR, ALLOW_ANONYMOUS=False)
+    told = welcome.client_configuration("default", "http://x/mcp").splitlines()
+    assert ["Bearer TOKEN" in line for line in told] == [True] * 4
+    assert shlex.split(told[0])[-1] == "Authorization: Bearer TOKEN"
+    for line in told[1:3]:
+        [server] = next(iter(json.loads(line[line.index("{") :]).values())).values()
+        assert server["headers"] == {"Authorization": "Bearer TOKEN"}
+    configure(AUTHENTICATOR=tokens.AUTHENTICATOR, ALLOW_ANONYMOUS="local")
+    assert "Authorization" not in welcome.client_configuration("default", "http://x/mcp")
 
 
 @pytest.mark.django_db
@@ -66,7 +108,7 @@ def test_of_two_servers_that_start_at_once_one_makes_the_demo_administrator(
 @pytest.mark.django_db(databases="__all__")
 def test_worker_consumes_the_default_queue_and_every_tools_own() -> None:
     Tool.objects.create(name="roman", location="x", queue="slow")
-    assert rows.queues() == {"mcp", "slow"}
+    assert tool_rows.queues() == {"mcp", "slow"}
 
 
 @pytest.mark.parametrize(

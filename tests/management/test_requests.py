@@ -1,4 +1,4 @@
-"""`mcp requests`: which are listed, and what is told of one; and `mcp cancel` by the ids that it shows."""
+"""`mcp requests`: its list and the details of one request; and `mcp cancel` with the ids that it shows."""
 
 import io
 import json
@@ -10,12 +10,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from mcp_app.lifecycle import transitions
-from mcp_app.lifecycle.events import Event
-from mcp_app.management.request_ids import SHOWN
+from mcp_app import request_ids
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.management.requests.request_ids import SHOWN, find
 from mcp_app.models import Cancellation, Request, RequestEvent
 from mcp_app.states import EventKind, Status
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 ESCAPE = "\x1b[2J\u202e"
@@ -33,7 +34,7 @@ def listed(*words: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def several() -> dict[str, Request]:
-    """One of each kind, the oldest first."""
+    """One request of each kind, the oldest first."""
     ended = rows.queued(tool="mine", principal=rows.STRANGER)
     rows.cancel(ended)
     return {
@@ -62,13 +63,20 @@ def several() -> dict[str, Request]:
 def test_it_lists_what_is_asked_for_newest_first(
     several: dict[str, Request], words: list[str], names: list[str]
 ) -> None:
-    # Rows of one moment have no order of their own; and one is old.
+    # Rows of the same moment have no defined order, so each gets a time of its own. One is old.
     for age, row in enumerate(reversed(several.values())):
         submitted = timezone.now() - timedelta(seconds=age, hours=3 * (age == 4))
         Request.objects.filter(pk=row.pk).update(submitted_at=submitted)
     assert [each["id"] for each in listed(*words)] == [str(several[name].pk) for name in names]
     shown = [line.split()[0] for line in said(*words).splitlines()[1:]]
     assert shown == [str(several[name].pk)[:SHOWN] for name in names]
+
+
+def test_calls_of_one_moment_are_told_apart_and_each_is_found_by_what_is_shown() -> None:
+    moment = request_ids.new().int >> 80
+    made = [rows.queued(id=UUID(int=moment << 80 | request_ids.new().int % (1 << 80))) for _ in range(40)]
+    shown = [line.split()[0] for line in said().splitlines()[1:]]
+    assert sorted(find(each) for each in shown) == sorted(row.pk for row in made)
 
 
 def test_a_line_tells_how_far_a_request_is_and_how_far_its_stop() -> None:
@@ -94,7 +102,7 @@ def test_where_there_is_none_it_says_so(words: list[str], words_said: str) -> No
 
 def test_one_is_told_as_the_admin_tells_it_and_without_what_was_redacted() -> None:
     row = rows.running(uuid4(), tool="dig", arguments={"depth": 3, "of": ESCAPE})
-    Request.objects.filter(pk=row.pk).update(redacted=["arguments"], originals={"arguments": {"depth": "a secret"}})
+    Request.objects.filter(pk=row.pk).update(redacted=["arguments"], unredacted={"arguments": {"depth": "a secret"}})
     transitions.record(row.pk, [Event(EventKind.PROGRESS, {"progress": 1, "total": 4, "message": ESCAPE})])
     rows.cancel(row, reason="enough")
     told = said(str(row.pk)[:SHOWN])
@@ -117,7 +125,7 @@ def test_one_is_told_as_the_admin_tells_it_and_without_what_was_redacted() -> No
 
 
 def queued_as(request_id: str) -> None:
-    """A request with this id."""
+    """Queue a request with this id."""
     row = rows.queued()
     RequestEvent.objects.filter(request=row.pk).delete()
     Request.objects.filter(pk=row.pk).update(id=UUID(request_id))
@@ -180,4 +188,6 @@ def test_tools_are_told_to_scripts_as_well() -> None:
         "enabled": None,
         "registered": True,
         "endpoints": [],
+        "bytes": told["roman"]["bytes"],
     }
+    assert told["roman"]["bytes"] > 100

@@ -1,9 +1,10 @@
-"""`manage.py mcp serve`, from its first line to its last process."""
+"""`manage.py mcp serve`, from its first line of output to its last process."""
 
 import os
 import shlex
 import signal
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,15 +12,30 @@ import httpx
 import psutil
 import pytest
 
-from tests.management.conftest import SETTINGS, Served, manage, processes, read, wait_until
+from mcp_app.management.serving.worker_process import FIRST_STARTS
+from tests.management.conftest import SETTINGS, Served, eventually, manage, open_to_others, processes, read
 
 Serve = Callable[..., Served]
 
-TITLES = ["MCP endpoint", "Admin", "Claude Code", "VS Code", "Cursor", "curl", "stdio", "READY", "Stopping", "Stopped"]
+UNSTARTABLE = "tests.management.unstartable_settings"
+
+TITLES = [
+    "MCP endpoint",
+    "Admin",
+    "Token",
+    "Claude Code",
+    "VS Code",
+    "Cursor",
+    "curl",
+    "stdio",
+    "READY",
+    "Stopping",
+    "Stopped",
+]
 
 
 def titles(served: Served) -> list[str]:
-    """What each line of the output is about."""
+    """Return the title of each line of the output."""
     return [line.split("  ")[0].split(".")[0].split(":")[0] for line in served.output.splitlines()]
 
 
@@ -28,7 +44,7 @@ def said(served: Served, words: str) -> list[str]:
 
 
 def spawned(served: Served, path: Path) -> list[psutil.Process]:
-    """The processes that the tool `spawn` started."""
+    """Return the processes that the tool `spawn` started."""
     return [process for process in processes(served.data) if str(path) in " ".join(process.cmdline())]
 
 
@@ -56,27 +72,77 @@ def test_output_is_what_people_need_and_the_password_is_said_once(data: Path, se
     assert {"countdown", "roman"} <= {tool["name"] for tool in answer.json()["result"]["tools"]}
     assert first.stop(signal.SIGINT) == 0
     assert len(said(first, "password")) == 1
-    assert titles(first) == [*TITLES[:2], "", *TITLES[2:]]
+    assert titles(first) == [*TITLES[:2], "", "Token", "", "", *TITLES[3:]]
 
     second = serve(data)
     assert second.stop(signal.SIGINT) == 0
     assert titles(second) == TITLES
+    assert "mcp token create" in said(second, "Token")[0]
+    assert "Authorization" not in second.output
+
+
+@pytest.mark.acceptance
+def test_tools_that_run_code_take_the_token_that_is_made_at_the_first_start(data: Path, serve: Serve) -> None:
+    served = serve(data)
+    token = said(served, "Token")[0].split()[1]
+    for client in ("Claude Code", "VS Code", "Cursor", "curl"):
+        assert [f"Bearer {token}" in line for line in said(served, client)] == [True]
+    evaluate = {"name": "evaluate_python", "arguments": {"code": "6 * 7"}}
+
+    refused = served.call("tools/call", evaluate)
+    assert refused["isError"]
+    assert "only staff may call it" in refused["content"][0]["text"]
+    assert served.call("tools/call", evaluate, Authorization=f"Bearer {token}")["structuredContent"]["value"] == "42"
+
+    wrong = httpx.post(served.endpoint, headers={"Authorization": f"Bearer {token[:-1]}"}, json={}, timeout=20)
+    assert wrong.status_code == 401
+    assert served.stop() == 0
+    assert token not in (data / "mcp.sqlite3").read_bytes().decode("latin-1")
+
+
+@pytest.mark.acceptance
+def test_everything_that_a_site_writes_is_for_its_own_user_alone(tmp_path: Path, serve: Serve) -> None:
+    served = serve(tmp_path / "data")
+    assert served.call("tools/call", {"name": "roman", "arguments": {"number": 1}})["content"]
+    assert served.call("tools/call", {"name": "lint", "arguments": {"project": "sample"}})["content"]
+    assert {"secret-key", "site.sqlite3", "mcp.sqlite3", "mcp.sqlite3-wal", "broker", "uploads", "projects"} <= {
+        path.name for path in served.data.iterdir()
+    }
+    assert open_to_others(served.data) == []
+    assert served.stop() == 0
+    assert open_to_others(served.data) == []
+
+
+def test_the_folder_of_an_earlier_start_is_closed_to_others(data: Path) -> None:
+    data.chmod(0o755)
+    assert manage(data, "check").returncode == 0
+    assert data.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_holds_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    """The folder may belong to the system, such as `/tmp`."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "another's").touch()
+    assert manage(tmp_path, "check").returncode == 0
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    (tmp_path / "another's").unlink()
+    assert open_to_others(tmp_path) == [str(tmp_path)]
 
 
 @pytest.mark.acceptance
 def test_killed_server_takes_everything_along(data: Path, tmp_path: Path, serve: Serve) -> None:
     served = serve(data, "--settings", SETTINGS)
     served.begin_call("spawn", seconds=600, path=str(tmp_path / "steps"))
-    wait_until(lambda: spawned(served, tmp_path / "steps"))
+    eventually(lambda: spawned(served, tmp_path / "steps"))
     served.stop(signal.SIGKILL)
-    wait_until(lambda: not processes(data))
+    eventually(lambda: not processes(data))
 
 
 @pytest.mark.acceptance
 def test_worker_that_dies_is_started_again_and_leaves_nothing(data: Path, tmp_path: Path, serve: Serve) -> None:
     served = serve(data, "--settings", SETTINGS)
     served.begin_call("spawn", seconds=600, path=str(tmp_path / "steps"))
-    wait_until(lambda: spawned(served, tmp_path / "steps"))
+    eventually(lambda: spawned(served, tmp_path / "steps"))
     os.kill(served.worker.pid, signal.SIGKILL)
 
     called = served.call("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
@@ -85,6 +151,36 @@ def test_worker_that_dies_is_started_again_and_leaves_nothing(data: Path, tmp_pa
     assert spawned(served, tmp_path / "steps") == []
     assert served.stop() == 0
     assert processes(data) == []
+
+
+@pytest.mark.acceptance
+def test_a_server_whose_worker_cannot_be_started_says_why_and_ends(data: Path) -> None:
+    done = manage(data, "mcp", "serve", "--port=0", "--settings", UNSTARTABLE, NO_WORKER_WHILE=str(data))
+    assert done.returncode == 1
+    assert done.stderr.count("this worker's package is broken") == FIRST_STARTS
+    assert f"The worker cannot be started: it ended {FIRST_STARTS} times before it took calls" in done.stdout
+    assert "The worker could not be started; see above." in done.stderr
+    assert "READY" not in done.stdout
+    assert processes(data) == []
+
+
+@pytest.mark.acceptance
+def test_a_worker_that_has_run_is_started_again_however_often_that_fails(
+    data: Path, tmp_path: Path, serve: Serve
+) -> None:
+    broken = tmp_path / "broken"
+    served = serve(data, "--settings", UNSTARTABLE, NO_WORKER_WHILE=str(broken))
+    broken.touch()
+    os.kill(served.worker.pid, signal.SIGKILL)
+    served.wait_said("this worker's package is broken", times=FIRST_STARTS + 1)
+    broken.unlink()
+    give_up_at = time.monotonic() + 60.0
+    text = ""
+    while text != "3":  # under DEBUG, a call fails after it has waited 15 s for a worker
+        assert time.monotonic() < give_up_at, text
+        called = served.call("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, timeout=60.0)
+        text = called["content"][0]["text"]
+    assert served.stop() == 0
 
 
 @pytest.mark.acceptance

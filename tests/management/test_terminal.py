@@ -1,4 +1,4 @@
-"""What is put on a terminal: lines that fit, and nothing that the terminal would obey."""
+"""Output to a terminal: its lines fit, and it contains no control characters."""
 
 import io
 import json
@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from mcp_app.lifecycle.inert import inert_json
 from mcp_app.management import terminal
 from mcp_app.management.calling import ending
-from mcp_app.management.calling.display import Display, Progress
+from mcp_app.management.calling.display import CallProgress, Display
+from mcp_app.safe_text import safe_json_text
 
 HOSTILE = "a\x1b[31mb\x9bc\r\nd\u202ee"
 
@@ -20,7 +20,7 @@ def test_a_foreign_text_is_one_inert_line() -> None:
 
 def test_json_keeps_what_it_makes_inert() -> None:
     value = {"text": HOSTILE + "\U000e0041", "plain": "ä\t"}
-    written = inert_json(value)
+    written = safe_json_text(value)
     assert json.loads(written) == value
     assert not set(written) & set("\x1b\x9b\r\u202e\U000e0041")
     assert "ä" in written
@@ -38,14 +38,14 @@ def test_a_table_takes_no_more_than_the_terminal_has() -> None:
 @pytest.mark.parametrize(
     ("progress", "bar", "words"),
     [
-        (Progress(message="running"), "", "running"),
-        (Progress(3.0, None, "rows"), "", "3  rows"),
-        (Progress(5.0, 10.0), f"[{'#' * 10}{'-' * 10}]", "5 of 10"),
-        (Progress(12.0, 10.0), f"[{'#' * 20}]", "12 of 10"),
-        (Progress(0.5, 0.0), "", "0.5 of 0"),
+        (CallProgress(message="running"), "", "running"),
+        (CallProgress(3.0, None, "rows"), "", "3  rows"),
+        (CallProgress(5.0, 10.0), f"[{'#' * 10}{'-' * 10}]", "5 of 10"),
+        (CallProgress(12.0, 10.0), f"[{'#' * 20}]", "12 of 10"),
+        (CallProgress(0.5, 0.0), "", "0.5 of 0"),
     ],
 )
-def test_progress_is_a_bar_where_its_end_is_known(progress: Progress, bar: str, words: str) -> None:
+def test_progress_is_a_bar_where_its_end_is_known(progress: CallProgress, bar: str, words: str) -> None:
     assert (progress.bar(), progress.words()) == (bar, words)
 
 

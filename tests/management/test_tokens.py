@@ -1,4 +1,4 @@
-"""`mcp token`: made and shown once, listed without its secret, revoked at once."""
+"""`mcp token`: a token is shown once, listed without its secret, and revoked at once."""
 
 from io import StringIO
 
@@ -6,8 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from mcp_app.auth.authentication import InvalidCredentialsError
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
 from mcp_app.auth.tokens import bearer
 
 pytestmark = pytest.mark.django_db(databases="__all__")

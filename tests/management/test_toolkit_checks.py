@@ -9,15 +9,18 @@ from mcp_app.checks.toolkit import check_toolkit
 from mcp_app.prompts import prompt
 from mcp_app.resources import resource
 from mcp_app.tools import tool
-from tests.auth.own_server import of_page
+from tests.auth.own_server import page_headers
 from tests.management.findings import found, only_hint
 
+pytestmark = pytest.mark.usefixtures("_own_server")
+
+
 ORIGIN = "https://example.com"
-PAGE = of_page(ORIGIN)
+PAGE = page_headers(ORIGIN)
 OURS, PROVIDER = PAGE["MCP"], PAGE["OAUTH2_PROVIDER"]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _own_server(settings: Any, configure: Any) -> None:
     settings.ROOT_URLCONF = "tests.auth.own_server_urls"
     settings.LOGIN_URL = "/admin/login/"
@@ -69,7 +72,7 @@ def test_a_scope_that_a_tool_a_resource_or_a_prompt_takes_and_nobody_can_have_is
             return ""
 
         [message] = found()
-    assert message.id == "mcp_app.E027"
+    assert message.id == "mcp_app.W038"
     assert message.msg.endswith("files:read, notes, advice.")
 
 
@@ -91,7 +94,7 @@ def test_a_setting_of_the_endpoint_that_does_not_fit_is_found(
 
 def test_a_site_without_the_app_of_its_authorization_server_is_told(settings: Any) -> None:
     settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "oauth2_provider"]
-    [message] = check_toolkit()  # alone: the toolkit's own checks, once registered, need the app
+    [message] = check_toolkit()  # alone, because the toolkit's own checks need the app once they are registered
     assert 'INSTALLED_APPS += ["oauth2_provider"]' in str(message.hint)
 
 

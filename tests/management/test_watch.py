@@ -1,4 +1,4 @@
-"""`mcp watch`: one query a look, every change of every request, and a screen that is gone afterwards."""
+"""`mcp watch`: one query for each refresh, every change of every request, and a screen that is restored afterwards."""
 
 import io
 import json
@@ -14,14 +14,15 @@ import pytest
 from django.test.utils import CaptureQueriesContext
 
 from mcp_app import databases
-from mcp_app.lifecycle import processes, transitions
-from mcp_app.lifecycle.processes import Identity
-from mcp_app.management import watch
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.management.requests import watch
 from mcp_app.models import Request
 from mcp_app.states import ProcessRole, Status
-from tests.lifecycle import rows
-from tests.management.conftest import ROOT, Served, environment, wait_until
+from tests.management.conftest import ROOT, Served, environment, eventually
 from tests.management.terminals import COLUMNS, CTRL_C, terminal
+from tests.support import rows
 
 
 @pytest.mark.django_db(databases="__all__")
@@ -46,7 +47,7 @@ def test_a_look_is_one_query_and_finds_what_has_come_and_gone_since_the_last(mon
 def test_a_line_is_written_for_each_change_and_for_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     row = rows.running(uuid4(), tool="dig")
     Request.objects.filter(pk=row.pk).update(progress_message="\x1b[2J")
-    sight, view = watch.Sight(), watch._Lines(as_json=True)
+    sight, view = watch.Sight(), watch._ChangeLines(as_json=True)
 
     def told() -> list[tuple[str, float | None, bool]]:
         view.show(sight.look())
@@ -138,5 +139,5 @@ def test_it_ends_when_nobody_reads_on(data: Path, serve: Callable[..., Served]) 
         os.close(writing)
         os.close(reading)
         served.begin_call("countdown", seconds=600)
-        wait_until(lambda: watching.poll() is not None)
+        eventually(lambda: watching.poll() is not None)
         assert (watching.returncode, watching.communicate()[1]) == (0, "")

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes says what the database holds, to who may know it, whatever was restarted or purged."""
+"""The metrics match the database, survive restarts and purges, and need a permission."""
 
 import re
 import shlex
@@ -23,12 +23,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_app import databases
 from mcp_app.auth import tokens
-from mcp_app.lifecycle import supervision, transitions
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.metrics.collector import MCPCollector
 from mcp_app.models import Request, Tally, Token
 from mcp_app.states import Cause, ProcessRole, Stage, Status
 from tests.docs.pages import ROOT, snippet
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases="__all__"),
@@ -81,12 +82,12 @@ def end(row: Request, worker: UUID, status: Status, seconds: float, **columns: A
     Request.objects.filter(pk=row.pk).update(claimed_at=begun, queued_at=begun - timedelta(seconds=seconds), **stop)
 
 
-def test_counters_and_histograms_say_how_calls_ended(worker: UUID, token: str) -> None:
+def test_counters_and_histograms_match_the_ended_calls(worker: UUID, token: str) -> None:
     end(rows.running(worker), worker, Status.COMPLETED, 0.03)
     end(rows.running(worker), worker, Status.FAILED, 3.0)
     end(rows.stopping(worker, Cause.DISCONNECT), worker, Status.CANCELLED, 0.3, stage=Stage.INTERRUPT)
     rows.cancel(rows.queued(tool="sow"), Cause.ADMIN)
-    supervision.supervise()
+    rounds.supervise()
     found = scraped(token)
     for status in ("completed", "failed", "cancelled"):
         assert found[sample("mcp_calls_total", tool="dig", status=status)] == 1
@@ -104,7 +105,7 @@ def test_counters_and_histograms_say_how_calls_ended(worker: UUID, token: str) -
     assert found[sample("mcp_counting_behind_seconds")] == 0
 
 
-def test_gauges_say_what_is_going_on(worker: UUID, token: str) -> None:
+def test_gauges_match_open_calls_queues_and_processes(worker: UUID, token: str) -> None:
     rows.running(worker)
     waiting = rows.queued(queue="slow")
     Request.objects.filter(pk=waiting.pk).update(queued_at=F("queued_at") - timedelta(seconds=90))
@@ -120,7 +121,7 @@ def test_gauges_say_what_is_going_on(worker: UUID, token: str) -> None:
     assert 60 <= found[sample("mcp_counting_behind_seconds")] < 90
 
 
-def test_who_may_not_see_statistics_scrapes_nothing(client: Client, token: str) -> None:
+def test_a_scrape_needs_the_permission_to_see_statistics(client: Client, token: str) -> None:
     for shown in ("", "nonsense", token[:-1] + ("a" if token[-1] != "a" else "b")):
         refused = get(shown)
         assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -142,7 +143,7 @@ def test_who_may_not_see_statistics_scrapes_nothing(client: Client, token: str) 
     assert client.post("/metrics").status_code == 405
 
 
-def test_prometheus_scrapes_with_what_the_page_has_it_given(worker: UUID) -> None:
+def test_prometheus_scrapes_with_the_documented_configuration(worker: UUID) -> None:
     user = User.objects.create_user("prometheus")
     user.user_permissions.set(Permission.objects.filter(codename="view_tally"))
     install, create = snippet("operations.md#how-much-how-often-how-long-prometheus").text.splitlines()
@@ -152,14 +153,18 @@ def test_prometheus_scrapes_with_what_the_page_has_it_given(worker: UUID) -> Non
     call_command(*shlex.split(create)[2:], stdout=(said := StringIO()), stderr=StringIO())
 
     [job] = yaml.safe_load(snippet("operations.md#how-much-how-often-how-long-prometheus:3").text)["scrape_configs"]
-    assert job.keys() == {"job_name", "authorization", "static_configs"}  # what is left out is Prometheus' default
+    assert job.keys() == {
+        "job_name",
+        "authorization",
+        "static_configs",
+    }  # the rest has the default values of Prometheus
     assert job["authorization"].keys() == {"credentials_file"}
     assert job["static_configs"] == [{"targets": ["example.com"]}]
     [token] = [line for line in said.getvalue().split() if line.startswith("mcp_")]
     assert scraped(token)[sample("mcp_processes", role="worker")] == 1
 
 
-def test_a_scrape_costs_the_same_whatever_there_is(worker: UUID, token: str) -> None:
+def test_the_number_of_queries_of_a_scrape_is_constant(worker: UUID, token: str) -> None:
     def cost() -> int:
         with CaptureQueriesContext(databases.connection()) as queries:
             list(MCPCollector().collect())
@@ -169,7 +174,7 @@ def test_a_scrape_costs_the_same_whatever_there_is(worker: UUID, token: str) -> 
     for number in range(30):
         end(rows.running(worker, tool=f"tool {number}"), worker, Status.COMPLETED, 1.0)
         rows.queued(tool=f"tool {number}", queue=f"queue {number}")
-    supervision.supervise()
+    rounds.supervise()
     assert Tally.objects.count() == 60
     assert cost() == before <= 5
 
@@ -184,5 +189,5 @@ def test_a_site_registers_the_collector_in_a_registry_of_its_own_without_a_query
 def test_names_cannot_break_out_of_their_labels(worker: UUID, token: str) -> None:
     name = 'x"} 1\nmcp_calls_total{tool="'
     end(rows.running(worker, tool=name), worker, Status.COMPLETED, 1.0)
-    supervision.supervise()
+    rounds.supervise()
     assert scraped(token)[sample("mcp_calls_total", tool=name, status="completed")] == 1

@@ -1,4 +1,4 @@
-"""A site that includes the metrics, as docs/operations.md has it."""
+"""A site that includes the metrics as docs/operations.md describes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A well-formed modern POST, which each test bends in one place."""
+"""A well-formed modern POST that each test changes in one place."""
 
 import json
 from collections.abc import Mapping
@@ -6,13 +6,14 @@ from typing import Any
 
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.headers import NAME_SOURCES, Headers
-from mcp_app.protocol.inbound import Notified, Route, classify
-from mcp_app.protocol.legacy_inbound import LegacyPost
+from mcp_app.protocol.inbound import ModernNotification, classify
+from mcp_app.protocol.legacy.inbound import LegacyPost
 from mcp_app.protocol.metadata import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcp_app.protocol.requests import Route
 from mcp_app.protocol.revisions import MODERN
 
 ABSENT: Any = object()
-"""Leaves a member or header out."""
+"""Omits a member or header."""
 
 
 def modern_meta(**changes: Any) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def modern_meta(**changes: Any) -> dict[str, Any]:
 
 
 def headers_of(fields: Mapping[str, Any]) -> Headers:
-    """Headers from a mapping; a list of values sends the field several times."""
+    """Return headers from a mapping. A list of values sends the field several times."""
     return Headers(
         (name.encode(), one if isinstance(one, bytes) else one.encode())
         for name, value in fields.items()
@@ -46,7 +47,7 @@ def post(
     request_id: Any = 7,
     meta: Any = None,
     headers: Mapping[str, Any] | None = None,
-) -> Route | Notified | LegacyPost | Rejection:
+) -> Route | ModernNotification | LegacyPost | Rejection:
     """Classify a modern request; `headers` overrides single fields (lower-case names)."""
     params = dict(params or {})
     params["_meta"] = modern_meta() if meta is None else meta

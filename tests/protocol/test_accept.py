@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.accept import Accept, check_content_type
+from mcp_app.protocol.headers import Accept, check_content_type
 from tests.protocol.posts import ABSENT, headers_of, rejection, route
 
 BOTH = Accept(json=True, event_stream=True)

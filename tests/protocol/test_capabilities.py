@@ -1,8 +1,8 @@
-"""What a client declares (2026-07-28 client/elicitation "Capabilities")."""
+"""Capabilities that a client declares (2026-07-28 client/elicitation "Capabilities")."""
 
 import pytest
 
-from mcp_app.protocol.capabilities import declared
+from mcp_app.protocol.metadata import has_capabilities
 
 FORM = {"elicitation": {"form": {}}}
 URL = {"elicitation": {"url": {}}}
@@ -27,4 +27,4 @@ URL = {"elicitation": {"url": {}}}
     ],
 )
 def test_an_empty_elicitation_means_forms_and_everything_else_what_it_says(required, capabilities, holds):
-    assert declared(required, capabilities) == holds
+    assert has_capabilities(required, capabilities) == holds

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.connection import check_connection
 from mcp_app.protocol.errors import Rejection
+from mcp_app.protocol.inbound import check_connection
 from tests.protocol.posts import ABSENT, headers_of
 
 ORIGINS = ("https://app.example.com", "http://app.example.com:8080")

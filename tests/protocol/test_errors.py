@@ -2,7 +2,7 @@ import pytest
 from mcp_types import jsonrpc as official
 
 from mcp_app.protocol import errors
-from mcp_app.protocol.errors import fail, is_free, method_not_found, missing_client_capability, refuse
+from mcp_app.protocol.errors import fail, is_author_code, method_not_found, missing_client_capability, refuse
 
 
 def test_the_codes_are_those_of_the_specification() -> None:
@@ -23,12 +23,12 @@ def test_own_codes_lie_outside_the_reserved_range() -> None:
 
 @pytest.mark.parametrize("code", [-32603, -32602, -32700, 1, -1, 0, 404, -31999, -32769])
 def test_authors_may_answer_with_json_rpcs_errors_and_with_codes_that_nobody_has_reserved(code: int) -> None:
-    assert is_free(code)
+    assert is_author_code(code)
 
 
 @pytest.mark.parametrize("code", [-32000, -32002, -32020, -32021, -32042, -32050, -32099, -32768, True, "1", 1.0])
 def test_authors_may_not_answer_with_reserved_codes(code: object) -> None:
-    assert not is_free(code)
+    assert not is_author_code(code)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Texts whose form the protocol says."""
+"""Texts with a form that the protocol defines."""
 
 import pytest
 

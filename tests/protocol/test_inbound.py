@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.headers import Headers
-from mcp_app.protocol.inbound import Notified, Route, classify
+from mcp_app.protocol.inbound import ModernNotification, classify
 from mcp_app.protocol.jsonrpc import Limits, encode, error_response
-from mcp_app.protocol.legacy_inbound import LegacyPost
+from mcp_app.protocol.legacy.inbound import LegacyPost
+from mcp_app.protocol.requests import Route
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from tests.protocol.posts import ABSENT, headers_of, modern_meta, post, rejection, route
 from tests.protocol.test_jsonrpc import BODIES
@@ -58,14 +59,14 @@ def test_the_ladder_stops_at_its_first_failed_rung() -> None:
 def test_a_request_without_modern_signs_is_legacy(version: Any) -> None:
     outcome = post(meta={"progressToken": 1}, headers={"mcp-protocol-version": version, "mcp-method": ABSENT})
     assert isinstance(outcome, LegacyPost)
-    assert outcome.revision(None).name == ("2025-03-26" if version is ABSENT else version)
+    assert outcome.choose_revision(None).name == ("2025-03-26" if version is ABSENT else version)
 
 
 @pytest.mark.parametrize("method", ["notifications/cancelled", "notifications/initialized", "notifications/own"])
 @pytest.mark.parametrize("version", ["2026-07-28", "v9", ["x", "y"]])
 def test_a_notification_is_accepted_whatever_its_headers(method: str, version: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", "method": method, "params": {"requestId": 1}}).encode()
-    assert classify(headers_of({"mcp-method": "other", "mcp-protocol-version": version}), body) == Notified(
+    assert classify(headers_of({"mcp-method": "other", "mcp-protocol-version": version}), body) == ModernNotification(
         method, {"requestId": 1}
     )
 
@@ -120,7 +121,7 @@ REQUESTS = st.builds(
 @given(st.lists(st.tuples(HEADER_NAMES, HEADER_VALUES), max_size=5), BODIES | REQUESTS)
 def test_any_headers_and_body_become_a_value(raw: list[tuple[bytes, bytes]], body: bytes) -> None:
     outcome = classify(Headers(raw), body)
-    assert isinstance(outcome, (Route, Notified, LegacyPost, Rejection))
+    assert isinstance(outcome, (Route, ModernNotification, LegacyPost, Rejection))
     if isinstance(outcome, Rejection):
         assert outcome.status in (400, 406)
         assert encode(error_response(outcome))

@@ -10,7 +10,7 @@ from mcp_app.protocol.errors import Rejection, refuse
 from mcp_app.protocol.jsonrpc import (
     Limits,
     Notification,
-    Request,
+    RequestMessage,
     encode,
     error_response,
     notification,
@@ -36,7 +36,7 @@ def nested(depth: int) -> bytes:
 @pytest.mark.parametrize("request_id", [0, 1, -5, 2**70, "", "0", "1", "é", "x" * 256])
 def test_an_id_is_kept_exactly(request_id: str | int) -> None:
     message = parse_message(json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "m"}).encode())
-    assert isinstance(message, Request)
+    assert isinstance(message, RequestMessage)
     assert message.request_id == request_id
     assert type(message.request_id) is type(request_id)
 
@@ -58,7 +58,7 @@ def test_an_id_of_another_type_or_too_long_is_an_invalid_request_without_id(requ
         pytest.param(BODY % b"NaN", id="NaN"),
         pytest.param(BODY % b"-Infinity", id="infinity"),
         pytest.param(BODY % b"1e999", id="float overflow"),
-        pytest.param(BODY % (b"9" * 5000), id="5000 digits"),
+        pytest.param(BODY % (b"9" * 1001), id="1001 digits"),
         pytest.param(BODY % b'{"k":1,"k":1}', id="duplicate key"),
         pytest.param(b'{"id":1,' + (BODY % b"1")[1:], id="duplicate id"),
         pytest.param(BODY % b'"a\nb"', id="raw control character"),
@@ -82,23 +82,35 @@ def test_long_integers_are_refused_where_the_site_lifted_pythons_limit() -> None
     usual = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
     try:
-        assert isinstance(parse_message(BODY % (b"-" + b"9" * 4300)), Request)
-        assert rejected(BODY % (b"9" * 4301)).code == -32700
+        assert isinstance(parse_message(BODY % (b"-" + b"9" * 1000)), RequestMessage)
+        assert rejected(BODY % (b"9" * 1001)).code == -32700
     finally:
         sys.set_int_max_str_digits(usual)
 
 
 def test_64_levels_are_read() -> None:
-    assert isinstance(parse_message(nested(64)), Request)
+    assert isinstance(parse_message(nested(64)), RequestMessage)
 
 
 def test_brackets_inside_strings_are_no_depth() -> None:
-    assert isinstance(parse_message(BODY % (b'"' + b'\\"[{' * 1000 + b'"')), Request)
+    assert isinstance(parse_message(BODY % (b'"' + b'\\"[{' * 1000 + b'"')), RequestMessage)
+
+
+@pytest.mark.fault("I11")
+def test_I11_more_values_than_the_limit_are_refused_with_the_number_and_text_is_one_value() -> None:
+    within = Limits(max_values=100)
+    # The message's own object and four members, and its params' object and one.
+    for fitting in (b"[" + b"1," * 93 + b"1]", b'{"a":[],"b":{"c":[1,2]}}', b'"' + b",[{" * 1_000 + b'"'):
+        assert isinstance(parse_message(BODY % fitting, within), RequestMessage)
+    for too_many in (b"[" + b"1," * 100 + b"1]", b"[" + b"[]," * 60 + b"[]]", b"[" + b'{"a":1},' * 60 + b"1]"):
+        outcome = parse_message(BODY % too_many, within)
+        assert isinstance(outcome, Rejection)
+        assert (outcome.code, outcome.message) == (-32700, "The JSON may hold at most 100 values; send less at once.")
 
 
 def test_the_limits_are_the_callers() -> None:
     body = BODY % b"[[]]"
-    assert isinstance(parse_message(body, Limits(max_depth=4)), Request)
+    assert isinstance(parse_message(body, Limits(max_depth=4)), RequestMessage)
     assert isinstance(parse_message(body, Limits(max_depth=3)), Rejection)
 
 
@@ -124,7 +136,7 @@ def test_an_id_that_cannot_be_stored_is_not_echoed() -> None:
 @pytest.mark.parametrize(("value", "text"), [(rb'"\ud83d\ude00"', "😀"), (rb'"\\u0000"', "\\u0000")])
 def test_surrogate_pairs_and_escaped_backslashes_are_plain_text(value: bytes, text: str) -> None:
     message = parse_message(BODY % value)
-    assert isinstance(message, Request)
+    assert isinstance(message, RequestMessage)
     assert message.params["a"] == text
 
 
@@ -143,7 +155,6 @@ def test_batches_and_scalars_are_invalid_requests(body: bytes) -> None:
         {"method": None},
         {"method": 1},
         {"params": []},
-        {"params": None},
         {"params": "x"},
         {"result": {}},
         {"error": {"code": 1, "message": ""}},
@@ -152,6 +163,12 @@ def test_batches_and_scalars_are_invalid_requests(body: bytes) -> None:
 def test_a_malformed_message_is_an_invalid_request_with_its_id(change: dict[str, Any]) -> None:
     outcome = rejected(json.dumps({"jsonrpc": "2.0", "id": "a", "method": "m"} | change).encode())
     assert (outcome.code, outcome.request_id) == (-32600, "a")
+
+
+def test_params_that_are_null_are_absent() -> None:
+    assert parse_message(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}') == RequestMessage(1, "ping")
+    initialized = b'{"jsonrpc":"2.0","method":"notifications/initialized","params":null}'
+    assert parse_message(initialized) == Notification("notifications/initialized")
 
 
 def test_a_posted_response_is_an_invalid_request() -> None:
@@ -188,10 +205,10 @@ BODIES = (
 @given(BODIES)
 def test_any_bytes_become_a_value(body: bytes) -> None:
     outcome = parse_message(body)
-    assert isinstance(outcome, (Request, Notification, Rejection))
+    assert isinstance(outcome, (RequestMessage, Notification, Rejection))
     if isinstance(outcome, Rejection):
         assert json.loads(encode(error_response(outcome)))["error"]["code"] in (-32700, -32600)
-    if isinstance(outcome, Request):
+    if isinstance(outcome, RequestMessage):
         assert json.loads(encode(response(outcome.request_id, outcome.params)))["result"] == outcome.params
 
 

@@ -1,4 +1,4 @@
-"""What legacy clients post: one message or, in one revision, several (basic/transports, 2025-03-26 basic/index)."""
+"""POSTs of legacy clients: one message or, in one revision, several (2025-03-26 basic/index)."""
 
 import json
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.inbound import classify
-from mcp_app.protocol.jsonrpc import Answer, Notification, Request
-from mcp_app.protocol.legacy_inbound import MAX_BATCH, LegacyPost, check_batch
+from mcp_app.protocol.jsonrpc import ClientResponse, Notification, RequestMessage
+from mcp_app.protocol.legacy.inbound import MAX_BATCH, LegacyPost, check_batch
 from mcp_app.protocol.revisions import LEGACY, LEGACY_REVISIONS
 from tests.protocol.posts import ABSENT, headers_of
 
@@ -24,7 +24,7 @@ def post(body: Any, version: Any = ABSENT, **fields: Any) -> Any:
 
 
 def test_each_kind_of_message_is_read() -> None:
-    for body, kind in ((PING, Request), (TOLD, Notification), (ANSWER, Answer)):
+    for body, kind in ((PING, RequestMessage), (TOLD, Notification), (ANSWER, ClientResponse)):
         found = post(body)
         assert isinstance(found, LegacyPost)
         assert not found.is_batch
@@ -35,7 +35,7 @@ def test_each_kind_of_message_is_read() -> None:
 def test_a_batch_is_read_message_by_message_and_only_the_unreadable_is_refused() -> None:
     found = post([PING, TOLD, ANSWER, 5, {"jsonrpc": "2.0", "id": 2}])
     kinds = [type(message) for message in found.messages]
-    assert kinds == [Request, Notification, Answer, Rejection, Rejection]
+    assert kinds == [RequestMessage, Notification, ClientResponse, Rejection, Rejection]
     assert [message.request_id for message in found.messages[3:]] == [None, 2]
 
 
@@ -69,8 +69,8 @@ def test_only_one_revision_has_batches() -> None:
 
 def test_the_session_decides_the_revision_before_the_header() -> None:
     found = post(PING, "2025-06-18")
-    assert found.revision("2025-11-25").name == "2025-11-25"
-    assert found.revision(None).name == "2025-06-18"
+    assert found.choose_revision("2025-11-25").name == "2025-11-25"
+    assert found.choose_revision(None).name == "2025-06-18"
 
 
 @pytest.mark.parametrize("body", [[PING], ANSWER])

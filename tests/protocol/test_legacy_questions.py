@@ -1,4 +1,4 @@
-"""What a client of an older revision can be asked, in that revision's words and no newer ones."""
+"""Questions to a client of an older revision have no feature that is newer than it."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import mcp_types
 import pytest
 from mcp_types import ClientCapabilities
 
-from mcp_app.protocol import legacy_questions
-from mcp_app.protocol.accept import Accept
+from mcp_app.protocol.headers import Accept
+from mcp_app.protocol.legacy import questions
 from mcp_app.protocol.revisions import LEGACY
 
 OLD, MIDDLE, LATEST = LEGACY.values()
@@ -42,8 +42,8 @@ def text(said: str) -> dict[str, Any]:
 
 
 def asked(revision: Any, request: dict[str, Any]) -> Any:
-    assert legacy_questions.obstacle(revision, request) is None
-    message = legacy_questions.as_request(revision, "r.1", request, "an elicitation")
+    assert questions.find_obstacle(revision, request) is None
+    message = questions.question_request(revision, "r.1", request, "an elicitation")
     assert (message["jsonrpc"], message["id"], message["method"]) == ("2.0", "r.1", request["method"])
     return message["params"]
 
@@ -79,7 +79,7 @@ def test_the_latest_forms_are_the_modern_ones() -> None:
 
 def test_an_address_has_an_id_in_the_revision_that_knows_addresses() -> None:
     assert asked(LATEST, page()) == {**page()["params"], "elicitationId": "an elicitation"}
-    told = legacy_questions.completed("an elicitation")
+    told = questions.elicitation_complete("an elicitation")
     assert told["method"] == "notifications/elicitation/complete"
     assert told["params"] == {"elicitationId": "an elicitation"}
 
@@ -110,11 +110,11 @@ def test_roots_are_asked_for_without_params() -> None:
     ],
 )
 def test_what_a_revision_cannot_show_is_said_in_a_sentence(revision: Any, request_: Any, words: str) -> None:
-    said = legacy_questions.obstacle(revision, request_)
+    said = questions.find_obstacle(revision, request_)
     assert said is not None
     assert words in said
     assert revision.name in said
-    assert legacy_questions.obstacle(LATEST, request_) is None
+    assert questions.find_obstacle(LATEST, request_) is None
 
 
 def test_a_client_can_be_asked_what_its_revision_knows_on_a_stream() -> None:
@@ -125,11 +125,11 @@ def test_a_client_can_be_asked_what_its_revision_knows_on_a_stream() -> None:
         "experimental": {},
     }
     others = {"roots": {"listChanged": True}, "experimental": {}}
-    assert legacy_questions.askable(LATEST, declared, STREAM) == declared
-    assert legacy_questions.askable(MIDDLE, declared, STREAM) == {**others, "elicitation": {}, "sampling": {}}
-    assert legacy_questions.askable(OLD, declared, STREAM) == {**others, "sampling": {}}
-    assert legacy_questions.askable(LATEST, declared, JSON_ONLY) == {"experimental": {}}
-    assert legacy_questions.askable(MIDDLE, {}, STREAM) == {}
-    assert legacy_questions.askable(MIDDLE, dict.fromkeys(("elicitation", "sampling", "roots")), STREAM) == {}
+    assert questions.askable_capabilities(LATEST, declared, STREAM) == declared
+    assert questions.askable_capabilities(MIDDLE, declared, STREAM) == {**others, "elicitation": {}, "sampling": {}}
+    assert questions.askable_capabilities(OLD, declared, STREAM) == {**others, "sampling": {}}
+    assert questions.askable_capabilities(LATEST, declared, JSON_ONLY) == {"experimental": {}}
+    assert questions.askable_capabilities(MIDDLE, {}, STREAM) == {}
+    assert questions.askable_capabilities(MIDDLE, dict.fromkeys(("elicitation", "sampling", "roots")), STREAM) == {}
     for revision in LEGACY.values():
-        ClientCapabilities.model_validate(legacy_questions.askable(revision, declared, STREAM), by_name=False)
+        ClientCapabilities.model_validate(questions.askable_capabilities(revision, declared, STREAM), by_name=False)

@@ -1,11 +1,14 @@
-"""Events with ids: one line of data, and ids that only this server reads (transports "Resumability and Redelivery")."""
+"""Events with ids: one line of data, and ids for this server only (transports "Resumability and
+Redelivery").
+"""
 
 from uuid import UUID
 
 import pytest
 
-from mcp_app.protocol import legacy_sse
-from mcp_app.protocol.legacy_sse import EventId, read_event_id
+from mcp_app.protocol import sse
+from mcp_app.protocol import sse as legacy_sse
+from mcp_app.protocol.sse import EventId, read_event_id
 
 CALL = EventId(UUID(int=7), 3)
 
@@ -24,6 +27,6 @@ def test_what_this_server_did_not_issue_is_no_id(text: str) -> None:
 
 
 def test_frames() -> None:
-    assert legacy_sse.event({"a": "b\nc"}, EventId(None, 2)) == b'id: listen.2\nevent: message\ndata: {"a":"b\\nc"}\n\n'
+    assert sse.event({"a": "b\nc"}, EventId(None, 2)) == b'id: listen.2\nevent: message\ndata: {"a":"b\\nc"}\n\n'
     assert legacy_sse.prime(EventId(None, 0), 500) == b"id: listen.0\nretry: 500\ndata: \n\n"
     assert legacy_sse.retry(500) == b"retry: 500\n\n"

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 
 from mcp_app.protocol.errors import Rejection
-from mcp_app.protocol.inbound import Route
-from mcp_app.protocol.legacy_inbound import LegacyMessages
-from mcp_app.protocol.lines import classify_line
+from mcp_app.protocol.inbound import classify_line
+from mcp_app.protocol.legacy.inbound import LegacyMessages
+from mcp_app.protocol.requests import Route
 from tests.protocol.posts import modern_meta
 from tests.protocol.test_jsonrpc import BODIES
 

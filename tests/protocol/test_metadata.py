@@ -2,16 +2,16 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.accept import Accept
 from mcp_app.protocol.errors import Rejection
-from mcp_app.protocol.inbound import Route
-from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, Request
-from mcp_app.protocol.legacy_requests import Handshake, to_route
+from mcp_app.protocol.headers import Accept
+from mcp_app.protocol.jsonrpc import DEFAULT_LIMITS, RequestMessage
+from mcp_app.protocol.legacy.requests import Handshake, to_route
 from mcp_app.protocol.metadata import TIME_LIMIT
+from mcp_app.protocol.requests import Route
 from mcp_app.protocol.revisions import LEGACY
 from tests.protocol.posts import ABSENT, modern_meta, rejection, route
 
-NO_LIMITS = [0, -1, True, 1.5, "1000", None, [], {}, 2**53]
+NO_LIMITS = [0, -1, True, 1.5, "1000", False, [], {}, 2**53]
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,7 @@ NO_LIMITS = [0, -1, True, 1.5, "1000", None, [], {}, 2**53]
         modern_meta(clientCapabilities=[]),
         modern_meta(clientCapabilities={"sampling": 5}),
         modern_meta(logLevel="loud"),
-        modern_meta(logLevel=None),
         modern_meta(logLevel={}),
-        modern_meta(progressToken=None),
         modern_meta(progressToken=True),
         modern_meta(progressToken=1.5),
         modern_meta(progressToken=["t"]),
@@ -51,8 +49,9 @@ def test_zero_and_the_empty_string_are_progress_tokens(token: str | int) -> None
     assert type(read) is type(token)
 
 
-def test_what_was_not_asked_for_is_none() -> None:
-    metadata = route().metadata
+@pytest.mark.parametrize("nulls", [{}, {"progressToken": None, "logLevel": None, TIME_LIMIT: None}])
+def test_what_was_not_asked_for_or_is_null_is_none(nulls: dict[str, None]) -> None:
+    metadata = route(meta=modern_meta(**nulls)).metadata
     assert metadata.progress_token is None
     assert metadata.log_level is None
     assert metadata.time_limit_ms is None
@@ -78,7 +77,7 @@ def test_a_malformed_trace_context_fails_nothing() -> None:
 
 
 def legacy(meta: dict[str, Any]) -> Route | Rejection:
-    request = Request(1, "tools/call", {"name": "work", "_meta": meta})
+    request = RequestMessage(1, "tools/call", {"name": "work", "_meta": meta})
     return to_route(request, LEGACY["2025-11-25"], Handshake(), Accept(json=True, event_stream=True), DEFAULT_LIMITS)
 
 
@@ -88,6 +87,12 @@ def test_a_callers_time_limit_is_read_in_any_era(limit: int) -> None:
     read = legacy({TIME_LIMIT: limit})
     assert isinstance(read, Route)
     assert read.metadata.time_limit_ms == limit
+
+
+def test_members_that_are_null_are_absent_in_the_older_eras_too() -> None:
+    read = legacy({"progressToken": None, TIME_LIMIT: None})
+    assert isinstance(read, Route)
+    assert (read.metadata.progress_token, read.metadata.time_limit_ms) == (None, None)
 
 
 @pytest.mark.parametrize("limit", NO_LIMITS)

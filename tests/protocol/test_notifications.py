@@ -9,7 +9,7 @@ from mcp_app.protocol.revisions import MODERN
 
 
 def params_of(message: dict[str, Any], method: str) -> dict[str, Any]:
-    """The params, once the official wire types have taken the message."""
+    """Return the params of a message that the official wire types accept."""
     parse_server_notification(method, MODERN, message["params"])
     assert (message["jsonrpc"], message["method"]) == ("2.0", method)
     assert "id" not in message

@@ -12,7 +12,7 @@ TOOL = {"name": "echo", "description": "d", "inputSchema": {"type": "object", "a
 
 
 def check_modern(method: str, result: dict[str, Any]) -> None:
-    """Valid for the official wire types, and signed as every modern result is."""
+    """Check that the official wire types accept a result and that it names its type and server."""
     validate_server_result(method, MODERN, result)
     assert result["resultType"] == "complete"
     assert result["_meta"][SERVER_INFO] == SERVER
@@ -52,7 +52,7 @@ def test_a_stored_call_passes_through_with_its_nulls() -> None:
         "structuredContent": None,
         "_meta": {"com.example/x": 1, SERVER_INFO: {"name": "forged"}},
     }
-    result = results.call_tool(stored, SERVER)
+    result = results.complete(stored, SERVER)
     check_modern("tools/call", result)
     assert result["structuredContent"] is None
     assert result["_meta"]["com.example/x"] == 1
@@ -60,7 +60,7 @@ def test_a_stored_call_passes_through_with_its_nulls() -> None:
 
 
 def test_a_tool_error_is_a_result_that_a_model_can_read() -> None:
-    result = results.call_tool(results.tool_error("stopped"), SERVER)
+    result = results.complete(results.tool_error("stopped"), SERVER)
     check_modern("tools/call", result)
     assert (result["isError"], result["content"][0]["text"]) == (True, "stopped")
 

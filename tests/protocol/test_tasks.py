@@ -1,4 +1,4 @@
-"""ext-tasks specification/draft/tasks: the shapes of a task, and which params are refused."""
+"""ext-tasks specification/draft/tasks: the shapes of a task, and the params that are rejected."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +28,7 @@ def code_of(outcome: object) -> int:
 
 def test_a_created_task_is_flat_and_without_an_outcome() -> None:
     asking = task(status="input_required", input_requests={"n": {}}, ttl_ms=5, poll_interval_ms=7, status_message="m")
-    assert tasks.created(asking, WHO) == {
+    assert tasks.create_task_result(asking, WHO) == {
         "resultType": "task",
         "taskId": "t",
         "status": "input_required",
@@ -42,21 +42,21 @@ def test_a_created_task_is_flat_and_without_an_outcome() -> None:
 
 
 def test_an_unlimited_time_to_live_is_null_and_not_absent() -> None:
-    shown = tasks.detailed(task(), WHO)
+    shown = tasks.detailed_task(task(), WHO)
     assert shown["ttlMs"] is None
     assert shown.keys().isdisjoint({"pollIntervalMs", "statusMessage", "inputRequests", "result", "error"})
 
 
 def test_a_finished_task_carries_what_the_call_would_have_been_answered() -> None:
-    done = tasks.detailed(task(status="completed", result={"content": [], "_meta": {"own": 1}}), WHO)
+    done = tasks.detailed_task(task(status="completed", result={"content": [], "_meta": {"own": 1}}), WHO)
     assert done["result"] == {"resultType": "complete", "content": [], "_meta": {"own": 1, SERVER_INFO: WHO}}
-    failed = tasks.detailed(task(status="failed", error={"code": 1, "message": "m"}), WHO)
+    failed = tasks.detailed_task(task(status="failed", error={"code": 1, "message": "m"}), WHO)
     assert failed["error"] == {"code": 1, "message": "m"}
 
 
 @pytest.mark.parametrize("subscription_id", [0, "", "x"])
 def test_a_notification_is_the_task_and_its_subscription(subscription_id: Any) -> None:
-    shown = tasks.detailed(task(), WHO)
+    shown = tasks.detailed_task(task(), WHO)
     assert tasks.status_notification(shown, subscription_id) == {
         "jsonrpc": "2.0",
         "method": "notifications/tasks",
@@ -74,6 +74,8 @@ def test_a_client_that_does_not_declare_the_extension_is_told_first(capabilities
     ):
         assert code_of(refused) == -32021
     assert tasks.read_watched_tasks(route("subscriptions/listen", {"notifications": {}}, meta=meta)) == ()
+    null = route("subscriptions/listen", {"notifications": {"taskIds": None}}, meta=meta)
+    assert tasks.read_watched_tasks(null) == ()
 
 
 @pytest.mark.parametrize("task_id", [ABSENT, None, 5, ["t"]])
@@ -90,7 +92,7 @@ def test_responses_are_an_object(responses: Any) -> None:
     assert tasks.read_update_task(whole) == UpdateTask("t", {"n": None})
 
 
-@pytest.mark.parametrize("task_ids", [None, "t", {}, ["t", 1]])
+@pytest.mark.parametrize("task_ids", ["t", {}, ["t", 1]])
 def test_watched_tasks_are_a_list_of_strings(task_ids: Any) -> None:
     listening = route("subscriptions/listen", {"notifications": {"taskIds": task_ids}}, meta=KNOWS)
     assert code_of(tasks.read_watched_tasks(listening)) == -32602

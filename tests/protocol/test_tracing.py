@@ -1,6 +1,6 @@
 import pytest
 
-from mcp_app.protocol.tracing import read_trace_context
+from mcp_app.protocol.metadata import read_trace_context
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 

@@ -1,8 +1,8 @@
-"""What is a URI by RFC 3986, within bounds."""
+"""URIs by RFC 3986, of limited length."""
 
 import pytest
 
-from mcp_app.protocol.uris import MAX_URI_CHARS, is_uri
+from mcp_app.protocol.formats import MAX_URI_CHARS, is_uri
 
 
 @pytest.mark.parametrize(

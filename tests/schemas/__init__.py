@@ -1,5 +1,6 @@
-"""Whatever a client sends, in whatever order: what comes back is what its revision's JSON Schema allows.
+"""For any sequence of messages from a client, each response fits the JSON Schema of its revision.
 
-`schemas` says what may come, `messages` and `everything` what is sent, `judge` whether an answer is one; `play` plays a
-sequence on a wire of `wires`, and `tests.acceptance.test_schemas` does so against running servers.
+`schemas` has the schemas, `messages` and `everything` make the messages, and `judge` checks the
+responses. `play` plays a sequence on a wire of `wires`. `tests.acceptance.test_schemas` plays
+sequences against running servers.
 """

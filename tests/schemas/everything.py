@@ -1,4 +1,4 @@
-"""Fixed sequences: a request of every method, with everything that can be named."""
+"""Fixed sequences: a request of every method, with every name on offer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,10 @@ from tests.schemas.steps import ABLE, ANSWERED, META, RETRY, TASK, TASKS, Messag
 
 
 def _one_of_everything(offer: Offer, own: Mapping[str, Sequence[Any]], meta: Message) -> list[Step]:
-    """Right requests, and some wrong ones, of every method: those that all revisions have, and `own` by method."""
+    """Make valid and some invalid requests of every method.
+
+    `own`: requests by method, besides those that all revisions have.
+    """
     shared = {
         **{method: ({}, {"cursor": "none"}) for method in ("tools/list", "resources/list", "prompts/list")},
         "resources/templates/list": ({},),
@@ -29,7 +32,7 @@ def _one_of_everything(offer: Offer, own: Mapping[str, Sequence[Any]], meta: Mes
 
 
 def everything_modern(offer: Offer) -> list[Step]:
-    """Of 2026-07-28, with the tasks extension, by a client that can be asked everything."""
+    """Make a sequence for 2026-07-28 and the tasks extension. The client has all capabilities."""
     answers = {
         offer.question: {"action": "accept", "content": dict(offer.answer)},
         "model": ANSWERED["sampling/createMessage"],
@@ -53,7 +56,10 @@ def everything_modern(offer: Offer) -> list[Step]:
 
 
 def everything_legacy(offer: Offer) -> list[Step]:
-    """Of the earlier revisions: each call once answering what it is asked, and once declining."""
+    """Make a sequence for the earlier revisions.
+
+    It has each call once with answers and once declining.
+    """
     own = {
         "logging/setLevel": ({"level": "debug"},),
         "ping": ({},),

@@ -1,4 +1,4 @@
-"""Whether what came back is an answer to what was sent: by its revision's schema, and by the rules around it."""
+"""Checks that a response belongs to its request: by its revision's schema, and by further rules."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -36,18 +36,18 @@ FORBIDDEN: Final = re.compile("[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Sent:
-    """What went over the wire."""
+    """A message that a client sent."""
 
     body: bytes
     value: Any = None
-    """The body as JSON; None where it is none."""
+    """The body as JSON, or `None` if it is not JSON."""
     headers: dict[str, str] = field(default_factory=dict)
     http_method: str = "POST"
     reads: int | None = None
     revision: str = MODERN
-    """In which it is to be answered."""
+    """The revision of the response."""
     reply: Callable[[Mapping[str, Any]], "list[Sent]"] | None = None
-    """What its client sends for a request of the server's."""
+    """Returns the client's messages in reply to a request from the server."""
 
     @property
     def messages(self) -> list[Any]:
@@ -55,16 +55,16 @@ class Sent:
 
     @property
     def requests(self) -> Iterator[Mapping[str, Any]]:
-        """The messages that have an id to answer to."""
+        """The messages with an id, which require a response."""
         return (each for each in self.messages if isinstance(each, dict) and is_id(each.get("id")))
 
 
 @dataclass
 class Received:
-    """What came back, as far as it was read."""
+    """The messages that the client received and read."""
 
     status: int | None = None
-    """None where there is no HTTP."""
+    """`None` on wires without HTTP."""
     headers: dict[str, str] = field(default_factory=dict)
     messages: list[Any] = field(default_factory=list)
     is_stream: bool = False
@@ -78,7 +78,7 @@ def is_id(value: object) -> bool:
 
 
 def judge(sent: Sent, received: Received, offer: Offer) -> None:
-    """Raises AssertionError with what is wrong."""
+    """Raise AssertionError if the response is not allowed, with the reason."""
     for message in received.messages:
         if "method" in message:
             _check_own(message, sent)
@@ -91,7 +91,7 @@ def judge(sent: Sent, received: Received, offer: Offer) -> None:
 
 
 def _check_own(message: Mapping[str, Any], sent: Sent) -> None:
-    """A notification, or a request of the server's."""
+    """Check a notification, or a request from the server."""
     of = schemas.request if "id" in message else schemas.notification
     names = of(message["method"], sent.revision)
     assert names, f"{sent.revision} has no such message: {message}"
@@ -114,7 +114,7 @@ def _check_response(message: Mapping[str, Any], sent: Sent, offer: Offer) -> Non
         return
     revision = sent.revision
     if revision != MODERN and [request.get("method") for request in asked] == ["initialize"]:
-        # Its result is the first message of the revision that it names.
+        # The result of `initialize` already belongs to the revision that it names.
         revision = message["result"]["protocolVersion"]
     names = [name for request in asked for name in schemas.results(str(request.get("method")), revision)]
     assert names, f"{revision} has no result for this: {message}"
@@ -148,7 +148,7 @@ def _check_status(sent: Sent, received: Received) -> None:
 
 
 def _check_answered(sent: Sent, received: Received) -> None:
-    """Every request has one response; it is the last of its stream."""
+    """Check that every request has one response, and that it is the last message of its stream."""
     responses = [message for message in received.messages if "method" not in message]
     assert all("error" in message for message in responses if "id" not in message)
     if isinstance(sent.value, list):
@@ -166,7 +166,8 @@ def _check_answered(sent: Sent, received: Received) -> None:
         if "id" not in responses[0]:
             known = [request for request in sent.requests if not is_response(request)]
             assert not known or refused == -32700 or received.status in BEFORE_THE_BODY, (known, responses)
-            # An error without an id is no message of these revisions, only the body of a refusal (transports).
+            # In these revisions, an error without an id may only be the body of a refusal
+            # (transports).
             assert sent.revision not in ID_IN_EVERY_ERROR or not received.is_stream
 
 

@@ -1,4 +1,4 @@
-"""Strategies for what clients send: requests of every method, right and wrong, notifications, responses, bytes."""
+"""Strategies for clients' messages: valid and invalid requests, notifications, responses, bytes."""
 
 import json
 from collections.abc import Iterator
@@ -217,7 +217,7 @@ def _requests(draw: st.DrawFn, methods: dict[str, Any], meta: Any) -> Message:
 
 @st.composite
 def _spoiled(draw: st.DrawFn, messages: Any) -> Any:
-    """A message with one or two things wrong."""
+    """A message with one or two errors."""
     message = json.loads(json.dumps(draw(messages)))
     for _ in range(draw(st.integers(1, 2))):
         path = draw(st.sampled_from(list(_paths(message)) or [()]))

@@ -1,6 +1,6 @@
-"""What is offered to these clients: of every kind of tool, resource and prompt one.
+"""The tools, resources and prompts for these clients: one of every kind.
 
-`FIXTURE_SITE` is what the acceptance tests' servers offer.
+`FIXTURE_SITE` describes those of the acceptance tests' servers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,23 +24,23 @@ NOTHING: Final = ({},)
 
 @dataclass(frozen=True)
 class Offer:
-    """What clients can name, and the arguments that they bring."""
+    """The names that clients can use, with arguments."""
 
     tools: Mapping[str, Sequence[Mapping[str, Any]]]
-    """Arguments by tool: right ones first."""
+    """Arguments by tool, valid ones first."""
     held: frozenset[str]
-    """The tools whose calls do not end by themselves."""
+    """The tools whose calls end only when they are cancelled."""
     prompts: Mapping[str, Sequence[Mapping[str, Any]]]
     uris: tuple[str, ...]
     templates: tuple[str, ...]
     completed: Sequence[Mapping[str, str]]
-    """Arguments to be completed, of its prompts and templates."""
+    """Arguments of the prompts and templates for completion."""
     question: str
-    """The key under which its tools ask."""
+    """The key with which the tools ask."""
     answer: Mapping[str, Any]
-    """What fits it."""
+    """A valid answer."""
     fails: frozenset[str]
-    """The tools, resources and prompts whose own failure is an internal error."""
+    """The tools, resources and prompts that fail with an internal error."""
 
 
 SAMPLES: Final = Offer(
@@ -123,7 +123,7 @@ class Size(BaseModel):
 
 @contextmanager
 def offered() -> Iterator[None]:
-    """With `SAMPLES`, and nothing else, on offer."""
+    """Offer `SAMPLES` and nothing else."""
     with isolated_registries():
         _tools()
         _busy_tools()

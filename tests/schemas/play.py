@@ -1,7 +1,7 @@
-"""Clients that play a sequence of steps: what they know of the server, and how they are brought to a wire.
+"""Clients that play a sequence of steps: the values they remember, and their messages for a wire.
 
-A client is told what to send next and what came of it; it asks for nothing, so that the same clients play in this
-process and against running servers.
+A client is a generator: it yields the next message, and is sent the response. It does no I/O
+itself, so the same clients play in this process and against running servers.
 """
 
 import base64
@@ -28,7 +28,8 @@ ASKS: Final = {
     "2025-06-18": {"sampling/createMessage", "roots/list", "elicitation/create"},
     "2025-11-25": {"sampling/createMessage", "roots/list", "elicitation/create"},
 }
-"""What clients of a session are asked by `offered.SAMPLES`' and the fixture site's tools."""
+"""The requests that a session's client gets from the tools of `offered.SAMPLES` and the fixture
+site."""
 
 Play = Generator[Sent, Received, None]
 
@@ -41,10 +42,10 @@ class Modern:
         self._known = {TASK: NOBODYS_TASK, STATE: "none", ASKED: next(iter(offer.tools)), EVENT: "none"}
         self._tasks: list[str] = []
         self.results: set[tuple[str, str]] = set()
-        """Method and type of every result that it was given."""
+        """The method and the type of every result that the client received."""
 
     def play(self, steps: Iterable[Step]) -> Play:
-        """Send, and judge what comes; at the end give up what was begun."""
+        """Send the steps' messages, check the responses, and cancel open tasks at the end."""
         for step in steps:
             yield from self._exchange(step)
         for task_id in self._tasks:
@@ -79,7 +80,7 @@ class Modern:
         return Sent(body, value, headers, step.http_method, reads, revision, self._replying(step.replies))
 
     def _replying(self, replies: Iterable[str]) -> Callable[[Mapping[str, Any]], list[Sent]] | None:
-        """A client of this revision is sent no requests."""
+        """Return no replies: clients of this revision get no requests from the server."""
         return None
 
     def _headers(self, value: Any) -> dict[str, str]:
@@ -122,14 +123,14 @@ class Modern:
 
 
 class Line(Modern):
-    """The same on a wire without headers."""
+    """A `Modern` client on a wire without headers."""
 
     def _prepare(self, step: Step) -> Sent:
         return replace(_as_line(super()._prepare(_on_a_line(step))), revision=MODERN)
 
 
 class Legacy(Modern):
-    """A client of an earlier revision, in a session if it opens one."""
+    """A client of an earlier revision, with a session if it opens one."""
 
     def __init__(self, offer: Offer, version: str, *, in_session: bool = True) -> None:
         super().__init__(offer)
@@ -139,7 +140,7 @@ class Legacy(Modern):
         self._session = ""
         self._sessions: list[str] = []
         self.asked: set[str] = set()
-        """The methods of the server's own requests."""
+        """The methods of requests from the server."""
 
     def play(self, steps: Iterable[Step]) -> Play:
         if self._in_session:
@@ -189,7 +190,7 @@ class Legacy(Modern):
 
 
 class LegacyLine(Legacy):
-    """The same on a wire that is the session."""
+    """A `Legacy` client on a wire that is itself the session."""
 
     def _prepare(self, step: Step) -> Sent:
         return _as_line(super()._prepare(_on_a_line(step)))
@@ -204,7 +205,11 @@ class LegacyLine(Legacy):
 
 
 def _on_a_line(step: Step) -> Step:
-    """Where nothing has a method of HTTP's, and what cancels a message of its own batch would leave it unanswered."""
+    """Return the step for a wire without HTTP methods.
+
+    Cancellations are removed from batches, because they could leave another message of the batch
+    without a response.
+    """
     if step.http_method != "POST":
         return Step(b"")
     if not isinstance(step.body, list):
@@ -218,14 +223,14 @@ def _as_line(sent: Sent) -> Sent:
 
 
 def unanswered(sent: Sent) -> list[Any]:
-    """The ids that a line's message has, each of which gets a response."""
+    """Return the ids of a line's messages, each of which gets a response."""
     if isinstance(sent.value, list) and sent.revision != "2025-03-26":
         return []
     return [message["id"] for message in sent.requests if sent.revision == MODERN or not is_response(message)]
 
 
 def _field(text: str) -> str:
-    """A value as header fields can have it (streamable-http "Value Encoding")."""
+    """Encode a value for a header field (streamable-http "Value Encoding")."""
     if VISIBLE.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="

@@ -1,11 +1,14 @@
-"""The JSON Schema of each revision, for what a server sends, made strict.
+"""Strict JSON Schemas of each revision, for the messages that a server sends.
 
-The `mcp-types` models of a revision are generated from its official schema.json, and `mcp_types.methods` says which of
-them belongs to which method: their JSON Schema is used here, and needs no file. What the models leave open is closed:
-an object has no members but those its revision knows, and what may be absent is not null. Official schema.json files
-(`MCP_SCHEMAS` names their folder; `.ci/schemas` fetches them from the sources of the package `mcp`, which has them)
-take the models' place where they are given. Neither has the revisions before 2025-11-25: these are the same with
-what came later taken away. The tasks extension has no package: its schema is written out here.
+1. The `mcp-types` models of a revision are generated from its official schema.json, and
+   `mcp_types.methods` maps methods to them. Their JSON Schemas are used here, so no file is needed.
+2. These schemas are closed: objects have only members that their revision defines, and members that
+   may be absent must not be null.
+3. If `MCP_SCHEMAS` names a folder with official schema.json files, those replace the models.
+   `.ci/schemas` fetches them from the sources of the package `mcp`.
+4. Neither source covers the revisions before 2025-11-25. Their schemas are made by removing later
+   additions.
+5. The tasks extension has no package, so its schema is written out here.
 """
 
 import base64
@@ -63,7 +66,7 @@ _ADDED: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "Tool": {"execution", "icons"},
     },
 }
-"""The members that a revision added to what was there."""
+"""The members that a revision added to existing objects."""
 _NEW: Final[Mapping[str, set[str]]] = {
     "2025-06-18": {"ResourceLink"},
     "2025-11-25": {
@@ -71,10 +74,10 @@ _NEW: Final[Mapping[str, set[str]]] = {
         *("ToolResultContent", "ToolUseContent", "UntitledMultiSelectEnumSchema"),
     },
 }
-"""What a revision added as one more of several forms."""
+"""The objects that a revision added as further alternatives of existing unions."""
 
 _OPEN: Final = ("default", "inputSchema", "outputSchema")
-"""Members whose values may hold anything: the last two are JSON Schemas themselves."""
+"""Members with arbitrary values. The last two are JSON Schemas themselves."""
 
 _TIME: Final = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"}
 _TASK: Final[Schema] = {
@@ -92,16 +95,16 @@ _OUTCOMES: Final[Mapping[str, Schema]] = {
     "completed": {"result": {"$ref": "#/$defs/CallToolResult"}},
     "failed": {"error": {"$ref": "#/$defs/Error"}},
 }
-"""What a task's status brings with it."""
+"""The members that a task has in addition, by status."""
 
 
 def source() -> str:
-    """Where the schemas come from, for a test's header."""
+    """Return the source of the schemas, for a test's header."""
     return f"schema.json of {_folder()}" if _folder() else "the models of mcp-types"
 
 
 def results(method: str, revision: str) -> list[str]:
-    """The names of the results of a method; empty where the revision has no such method."""
+    """Return the names of a method's results; empty if the revision does not have the method."""
     if revision == MODERN and method in ("tasks/update", "tasks/cancel"):
         return ["Acknowledged"]
     if revision == MODERN and method == "tasks/get":
@@ -122,14 +125,14 @@ def request(method: str, revision: str) -> list[str]:
 
 @cache
 def validator(names: tuple[str, ...], revision: str) -> Draft202012Validator:
-    """Takes what is one of these."""
+    """Return a validator for any of these schemas."""
     alternatives = [{"$ref": f"#/$defs/{name}"} for name in names]
     return Draft202012Validator({"$defs": definitions(revision), "anyOf": alternatives}, format_checker=FORMATS)
 
 
 @cache
 def definitions(revision: str) -> dict[str, Schema]:
-    """Every named schema of a revision, closed; with the error, and what the tasks extension adds."""
+    """Return the closed schemas of a revision by name, with the error and the tasks extension."""
     found = _official(revision) or _of_models(revision)
     for later in REVISIONS[REVISIONS.index(revision) + 1 : -1]:
         found = _without(found, _ADDED.get(later, {}), _NEW.get(later, set()))
@@ -138,7 +141,7 @@ def definitions(revision: str) -> dict[str, Schema]:
     if revision == MODERN:
         closed["SubscriptionFilter"]["properties"]["taskIds"] = {"type": "array", "items": {"type": "string"}}
         return closed | _tasks()
-    # It is the result of what has none: `{}`. Its schema lets anything in.
+    # The result of methods without one, `{}`. The official schema allows any member.
     return closed | {"Result": {"type": "object", "maxProperties": 0}}
 
 
@@ -176,7 +179,7 @@ def _models(model: Any) -> Iterable[type[BaseModel]]:
 
 
 def _without_nulls(schema: Any) -> Any:
-    """A model says `X | None = None` for what may be absent: it may not be null."""
+    """Remove null from `X | None = None`: such a member may be absent, but not null."""
     if isinstance(schema, list):
         return [_without_nulls(each) for each in schema]
     if not isinstance(schema, dict):
@@ -189,7 +192,7 @@ def _without_nulls(schema: Any) -> Any:
 
 
 def _without(named: Mapping[str, Schema], members: Mapping[str, set[str]], forms: set[str]) -> dict[str, Schema]:
-    """As it was before these members and forms came."""
+    """Return the schemas without members and alternatives that later revisions added."""
     references = [{"$ref": f"#/$defs/{form}"} for form in forms]
 
     def walk(value: Any) -> Any:
@@ -209,7 +212,7 @@ def _without(named: Mapping[str, Schema], members: Mapping[str, set[str]], forms
 
 
 def _closed(schema: Any) -> Any:
-    """Let no member in that is not named, unless the schema says itself what may be."""
+    """Forbid members that the schema does not name, unless it allows others itself."""
     if isinstance(schema, list):
         return [_closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -230,7 +233,7 @@ def _object(required: Mapping[str, Any], optional: Mapping[str, Any] | None = No
 
 
 def _tasks() -> dict[str, Schema]:
-    """What the tasks extension sends (ext-tasks specification/draft/tasks)."""
+    """Return the schemas of the tasks extension (ext-tasks specification/draft/tasks)."""
     optional = {name: _TASK[name] for name in ("statusMessage", "pollIntervalMs")}
     common = {name: _TASK[name] for name in _TASK if name not in optional}
     meta = {"$ref": "#/$defs/ResultMetaObject"}

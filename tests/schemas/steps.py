@@ -1,6 +1,7 @@
-"""One thing that a client does, and the words that its messages are made of.
+"""The steps of a client's sequence, and parts of its messages.
 
-A `Step` is abstract: `$task`, `$state`, `$asked` and `$event` stand for what the server said before.
+A `Step` may have placeholders: `$task`, `$state`, `$asked` and `$event` stand for values that the
+server sent before.
 """
 
 from dataclasses import dataclass, field
@@ -19,43 +20,44 @@ ANSWERED: Final = {
     "roots/list": {"roots": [{"uri": "file:///srv"}]},
     "ping": {},
 }
-"""A result for each request of a server's."""
+"""A result for each request from a server."""
 
 Message = dict[str, Any]
 
 RETRY: Final = {"name": ASKED, "arguments": {}, "requestState": STATE}
-"""Params of the call that comes back."""
+"""Params of a call that is sent again with its answers."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that a client does: a POST or a line, unless `http_method` is another."""
+    """One message of a client: a POST or a line, unless `http_method` is another."""
 
     body: Any = None
-    """A JSON value, or bytes that are none."""
+    """A JSON value, or bytes that are not JSON."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Which replace those that belong to the body; empty ones are left out."""
+    """Headers that replace those made from the body. Empty ones are left out."""
     http_method: str = "POST"
     reads: int | None = None
-    """How many messages it waits for before it leaves; None: all, unless the answer would never end."""
+    """How many messages the client reads before it leaves. `None`: all, unless the response would
+    never end."""
     replies: tuple[str, ...] = ()
-    """How it answers what it is asked meanwhile, one after the other; then it declines."""
+    """How the client answers the server's requests, in order. It declines any further ones."""
 
 
 def calls(offer: Offer) -> list[Message]:
-    """Params of `tools/call`."""
+    """Return params of `tools/call`."""
     named = [{"name": name, "arguments": dict(each)} for name, given in offer.tools.items() for each in given]
     return [*named, {"name": next(iter(offer.tools))}, {"name": "unknown", "arguments": {}}]
 
 
 def gets(offer: Offer) -> list[Message]:
-    """Params of `prompts/get`."""
+    """Return params of `prompts/get`."""
     named = [{"name": name, "arguments": dict(each)} for name, given in offer.prompts.items() for each in given]
     return [*named, {"name": next(iter(offer.prompts))}]
 
 
 def references(offer: Offer) -> list[Message]:
-    """What `completion/complete` may be of, and may not."""
+    """Return valid and invalid references for `completion/complete`."""
     prompts = [{"type": "ref/prompt", "name": name} for name in (*offer.prompts, "nothing")]
     return [
         *prompts,
@@ -65,7 +67,7 @@ def references(offer: Offer) -> list[Message]:
 
 
 def holds(message: Any, offer: Offer) -> bool:
-    """Whether its answer would never end by itself."""
+    """Return whether the response to a message never ends by itself."""
     if not isinstance(message, dict) or not isinstance(params := message.get("params"), dict):
         return False
     name = params.get("name")

@@ -1,10 +1,12 @@
-"""No sequence of messages, right or wrong, gets an answer outside its revision's JSON Schema, or leaves a call open.
+"""For any sequence of messages, responses fit their schema and no call stays open.
 
-The answers are held against the strict schemas that `schemas` makes of the `mcp-types` models: the models themselves
-would let members of other revisions and nulls pass, and the server is built with them. `MCP_SCHEMAS=<folder>` takes
-official schema.json files instead, which no package installs; `.ci/schemas` fetches those that there are.
+Responses are checked against the strict schemas that `schemas` makes from the `mcp-types` models.
+The models themselves would accept members of other revisions and nulls, and the server is built
+with them. With `MCP_SCHEMAS=<folder>`, official schema.json files are used instead. No package
+installs them; `.ci/schemas` fetches those that exist.
 
-The examples are the same in every run. `MCP_EXAMPLES=1000 python -m pytest tests/schemas` plays others, and more.
+The examples are the same in every run. `MCP_EXAMPLES=1000 python -m pytest tests/schemas` plays
+other and more examples.
 """
 
 import os
@@ -15,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mcp_app.lifecycle import cancellation
-from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.lifecycle.audit.attempts import SYSTEM
+from mcp_app.lifecycle.cancellation import cancellation
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
 from tests.schemas.everything import everything_legacy, everything_modern
@@ -26,12 +28,12 @@ from tests.schemas.play import ASKS, Legacy, LegacyLine, Line, Modern, Play
 from tests.schemas.steps import Step
 from tests.schemas.wires import over_http, over_stdio
 from tests.schemas.worker import Playing
-from tests.transport.client import run
+from tests.support.asgi_client import run
 
-pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+pytestmark = [pytest.mark.usefixtures("_settings"), pytest.mark.django_db(transaction=True, databases="__all__")]
 
 STEPS = 16
-"""In one sequence, at most."""
+"""Maximum steps of a sequence."""
 SHARED = {
     *("tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read"),
     *("prompts/list", "prompts/get", "completion/complete"),
@@ -50,7 +52,7 @@ examples = settings(
 )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _settings(configure) -> None:
     configure(
         ALLOW_ANONYMOUS=True,
@@ -70,7 +72,7 @@ def worker() -> Iterator[Playing]:
 
 
 def settle(worker: Playing) -> None:
-    """Nothing is left open but questions that nobody answered; they are given up."""
+    """Wait until only unanswered questions are open, and cancel their calls."""
     worker.settle()
     for row in Request.objects.filter(status=Status.INPUT_REQUIRED):
         cancellation.cancel(row.pk, cause=Cause.ADMIN, actor=SYSTEM)
@@ -78,14 +80,14 @@ def settle(worker: Playing) -> None:
 
 
 def play_all(worker: Playing, wire: Wire, client: Modern, steps: list[Step]) -> set[tuple[str, str]]:
-    """Play a sequence; the results that there were."""
+    """Play a sequence, and return the results that it received."""
     run(wire(client.play(steps)))
     settle(worker)
     return client.results
 
 
 def play_any(worker: Playing, wire: Wire, client: Callable[[], Modern], steps: Any) -> None:
-    """Play the examples, each in a server process of its own."""
+    """Play the examples, each with a server process of its own."""
 
     @examples
     @given(st.lists(steps, min_size=STEPS // 2, max_size=STEPS))

@@ -1,4 +1,4 @@
-"""The strict schemas, and the judge that holds answers against them, refuse what they should."""
+"""The strict schemas, and the checks of responses against them, find errors."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The wires in this process: the ASGI application, and stdio's connection on real pipes."""
+"""The wires in this process: the ASGI application, and a stdio connection on real pipes."""
 
 import json
 from itertools import count
@@ -6,12 +6,12 @@ from typing import Any
 
 from tests.schemas.judge import Received, Sent
 from tests.schemas.play import Play, unanswered
-from tests.transport.client import Connection, message
-from tests.transport.stdio_client import Client, connected
+from tests.support.asgi_client import Connection, message
+from tests.support.stdio_client import Client, connect
 
 
 class _Response(Connection):
-    """What comes back to one HTTP request, message by message."""
+    """The response to one HTTP request, message by message."""
 
     def __init__(self, sent: Sent) -> None:
         super().__init__(sent.http_method, headers={name.lower(): value for name, value in sent.headers.items()})
@@ -67,7 +67,7 @@ async def _exchange(sent: Sent) -> Received:
 
 
 async def _reply(frame: bytes, received: Received, sent: Sent) -> None:
-    """Answer the request of the server's that this frame brought, if it did."""
+    """Answer the server's request in this frame, if there is one."""
     if b"data: {" not in frame or sent.reply is None or not {"method", "id"} <= received.messages[-1].keys():
         return
     for reply in sent.reply(received.messages[-1]):
@@ -75,7 +75,7 @@ async def _reply(frame: bytes, received: Received, sent: Sent) -> None:
 
 
 async def over_stdio(play: Play) -> None:
-    async with connected() as client:
+    async with connect() as client:
         sent = next(play, None)
         for number in count():
             if sent is None:
@@ -84,7 +84,10 @@ async def over_stdio(play: Play) -> None:
 
 
 async def _say(client: Client, sent: Sent, sentinel: str) -> Received:
-    """Every message until nothing is to come: each id is answered, and so is a request that was sent after it."""
+    """Send a line, and receive messages until each id has a response.
+
+    A request that is sent afterwards shows that no further message follows.
+    """
     await client.send(sent.body + b"\n")
     left = sent.reads is not None
     waited: list[Any] = [] if left else unanswered(sent)
@@ -102,7 +105,7 @@ async def _say(client: Client, sent: Sent, sentinel: str) -> Received:
             if found.get("id") != sentinel:
                 received.messages.append(found)
         if isinstance(line, dict) and "error" in line and "id" not in line:
-            # What could not be read: nothing else comes for it.
+            # The line could not be parsed, so nothing else follows for it.
             waited = [each for each in waited if each == sentinel]
     return received
 

@@ -1,6 +1,7 @@
-"""The worker's part: each call is claimed off the broker, and ends as its tool is named for.
+"""The worker of these tests. It ends each call from the broker as the tool's name says.
 
-The tools run for real, but for what needs a worker's context: progress, questions, waiting for a cancellation.
+The tools' functions are called. Only features of a worker's context are replaced: progress,
+questions, waiting for a cancellation.
 """
 
 import threading
@@ -15,32 +16,36 @@ from celery import current_app
 from django.db import connections
 
 from mcp_app.catalogue import results
-from mcp_app.catalogue.asking import Asking, InputRequired, Known
+from mcp_app.catalogue.arguments import bind
 from mcp_app.catalogue.errors import InvalidResult, ProtocolError
-from mcp_app.catalogue.questions import Form, Question, Roots, Sampling
+from mcp_app.catalogue.input.asking import Asking, InputRequired, Known
+from mcp_app.catalogue.input.questions import Form, Question, Roots, Sampling
 from mcp_app.catalogue.registry import registered_tools
-from mcp_app.catalogue.schema import bind
-from mcp_app.lifecycle import input_rounds, processes, transitions
-from mcp_app.lifecycle.events import Event
-from mcp_app.lifecycle.processes import Identity
+from mcp_app.lifecycle.input import input_rounds
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import Identity
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Request
-from mcp_app.protocol.capabilities import declared
+from mcp_app.protocol.metadata import has_capabilities
 from mcp_app.states import OPEN, EventKind, ProcessRole, Status
-from tests.transport.worker import NUMBER
+from tests.support.worker import NUMBER
 
 PATIENCE: Final = 10.0
 
 
-class Asks(Asking):
-    """The questions of one run."""
+class AnyRun:
+    """A run that may ask at any time."""
 
-    def _check_goes_on(self) -> None: ...
+    def check_goes_on(self) -> None: ...
 
-    def _check_may_end(self) -> None: ...
+    def check_may_end(self) -> None: ...
 
-    def _keep(self, key: str, value: Any) -> None: ...
+    def check_has_client(self) -> None: ...
 
-    async def _akeep(self, key: str, value: Any) -> None: ...
+    def keep(self, key: str, value: Any) -> None: ...
+
+    async def akeep(self, key: str, value: Any) -> None: ...
 
 
 class Playing:
@@ -70,7 +75,7 @@ class Playing:
                 queue.close()
 
     def settle(self) -> None:
-        """Wait until no call is open: who was left has been told to stop, what asks is asked no more."""
+        """Wait until no call is open: abandoned calls were stopped, questions were given up."""
         until = time.monotonic() + PATIENCE
         while rows := list(Request.objects.filter(status__in=OPEN - {Status.INPUT_REQUIRED})):
             assert self._failure is None, self._failure
@@ -99,14 +104,14 @@ class Playing:
             connections.close_all()
 
     def _stop(self, request_id: UUID) -> bool:
-        """Whether a call that waited for its cancellation has ended."""
+        """Return whether a call that waited for its cancellation has ended."""
         if not Request.objects.filter(pk=request_id, cancel_requested_at__isnull=False).exists():
             return False
         transitions.finish(request_id, Status.CANCELLED, worker=self._identity.boot_id)
         return True
 
     def _run(self, row: Request) -> bool:
-        """Whether it has ended."""
+        """Run a call, and return whether it has ended."""
         if row.tool == "held":
             return False
         if row.tool == "reporting":
@@ -139,14 +144,14 @@ class Playing:
 
 
 def _ask(row: Request) -> None:
-    """Ask what the client can be asked of a number, a model and folders; of one that cannot be asked, a number."""
+    """Ask a client every question that it declares a capability for, or else for a number."""
     every: dict[str, Question[Any]] = {
         "n": Form("How many?", NUMBER),
         "model": Sampling("Capital?", max_tokens=9),
         "roots": Roots(),
     }
-    able = {key: each for key, each in every.items() if declared(each.capability, row.client_capabilities)}
-    asking = Asks(Known(row.protocol_version, row.client_capabilities, row.answers, row.kept))
+    able = {key: each for key, each in every.items() if has_capabilities(each.capability, row.client_capabilities)}
+    asking = Asking(Known(row.protocol_version, row.client_capabilities, row.answers, row.kept), AnyRun())
     try:
         asking.ask(**(able or {"n": every["n"]}))
     except InputRequired as question:

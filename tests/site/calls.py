@@ -4,12 +4,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcp_app.execution import processes
+from mcp_app.execution.stopping import processes
 from tests.execution import driver
 from tests.execution.site import Site, eventually
 
 
-def submit(tool: str, arguments: dict[str, Any], user_id: str = "") -> str:
+def make_staff() -> str:
+    """Create a user who may call every tool; its key. In the driver process."""
+    from django.contrib.auth.models import User
+
+    return str(User.objects.create_user("staff", is_staff=True).pk)
+
+
+def submit(tool: str, arguments: dict[str, Any], user_id: str, **changes: Any) -> str:
     """Submit a call with the policy and the graces that the tool is offered with. In the driver process."""
     from mcp_app.auth.principal import ANONYMOUS, Principal
     from mcp_app.catalogue import catalogue
@@ -18,7 +25,7 @@ def submit(tool: str, arguments: dict[str, Any], user_id: str = "") -> str:
     offered = catalogue.find(tool, principal)
     assert offered is not None, f"{tool} is not offered"
     stop = {name: getattr(offered, name) for name in ("cancel_policy", "cooperative_grace", "hard_grace", "time_limit")}
-    return driver.submit(tool, arguments, principal=principal, **stop)
+    return driver.submit(tool, arguments, principal=principal, **{**stop, **changes})
 
 
 @dataclass(frozen=True)
@@ -26,16 +33,18 @@ class ExampleSite:
     """The example site as its tests use it."""
 
     site: Site
+    staff: str
+    """The key of the user who calls, unless a test names another; an empty one is nobody's."""
 
     @property
     def projects(self) -> Path:
         return self.site.data / "projects"
 
-    def begin(self, tool: str, user_id: str = "", **arguments: Any) -> str:
+    def begin(self, tool: str, user_id: str | None = None, **arguments: Any) -> str:
         """Submit a call; its id."""
-        return str(self.site.ask(submit, tool, arguments, user_id))
+        return str(self.site.ask(submit, tool, arguments, self.staff if user_id is None else user_id))
 
-    def call(self, tool: str, user_id: str = "", **arguments: Any) -> dict[str, Any]:
+    def call(self, tool: str, user_id: str | None = None, **arguments: Any) -> dict[str, Any]:
         """The row of a call that has ended."""
         return self.site.ended(self.begin(tool, user_id, **arguments), within=45)
 
@@ -45,7 +54,7 @@ class ExampleSite:
         assert ended["status"] == "completed", ended
         return ended["result"]["structuredContent"]
 
-    def refusal(self, tool: str, user_id: str = "", **arguments: Any) -> str:
+    def refusal(self, tool: str, user_id: str | None = None, **arguments: Any) -> str:
         """What a tool that refused said."""
         ended = self.call(tool, user_id, **arguments)
         assert (ended["status"], ended["error"]["type"]) == ("failed", "ToolError"), ended

@@ -9,7 +9,7 @@ import pytest
 
 from mcpsite.tools.projects import locate
 from tests.execution.site import Site
-from tests.site.calls import ExampleSite
+from tests.site.calls import ExampleSite, make_staff
 from tests.site.folders import take_lease
 
 _numbers = count()
@@ -22,7 +22,7 @@ def example(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterato
     with Site.opened(data, {}, "mcpsite.settings") as site:
         site.start_worker(concurrency=1)
         site.ask(locate, "sample")  # there before any project of a test's own
-        yield ExampleSite(site)
+        yield ExampleSite(site, site.ask(make_staff))
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 import pytest
 
+from mcp_app.auth import local
 from mcp_app.auth.principal import ANONYMOUS, Principal
-from mcp_app.execution.context import ToolContext
+from mcp_app.execution.tool.context import ToolContext
 from mcp_app.tools import ToolError
 from mcpsite.access import require_staff
 from mcpsite.tools.projects import locate
 from tests.execution import driver
-from tests.lifecycle import rows
+from tests.support import rows
 
 EVERYWHERE = {"default", "mcp"}
 
@@ -41,18 +42,47 @@ def test_others_may_not(django_user_model, settings, debug):
 
 
 @pytest.mark.django_db(databases=EVERYWHERE)
-def test_nobody_in_particular_may_on_a_developers_machine_alone(settings):
-    settings.DEBUG = True
-    require_staff(called_by())
-    settings.DEBUG = False
-    with pytest.raises(ToolError, match="only staff may call it"):
+@pytest.mark.parametrize("debug", [False, True])
+def test_the_anonymous_may_not(settings, debug):
+    settings.DEBUG = debug
+    with pytest.raises(ToolError, match="Send a staff user's token as `Authorization: Bearer TOKEN`"):
         require_staff(called_by())
 
 
-def test_a_user_who_is_not_staff_can_neither_run_nor_change_a_project(example):
-    eve = example.site.ask(driver.make_user, "eve")
-    for tool, arguments in (("run_tests", {}), ("rename_symbol", {"old": "Inventory", "new": "Stock"})):
-        assert "only staff" in example.refusal(tool, user_id=eve, project="sample", **arguments)
+@pytest.mark.django_db(databases=EVERYWHERE)
+def test_who_starts_the_process_may_unless_they_act_for_a_user_who_may_not(django_user_model):
+    require_staff(called_by(principal=local.local_principal()))
+    django_user_model.objects.create_user("eve")
+    with pytest.raises(ToolError, match="only staff may call it"):
+        require_staff(called_by(principal=local.acting_for("eve")))
+
+
+HARMLESS = {"countdown", "find_usages", "lint", "roman"}
+OTHERS = {
+    "evaluate_python": {"code": "1"},
+    "import_csv": {"text": "email,name\na@example.org,A\n"},
+    "rename_symbol": {"project": "sample", "old": "Inventory", "new": "Stock"},
+    "run_command": {"command": "list_files", "arguments": {"folder": "."}},
+    "run_tests": {"project": "sample"},
+}
+
+
+def test_every_tool_is_harmless_or_for_staff():
+    from mcpsite import mcp_tools
+
+    assert set(mcp_tools.__all__) == {*HARMLESS, *OTHERS}
+
+
+@pytest.mark.parametrize("tool", sorted(OTHERS))
+def test_a_tool_that_runs_code_or_changes_something_is_for_staff_alone(example, eve, tool):
+    for user_id in ("", eve):
+        assert "only staff may call it" in example.refusal(tool, user_id=user_id, **OTHERS[tool])
+
+
+@pytest.fixture(scope="session")
+def eve(example):
+    """The key of a user who is not staff."""
+    return example.site.ask(driver.make_user, "eve")
 
 
 @pytest.fixture

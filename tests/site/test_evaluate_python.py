@@ -5,11 +5,11 @@ from textwrap import dedent
 
 import pytest
 
-from mcp_app.execution import processes
+from mcp_app.execution.stopping import processes
 from mcp_app.states import CancelPolicy
 from mcpsite.tools.evaluate_python import MAX_OUTPUT_CHARS, MAX_VALUE_CHARS
 from tests.execution.site import eventually
-from tests.site.calls import ExampleSite
+from tests.site.calls import ExampleSite, submit
 
 
 def test_the_value_of_the_last_expression_and_what_was_printed(example: ExampleSite) -> None:
@@ -88,7 +88,8 @@ def test_what_the_code_printed_is_kept_and_what_it_started_dies_with_it(example:
         pathlib.Path({str(ready)!r}).touch()
         while True: pass
     """
-    request_id = example.site.submit("evaluate_python", {"code": dedent(code)}, cancel_policy=CancelPolicy.INTERRUPT)
+    arguments, policy = {"code": dedent(code)}, CancelPolicy.INTERRUPT
+    request_id = example.site.ask(submit, "evaluate_python", arguments, example.staff, cancel_policy=policy)
     eventually(ready.exists, "the loop's begin")
     [child] = eventually(lambda: processes.find(request_id), "its environment, which it has a moment after its number")
 

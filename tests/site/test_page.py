@@ -37,6 +37,12 @@ def test_the_page_lists_what_is_offered_and_how_to_connect(page: Callable[[], st
     assert "<code>countdown</code>" not in text
 
 
+def test_browsers_find_the_icon_that_they_ask_for_with_every_page(client: Client) -> None:
+    answered = client.get("/favicon.ico")
+    assert (answered.status_code, answered["Content-Type"]) == (200, "image/svg+xml")
+    assert answered.content.startswith(b"<svg ")
+
+
 def test_an_administrators_words_stay_text(page: Callable[[], str]) -> None:
     Tool.objects.create(name="roman", location="x", title="<script>x</script>", description="<img src=x>")
     text = page()

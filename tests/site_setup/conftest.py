@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from tests.acceptance import programs
-from tests.acceptance.inspector import ROOT
-from tests.acceptance.programs import Program
-from tests.acceptance.waiting import eventually
 from tests.site_setup import steps
 from tests.site_setup.steps import Shell
+from tests.support.site import programs
+from tests.support.site.inspector import ROOT
+from tests.support.site.programs import Program
+from tests.support.waiting import eventually
 
 INSTALLING = 300.0
 MARKER = "MCP_SITE_SETUP"

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.programs import Program
 from tests.site_setup import steps
 from tests.site_setup.conftest import Site
 from tests.site_setup.steps import File, Shell
+from tests.support.site.programs import Program
 
 PATIENCE = 300.0
 STARTING = 120.0

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import wire
-from tests.acceptance.inspector import ROOT
-from tests.acceptance.programs import Program
-from tests.acceptance.services import ServicesMissingError, own_services
-from tests.acceptance.waiting import eventually
-from tests.acceptance.wire import Connection
 from tests.site_setup.conftest import Site
+from tests.support.site import wire
+from tests.support.site.inspector import ROOT
+from tests.support.site.programs import Program
+from tests.support.site.services import ServicesMissingError, own_services
+from tests.support.site.wire import Connection
+from tests.support.waiting import eventually
 
 LARGER = Path(__file__).parent / "larger"
 STARTING = 120.0

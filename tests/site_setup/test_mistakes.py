@@ -56,18 +56,19 @@ def snippet(path: str) -> str:
 SETTINGS: Final = "mysite/settings.py"
 MISTAKES: Final = [
     ("mcp_app.E003", without(SETTINGS, 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]')),
-    ("mcp_app.E005", without(SETTINGS, 'ASGI_APPLICATION = "mysite.asgi.application"')),
+    ("mcp_app.W031", without(SETTINGS, 'ASGI_APPLICATION = "mysite.asgi.application"')),
     ("mcp_app.W011", adding(SETTINGS, 'CELERY_BROKER_URL = "memory://"\n')),
-    ("mcp_app.E013", adding(SETTINGS, 'CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": "broker"}\n')),
+    ("mcp_app.W037", adding(SETTINGS, 'CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": "broker"}\n')),
+    ("mcp_app.E013", adding(SETTINGS, "CELERY_BROKER_TRANSPORT_OPTIONS = {}\n")),
     ("mcp_app.E014", adding(SETTINGS, "CELERY_ACCEPT_CONTENT = []\n")),
-    ("mcp_app.E015", without(SETTINGS, '"django_celery_results", ')),
+    ("mcp_app.W002", without(SETTINGS, '"django_celery_results", ')),
     ("mcp_app.W002", without(SETTINGS, 'CELERY_RESULT_BACKEND = "django-db"')),
     ("mcp_app.W003", adding(SETTINGS, 'del DATABASES["mcp"]["OPTIONS"]\n')),
     ("mcp_app.W004", without(SETTINGS, "CELERY_DB_REUSE_MAX = 1000")),
     ("mcp_app.W010", without(SETTINGS, 'CELERY_BROKER_URL = "mcpfs://"')),
     ("mcp_app.E004", without("mysite/__init__.py", snippet("mysite/__init__.py"))),
-    ("mcp_app.E010", without("mysite/asgi.py", snippet("mysite/asgi.py"))),
-    ("mcp_app.E011", without("mysite/celery.py", 'app.config_from_object("django.conf:settings", namespace="CELERY")')),
+    ("mcp_app.W033", without("mysite/asgi.py", snippet("mysite/asgi.py"))),
+    ("mcp_app.W034", without("mysite/celery.py", 'app.config_from_object("django.conf:settings", namespace="CELERY")')),
 ]
 
 
@@ -88,6 +89,14 @@ def test_forgotten_app_is_named(first_site: Site) -> None:
     program = first_site.start(sys.executable, "manage.py", "mcp", "serve")
     assert program.wait(PATIENCE) != 0
     assert "Unknown command: 'mcp'" in program.output()
+
+
+def test_server_without_the_endpoint_does_not_start(first_site: Site) -> None:
+    without("mysite/asgi.py", snippet("mysite/asgi.py"))(first_site.folder)
+    program = first_site.start(sys.executable, "manage.py", "mcp", "serve", "--port=0")
+    assert program.wait(PATIENCE) != 0
+    assert "CommandError: ASGI_APPLICATION, mysite.asgi.application, does not serve MCP." in program.output()
+    first_site.await_no_process()
 
 
 def test_tool_that_cannot_be_offered_is_named_with_its_reason(first_site: Site) -> None:

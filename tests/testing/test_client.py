@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import TestCase
 
-from mcp_app.lifecycle.moved import MOST_TOLD
+from mcp_app.lifecycle.requests.observation import MAX_EVENTS
 from mcp_app.models import Cancellation, Request, RequestEvent
 from mcp_app.states import Cause, Stage, Status
 from mcp_app.testing.answers import UnansweredError
@@ -59,7 +59,7 @@ def test_a_tool_sees_the_test_s_rows_and_tells_as_it_goes(mcp_client):
 
 def test_all_that_a_tool_told_is_heard_however_much(mcp_client, configure):
     configure(EVENT_RATE=1e6, EVENT_BURST=1_000_000)
-    count = 2 * MOST_TOLD + 1
+    count = 2 * MAX_EVENTS + 1
     made = mcp_client.call("make_groups", names=[f"{number}" for number in range(count)])
     assert [each.progress for each in made.progress] == list(range(1, count + 1))
     assert len(made.structured) == count
@@ -152,7 +152,7 @@ def test_a_call_is_cancelled_by_what_it_tells(mcp_client):
 
 
 def test_how_far_a_stop_went_is_known_though_the_watcher_had_no_turn_before_the_tool_ended(mcp_client, monkeypatch):
-    monkeypatch.setattr(InProcessWatcher, "_look", lambda self: None)
+    monkeypatch.setattr(InProcessWatcher, "_check_calls", lambda self: None)
     stopped = mcp_client.call("look", cancel_when=lambda told: told.progress[-1].progress == 3)
     assert (stopped.cancelled, stopped.stage) == (True, Stage.COOPERATIVE)
 
@@ -184,10 +184,10 @@ def test_there_is_nothing_to_cancel_before_a_call(mcp_client):
 
 
 def test_a_time_limit_is_kept(mcp_client, tools):
-    from mcp_app.catalogue import rows
+    from mcp_app.catalogue import tool_rows
 
-    rows.sync()
-    rows.change(["block"], time_limit=0.05)
+    tool_rows.sync()
+    tool_rows.change(["block"], time_limit=0.05)
     stopped = mcp_client.call("block", seconds=60)
     assert (stopped.cancelled, stopped.request.cancel_cause) == (True, Cause.DEADLINE)
 

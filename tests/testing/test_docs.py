@@ -58,13 +58,22 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said_of(site: Path, name: str, text: str, *, shared: bool, plugins: tuple[str, ...], status: int = 0) -> str:
+def said_of(
+    site: Path,
+    name: str,
+    text: str,
+    *options: str,
+    shared: bool,
+    plugins: tuple[str, ...],
+    status: int = 0,
+) -> str:
     """What pytest says of a file of tests; `shared`: whether other processes can open its databases."""
     names = {alias: str(site / f"test-{alias}.sqlite3") if shared else None for alias in ("default", "mcp")}
     (site / "site_settings.py").write_text(SETTINGS.replace("{TESTS}", repr(names)))
     (site / f"{name}.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", f"{name}.py"]
-    command += [word for plugin in plugins for word in ("-p", plugin)]
+    # Not by this project's plugin for async tests: it warns where a site has not configured it.
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-p", "no:asyncio"]
+    command += [f"{name}.py", *options, *(word for plugin in plugins for word in ("-p", plugin))]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MCPSITE_", "DJANGO_"))}
     environment |= {"PYTHONPATH": str(ROOT)}
     if "django" not in name:
@@ -87,6 +96,12 @@ def test_a_live_site_says_what_it_lacks(site: Path) -> None:
     text = "def test_it(mcp_live_client):\n    pass\n"
     said = said_of(site, "test_live", text, shared=False, plugins=("mcp_app.testing.plugin",), status=1)
     assert """DATABASES['default']["TEST"] = {"NAME": """ in said
+
+
+@pytest.mark.site
+def test_a_live_site_takes_the_tables_as_the_tests_made_them(site: Path) -> None:
+    text = 'def test_it(mcp_live_client):\n    assert mcp_live_client.call("add", a=1, b=2).structured == 3\n'
+    said_of(site, "test_live", text, "--nomigrations", shared=True, plugins=("mcp_app.testing.plugin",))
 
 
 @pytest.mark.site

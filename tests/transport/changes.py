@@ -1,7 +1,7 @@
-"""A change of everything of one name, for those who listen."""
+"""Change a tool, prompt and resource, to notify streams."""
 
 from mcp_app import databases
-from mcp_app.catalogue import rows
+from mcp_app.catalogue import tool_rows
 from mcp_app.conf import settings
 from mcp_app.models import Tool
 from mcp_app.prompts import notify_prompts_list_changed
@@ -14,6 +14,6 @@ def change(name: str) -> None:
         notify_resource_updated(f"{name}://one", using=settings.DATABASE)
         notify_resources_list_changed(f"{name}://one", using=settings.DATABASE)
         notify_prompts_list_changed(name, using=settings.DATABASE)
-        rows.set_enabled(name, enabled=False)
-        rows.set_enabled(name, enabled=True)
+        tool_rows.set_enabled(name, enabled=False)
+        tool_rows.set_enabled(name, enabled=True)
         Tool.objects.get(pk=name).save()

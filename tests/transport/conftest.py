@@ -1,6 +1,7 @@
-"""A real endpoint without an HTTP server in front: rows in real database files, messages in the real embedded broker.
+"""A real endpoint without an HTTP server: rows in real database files, messages in the embedded
+broker.
 
-The worker's part is played by the tests themselves, step by step (`Worker`), so that every order of events can be had.
+The tests play the worker step by step (`Worker`), so that they control the order of events.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pydantic import Field
 from mcp_app.catalogue import registry
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
-from tests.transport.worker import Worker
+from tests.support.worker import Worker
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,7 +37,7 @@ def _settings(settings: Any) -> None:
 
 @pytest.fixture(scope="session")
 def declared() -> dict[str, RegisteredTool]:
-    """The tools of every test here; their schemas are made once."""
+    """The tools of all tests here. Their schemas are made once."""
     with isolated_registries():
 
         @tool

@@ -1,4 +1,4 @@
-"""Where a text may have been left: in a row of any table, in the broker's folder."""
+"""Find a text in the rows of any table, and in the broker's folder."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ from django.conf import settings
 from django.db import connections
 
 
-def in_rows(text: str) -> set[str]:
-    """The tables and columns, of every database, that have `text` in a row."""
+def find_in_rows(text: str) -> set[str]:
+    """Return the tables and columns, of every database, that have `text` in a row."""
     return {place for alias in connections for place in _in_database(alias, text)}
 
 
-def in_broker(text: str) -> set[str]:
-    """The names of the broker's files that hold `text`."""
+def find_in_broker(text: str) -> set[str]:
+    """Return the names of the broker's files that contain `text`."""
     folder = Path(settings.CELERY_BROKER_TRANSPORT_OPTIONS["folder"])
     assert folder.is_dir()
     return {path.name for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()}

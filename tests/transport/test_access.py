@@ -1,4 +1,6 @@
-"""Tools that take a permission, a group or a scope: hidden from who may not, challenged where a token falls short."""
+"""Tools that need a permission, group or scope: hidden without the first two, challenged without a
+scope.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,12 +11,14 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.registry import tool
 from mcp_app.models import Request
-from tests.transport.asker import AUTHENTICATOR, asks, scope_of, user
-from tests.transport.client import Connection, call, message, post, run
-from tests.transport.worker import Worker, in_thread, row
+from tests.support.asgi_client import Connection, call, message, post, run
+from tests.support.worker import Worker, in_thread, row
+from tests.transport.asker import AUTHENTICATOR, caller_with_scopes, set_caller, user
+
+pytestmark = pytest.mark.usefixtures("_tools")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _tools(configure: Any) -> Iterator[None]:
     configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=AUTHENTICATOR)
     with isolated_registries():
@@ -69,51 +73,46 @@ LACKS_SCOPE = 'error="insufficient_scope", '
     ],
     ids=["anonymous", "no user", "plain", "one of two", "both", "group", "other group", "superuser", "inactive"],
 )
-def test_G6_a_tool_is_hidden_from_who_lacks_its_permission_or_group_and_unknown_on_call(
+async def test_G6_a_tool_is_hidden_from_who_lacks_its_permission_or_group_and_unknown_on_call(
     principal: Any, seen: set[str]
 ) -> None:
-    asks(principal())
-
-    async def scenario() -> None:
-        assert set(await listed()) == {"everybodys", "scoped"} | seen
-        for hidden in HIDDEN - seen:
-            client, error = await refused(hidden)
-            unknown_client, unknown = await refused("nothing")
-            assert (client.status, error["code"]) == (unknown_client.status, unknown["code"]) == (200, -32602)
-            assert error["message"] == unknown["message"].replace("nothing", hidden)
-        assert not await in_thread(Request.objects.exists)
-
-    run(scenario())
+    set_caller(await in_thread(principal))
+    assert set(await listed()) == {"everybodys", "scoped"} | seen
+    for hidden in HIDDEN - seen:
+        client, error = await refused(hidden)
+        unknown_client, unknown = await refused("nothing")
+        assert (client.status, error["code"]) == (unknown_client.status, unknown["code"]) == (200, -32602)
+        assert error["message"] == unknown["message"].replace("nothing", hidden)
+    assert not await in_thread(Request.objects.exists)
 
 
 @pytest.mark.fault("G6")
 @pytest.mark.parametrize(
     ("principal", "status", "said"),
-    [(None, 401, ""), (scope_of(), 403, LACKS_SCOPE), (scope_of("files:read"), 403, LACKS_SCOPE)],
+    [(None, 401, ""), (caller_with_scopes(), 403, LACKS_SCOPE), (caller_with_scopes("files:read"), 403, LACKS_SCOPE)],
     ids=["no token", "none", "one"],
 )
-def test_G6_a_token_without_the_scope_sees_the_tool_and_is_challenged_with_all_it_takes(
+async def test_G6_a_token_without_the_scope_sees_the_tool_and_is_challenged_with_all_it_takes(
     principal: Principal | None, status: int, said: str
 ) -> None:
-    asks(principal)
-
-    async def scenario() -> None:
-        assert "scoped" in await listed()
-        client, error = await refused("scoped")
-        assert (client.status, error["code"]) == (status, status)
-        assert client.headers["www-authenticate"] == f'Bearer {said}scope="files:read files:write"'
-        assert not await in_thread(Request.objects.exists)
-
-    run(scenario())
+    set_caller(principal)
+    assert "scoped" in await listed()
+    client, error = await refused("scoped")
+    assert (client.status, error["code"]) == (status, status)
+    assert client.headers["www-authenticate"] == f'Bearer {said}scope="files:read files:write"'
+    assert not await in_thread(Request.objects.exists)
 
 
 @pytest.mark.parametrize(
     "principal",
-    [scope_of("files:read", "files:write", "more"), Principal(issuer="a", subject="b", client_id="", label="c")],
+    [
+        caller_with_scopes("files:read", "files:write", "more"),
+        Principal(issuer="a", subject="b", client_id="", label="c"),
+    ],
     ids=["given", "no token"],
 )
 def test_a_token_with_the_scopes_and_a_caller_without_a_token_may_call(principal: Principal, worker: Worker) -> None:
-    asks(principal)
+    set_caller(principal)
 
     async def scenario() -> None:
         client = await post(call("scoped"))
@@ -123,37 +122,27 @@ def test_a_token_with_the_scopes_and_a_caller_without_a_token_may_call(principal
     run(scenario())
 
 
-def test_a_broader_scope_has_the_narrower_ones_that_the_settings_say(configure: Any, worker: Worker) -> None:
+async def test_a_broader_scope_has_the_narrower_ones_that_the_settings_say(configure: Any, worker: Worker) -> None:
     configure(IMPLIED_SCOPES={"all": ["files:write"], "files:write": ["files:read"]})
-
-    async def scenario() -> None:
-        asks(scope_of("files:read"))
-        assert (await refused("scoped"))[0].status == 403
-        asks(scope_of("all"))
-        client = await post(call("scoped"))
-        await worker.finish(await worker.claim())
-        assert "result" in await client.json()
-
-    run(scenario())
+    set_caller(caller_with_scopes("files:read"))
+    assert (await refused("scoped"))[0].status == 403
+    set_caller(caller_with_scopes("all"))
+    client = await post(call("scoped"))
+    await worker.finish(await worker.claim())
+    assert "result" in await client.json()
 
 
-def test_a_call_that_was_answered_goes_on_with_what_the_token_that_answered_was_given_for(worker: Worker) -> None:
-    asks(scope_of("files:read", "files:write"))
-
-    async def scenario() -> None:
-        client = await post(
-            call("everybodys", meta={"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}})
-        )
-        request_id = await worker.claim()
-        await worker.ask(request_id, n="How many?")
-        asked = (await client.json())["result"]
-        asks(scope_of("files:read"))
-        brought = {"inputResponses": {"n": {"action": "accept", "content": {"n": 3}}}}
-        again = message("tools/call", name="everybodys", arguments={}, requestState=asked["requestState"], **brought)
-        client = await post(again)
-        await worker.claim()
-        assert (await row(request_id)).scopes == ["files:read"]
-        await worker.finish(request_id)
-        assert "result" in await client.json()
-
-    run(scenario())
+async def test_a_call_that_was_answered_goes_on_with_what_the_token_that_answered_was_given_for(worker: Worker) -> None:
+    set_caller(caller_with_scopes("files:read", "files:write"))
+    client = await post(call("everybodys", meta={"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}))
+    request_id = await worker.claim()
+    await worker.ask(request_id, n="How many?")
+    asked = (await client.json())["result"]
+    set_caller(caller_with_scopes("files:read"))
+    brought = {"inputResponses": {"n": {"action": "accept", "content": {"n": 3}}}}
+    again = message("tools/call", name="everybodys", arguments={}, requestState=asked["requestState"], **brought)
+    client = await post(again)
+    await worker.claim()
+    assert (await row(request_id)).scopes == ["files:read"]
+    await worker.finish(request_id)
+    assert "result" in await client.json()

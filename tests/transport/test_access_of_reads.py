@@ -1,6 +1,7 @@
-"""Resources, templates and prompts that take a permission or a scope: as with tools, and nobody is told of the hidden.
+"""Resources, templates and prompts that need a permission or a scope, as tools do.
 
-Hidden and unknown are compared word by word: what differs would tell that something is there.
+Responses about a hidden and an unknown object are compared literally, because any difference would
+reveal that the object exists.
 """
 
 import json
@@ -14,28 +15,31 @@ import pytest
 from django.contrib.auth.models import User
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import audiences, rows
+from mcp_app.catalogue import audiences, tool_rows
 from mcp_app.catalogue.declaration import isolated_registries
+from mcp_app.catalogue.input.read_context import ReadContext
 from mcp_app.catalogue.registry import registered_tools
-from mcp_app.catalogue.visit import Visit
-from mcp_app.lifecycle import session_streams
+from mcp_app.lifecycle.sessions import session_streams
 from mcp_app.models import Session
 from mcp_app.prompts import notify_prompts_list_changed, prompt
 from mcp_app.resources import notify_resource_updated, resource
 from mcp_app.tools import tool
 from mcp_app.transport import shutdown
-from tests.transport import legacy_client, stdio_client
-from tests.transport.asker import AUTHENTICATOR, asks, scope_of, user
+from tests.support import legacy_asgi_client, stdio_client
+from tests.support.asgi_client import PATIENCE, Connection, ask, message, post
+from tests.support.legacy_asgi_client import Client
+from tests.support.worker import eventually, in_thread
+from tests.transport.asker import AUTHENTICATOR, caller_with_scopes, set_caller, user
 from tests.transport.changes import change
-from tests.transport.client import PATIENCE, Connection, ask, message, post, run
-from tests.transport.legacy_client import Client
-from tests.transport.worker import eventually, in_thread
+
+pytestmark = pytest.mark.usefixtures("_declared")
+
 
 NEEDED = ["auth.view_user"]
 COMPLETIONS = {"name": lambda value, context: ["a"]}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _declared(configure: Any) -> Iterator[None]:
     configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=AUTHENTICATOR)
     with isolated_registries():
@@ -52,7 +56,7 @@ def completed(**ref: str) -> dict[str, Any]:
 
 
 def uses(kind: str) -> list[tuple[str, dict[str, Any]]]:
-    """Everything that can be asked of what is declared as `kind`."""
+    """Return every request that can be made about objects of `kind`."""
     return [
         ("resources/read", {"uri": f"{kind}://one"}),
         ("resources/read", {"uri": f"{kind}://of/a"}),
@@ -64,7 +68,10 @@ def uses(kind: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 async def listed() -> set[str]:
-    """The kinds of which something is listed; that all of a kind is, or nothing."""
+    """Return the kinds that have something in their list.
+
+    Either all objects of a kind are listed, or none.
+    """
     lists = {"resources": "resources", "resources/templates": "resourceTemplates", "prompts": "prompts"}
     found = []
     for method, member in lists.items():
@@ -83,78 +90,63 @@ async def listen(**wanted: Any) -> tuple[Connection, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("may", [True, False], ids=["permitted", "not permitted"])
-def test_without_the_permission_it_is_hidden_from_lists_and_as_unknown_as_what_is_not_there(may: bool) -> None:
-    asks(user("view_user") if may else user())
-
-    async def scenario() -> None:
-        assert await listed() == {"open", "scoped"} | ({"secret"} if may else set())
-        for (method, params), (_, unknown) in zip(uses("secret"), uses("nothing"), strict=True):
-            answer, other = [await ask(method, **each) for each in (params, unknown)]
-            assert ("result" in answer) is may, method
-            assert may or json.dumps(answer).replace("secret", "nothing") == json.dumps(other)
-        client, honoured = await listen(resourceSubscriptions=["secret://one", "nothing://one", "open://one"])
-        assert honoured["resourceSubscriptions"] == [*(["secret://one"] if may else []), "open://one"]
-        await client.leave()
-
-    run(scenario())
+async def test_without_the_permission_it_is_hidden_from_lists_and_as_unknown_as_what_is_not_there(may: bool) -> None:
+    set_caller(await in_thread(user, "view_user") if may else await in_thread(user))
+    assert await listed() == {"open", "scoped"} | ({"secret"} if may else set())
+    for (method, params), (_, unknown) in zip(uses("secret"), uses("nothing"), strict=True):
+        answer, other = [await ask(method, **each) for each in (params, unknown)]
+        assert ("result" in answer) is may, method
+        assert may or json.dumps(answer).replace("secret", "nothing") == json.dumps(other)
+    client, honoured = await listen(resourceSubscriptions=["secret://one", "nothing://one", "open://one"])
+    assert honoured["resourceSubscriptions"] == [*(["secret://one"] if may else []), "open://one"]
+    await client.leave()
 
 
-def test_a_resource_that_is_hidden_is_in_no_template_s_list_and_read_through_none() -> None:
+async def test_a_resource_that_is_hidden_is_in_no_template_s_list_and_read_through_none() -> None:
     def members(_: Any) -> list[mcp_types.Resource]:
         return [mcp_types.Resource(uri=f"open://of/{name}", name=name) for name in ("a", "hidden")]
 
     resource("open://of/hidden", permissions=NEEDED)(lambda: "secret")
     resource("open://{folder}/{name}", members=members)(lambda folder, name: name)
-    asks(None)
-
-    async def scenario() -> None:
-        uris = [each["uri"] for each in (await ask("resources/list"))["result"]["resources"]]
-        assert "open://of/a" in uris
-        assert "open://of/hidden" not in uris
-        assert (await ask("resources/read", uri="open://of/hidden"))["error"]["code"] == -32602
-
-    run(scenario())
+    set_caller(None)
+    uris = [each["uri"] for each in (await ask("resources/list"))["result"]["resources"]]
+    assert "open://of/a" in uris
+    assert "open://of/hidden" not in uris
+    assert (await ask("resources/read", uri="open://of/hidden"))["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize(
     ("principal", "status", "said"),
-    [(None, 401, ""), (scope_of("r"), 403, 'error="insufficient_scope", ')],
+    [(None, 401, ""), (caller_with_scopes("r"), 403, 'error="insufficient_scope", ')],
     ids=["no token", "one of two"],
 )
-def test_without_the_scope_it_is_listed_and_each_use_is_challenged_with_all_it_takes(
+async def test_without_the_scope_it_is_listed_and_each_use_is_challenged_with_all_it_takes(
     principal: Principal | None, status: int, said: str
 ) -> None:
-    asks(principal)
+    set_caller(principal)
 
     async def refused(method: str, params: dict[str, Any]) -> None:
         client = await post(message(method, **params))
         assert (await client.json())["error"]["code"] == client.status == status, method
         assert client.headers["www-authenticate"] == f'Bearer {said}scope="r w"'
 
-    async def scenario() -> None:
-        assert await listed() == {"open", "scoped"}
-        for method, params in uses("scoped"):
-            await refused(method, params)
-        uris = ["open://one", "scoped://one", "nothing://one"]
-        await refused("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
-        client = await Client.opened()
-        stream = await client.post(legacy_client.request("resources/subscribe", uri="scoped://one"))
-        assert (stream.status, stream.headers["www-authenticate"].count("r w")) == (status, 1)
-
-    run(scenario())
+    assert await listed() == {"open", "scoped"}
+    for method, params in uses("scoped"):
+        await refused(method, params)
+    uris = ["open://one", "scoped://one", "nothing://one"]
+    await refused("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+    client = await Client.opened()
+    stream = await client.post(legacy_asgi_client.request("resources/subscribe", uri="scoped://one"))
+    assert (stream.status, stream.headers["www-authenticate"].count("r w")) == (status, 1)
 
 
-def test_with_the_scopes_it_is_had_and_no_cache_may_give_it_to_others(settings: Any) -> None:
+async def test_with_the_scopes_it_is_had_and_no_cache_may_give_it_to_others(settings: Any) -> None:
     settings.LANGUAGES = [("en", "English")]
-    asks(scope_of("r", "w"))
-
-    async def scenario() -> None:
-        for method, params in uses("scoped"):
-            assert "result" in await ask(method, **params), method
-        assert (await ask("resources/read", uri="scoped://one"))["result"]["cacheScope"] == "private"
-        assert (await ask("resources/read", uri="open://one"))["result"]["cacheScope"] == "public"
-
-    run(scenario())
+    set_caller(caller_with_scopes("r", "w"))
+    for method, params in uses("scoped"):
+        assert "result" in await ask(method, **params), method
+    assert (await ask("resources/read", uri="scoped://one"))["result"]["cacheScope"] == "private"
+    assert (await ask("resources/read", uri="open://one"))["result"]["cacheScope"] == "public"
 
 
 def take_permissions(principal: Principal) -> None:
@@ -169,57 +161,49 @@ def method_of(told: Any) -> str:
     return str(told["method"]).removeprefix("notifications/")
 
 
-def test_who_may_no_longer_have_it_is_told_of_no_change_of_it() -> None:
-    rows.sync()
-    principal = user("view_user")
-    asks(principal)
-
-    async def scenario() -> None:
-        client, _ = await listen(**LISTS, resourceSubscriptions=["secret://one", "open://one"])
-        await in_thread(change, "secret")
-        assert {method_of(await client.next_message()) for _ in TOLD} == TOLD
-        await in_thread(take_permissions, principal)
-        await in_thread(change, "secret")
-        await in_thread(change, "open")
-        told = [await client.next_message() for _ in TOLD]
-        assert {method_of(each) for each in told} == TOLD
-        assert [each["params"]["uri"] for each in told if "uri" in each["params"]] == ["open://one"]
-        await in_thread(change, "secret")
-        await shutdown.drain()
-        assert [each.get("method") for each in await client.rest()] == [None]
-
-    run(scenario())
+async def test_who_may_no_longer_have_it_is_told_of_no_change_of_it() -> None:
+    await in_thread(tool_rows.sync)
+    principal = await in_thread(user, "view_user")
+    set_caller(principal)
+    client, _ = await listen(**LISTS, resourceSubscriptions=["secret://one", "open://one"])
+    await in_thread(change, "secret")
+    assert {method_of(await client.next_message()) for _ in TOLD} == TOLD
+    await in_thread(take_permissions, principal)
+    await in_thread(change, "secret")
+    await in_thread(change, "open")
+    told = [await client.next_message() for _ in TOLD]
+    assert {method_of(each) for each in told} == TOLD
+    assert [each["params"]["uri"] for each in told if "uri" in each["params"]] == ["open://one"]
+    await in_thread(change, "secret")
+    await shutdown.drain()
+    assert [each.get("method") for each in await client.rest()] == [None]
 
 
-def test_a_session_is_told_of_no_change_of_what_it_may_no_longer_have() -> None:
-    rows.sync()
-    principal = user("view_user")
-    asks(principal)
-
-    async def scenario() -> None:
-        client = await Client.opened()
-        for uri in ("secret://one", "open://one"):
-            assert (await client.ask("resources/subscribe", uri=uri))["result"] == {}
-        stream = await client.get()
-        await stream.next_event()
-        await in_thread(change, "secret")
-        assert {method_of((await stream.next_event()).message) for _ in TOLD} == TOLD
-        await in_thread(take_permissions, principal)
-        await in_thread(change, "secret")
-        await in_thread(notify_resource_updated, "open://one")
-        assert (await stream.next_event()).message["params"] == {"uri": "open://one"}
-        assert (await client.ask("resources/subscribe", uri="secret://one"))["error"]["code"] == -32002
-
-    run(scenario())
+async def test_a_session_is_told_of_no_change_of_what_it_may_no_longer_have() -> None:
+    await in_thread(tool_rows.sync)
+    principal = await in_thread(user, "view_user")
+    set_caller(principal)
+    client = await Client.opened()
+    for uri in ("secret://one", "open://one"):
+        assert (await client.ask("resources/subscribe", uri=uri))["result"] == {}
+    stream = await client.get()
+    await stream.next_event()
+    await in_thread(change, "secret")
+    assert {method_of((await stream.next_event()).message) for _ in TOLD} == TOLD
+    await in_thread(take_permissions, principal)
+    await in_thread(change, "secret")
+    await in_thread(notify_resource_updated, "open://one")
+    assert (await stream.next_event()).message["params"] == {"uri": "open://one"}
+    assert (await client.ask("resources/subscribe", uri="secret://one"))["error"]["code"] == -32002
 
 
-def test_what_a_session_is_to_be_told_again_is_asked_about_first() -> None:
-    """Another connection resumes the stream and leaves it, while it is asked whom a change concerns."""
-    rows.sync()
-    asks(user())
+async def test_what_a_session_is_to_be_told_again_is_asked_about_first() -> None:
+    """Another connection resumes the stream and leaves it while visibility is being checked."""
+    await in_thread(tool_rows.sync)
+    set_caller(await in_thread(user))
     asked, go_on = threading.Event(), threading.Event()
 
-    def slowly(visit: Visit) -> bool:
+    def slowly(visit: ReadContext) -> bool:
         if listening:
             asked.set()
             assert go_on.wait(PATIENCE)
@@ -233,41 +217,33 @@ def test_what_a_session_is_to_be_told_again_is_asked_about_first() -> None:
         session_streams.claim(session.pk, other, session.stream_server or other, seen=0)
         session_streams.release(session.pk, other)
 
-    async def scenario() -> None:
-        nonlocal listening
-        client = await Client.opened()
-        assert (await client.ask("resources/subscribe", uri="slow://one"))["result"] == {}
-        stream = await client.get()
-        await stream.next_event()
-        await in_thread(rows.touch, "secret")
-        await eventually(lambda: secret() in Session.objects.get().told)  # passed over
-        listening = True
-        await in_thread(notify_resource_updated, "slow://one")
-        assert await in_thread(asked.wait, PATIENCE)
-        await in_thread(resume_and_leave)
-        go_on.set()
-        assert (await stream.next_event()).message["params"] == {"uri": "slow://one"}
-        await eventually(lambda: secret() in Session.objects.get().told)
-        await client.delete()
-        assert [event.message for event in await stream.events() if event.message] == []
-
-    run(scenario())
+    client = await Client.opened()
+    assert (await client.ask("resources/subscribe", uri="slow://one"))["result"] == {}
+    stream = await client.get()
+    await stream.next_event()
+    await in_thread(tool_rows.touch, "secret")
+    await eventually(lambda: secret() in Session.objects.get().told)  # passed over
+    listening = True
+    await in_thread(notify_resource_updated, "slow://one")
+    assert await in_thread(asked.wait, PATIENCE)
+    await in_thread(resume_and_leave)
+    go_on.set()
+    assert (await stream.next_event()).message["params"] == {"uri": "slow://one"}
+    await eventually(lambda: secret() in Session.objects.get().told)
+    await client.delete()
+    assert [event.message for event in await stream.events() if event.message] == []
 
 
 def secret() -> str:
-    """The subject of what in the list of tools takes the permission."""
+    """Return the subject of the tools list for callers with the permission."""
     return audiences.subject(audiences.TOOLS, registered_tools()["secret"].access)
 
 
-def test_a_client_on_the_standard_streams_is_told_of_no_change_of_what_is_hidden_from_it() -> None:
-    rows.sync()
-
-    async def scenario() -> None:
-        async with stdio_client.connected() as client:
-            await client.open_session()
-            await client.ask_in_session("tools/list")  # what it asks comes after it listens
-            await in_thread(change, "secret")
-            await in_thread(notify_prompts_list_changed)
-            assert method_of(await client.receive()) == "prompts/list_changed"
-
-    run(scenario())
+async def test_a_client_on_the_standard_streams_is_told_of_no_change_of_what_is_hidden_from_it() -> None:
+    await in_thread(tool_rows.sync)
+    async with stdio_client.connect() as client:
+        await client.open_session()
+        await client.ask_in_session("tools/list")  # what it asks comes after it listens
+        await in_thread(change, "secret")
+        await in_thread(notify_prompts_list_changed)
+        assert method_of(await client.receive()) == "prompts/list_changed"

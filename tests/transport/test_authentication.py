@@ -1,4 +1,4 @@
-"""Who asks: the site's authenticator is asked off the event loop, and nothing of a credential gets out."""
+"""The site's authenticator runs off the event loop, and no credential leaks."""
 
 import asyncio
 import logging
@@ -12,15 +12,14 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError, connections
 
-from mcp_app.auth.authentication import InvalidCredentialsError
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle.audit import Actor
-from mcp_app.lifecycle.cancellation import cancel
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.cancellation.cancellation import cancel
 from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, Status
-from tests.transport.client import call, message, post, run
-from tests.transport.worker import Worker, in_thread, row
+from tests.support.asgi_client import call, message, post, run
+from tests.support.worker import Worker, in_thread, row
 
 SECRET = "sk-secret"
 CREDENTIALS = {"Authorization": f"Bearer {SECRET}"}
@@ -38,14 +37,14 @@ async def coroutine_authenticator(connection: HTTPConnection) -> None: ...
 
 @pytest.fixture
 def answer(configure: Any) -> Callable[[Answer], None]:
-    """Have the site's authenticator answer so."""
+    """Make the site's authenticator return this."""
 
     configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR=f"{__name__}.authenticator")
     return _answers.append
 
 
 def status_of(headers: dict[str, str] = CREDENTIALS) -> tuple[int, str]:
-    """The status of a small request, and the message of the error if there is one."""
+    """Return the status of a small request, and the message of the error, if any."""
     found: list[tuple[int, str]] = []
 
     async def scenario() -> None:
@@ -74,18 +73,14 @@ def test_call_is_its_users(answer: Any, worker: Worker) -> None:
     run(scenario())
 
 
-def test_principal_of_the_sites_own_is_taken_as_it_is(answer: Any, worker: Worker) -> None:
+async def test_principal_of_the_sites_own_is_taken_as_it_is(answer: Any, worker: Worker) -> None:
     answer(lambda connection: Principal(issuer="partners", subject="7", client_id="robot", label="Robot 7"))
-
-    async def scenario() -> None:
-        client = await post(call(), headers=CREDENTIALS)
-        request_id = await worker.claim()
-        await worker.finish(request_id)
-        await client.json()
-        stored = await row(request_id)
-        assert (stored.issuer, stored.subject, stored.client_id, stored.user_id) == ("partners", "7", "robot", "")
-
-    run(scenario())
+    client = await post(call(), headers=CREDENTIALS)
+    request_id = await worker.claim()
+    await worker.finish(request_id)
+    await client.json()
+    stored = await row(request_id)
+    assert (stored.issuer, stored.subject, stored.client_id, stored.user_id) == ("partners", "7", "robot", "")
 
 
 @pytest.mark.fault("G5")
@@ -185,7 +180,7 @@ def test_async_authenticator_is_refused(configure: Any, caplog: pytest.LogCaptur
     assert "a coroutine" in caplog.text
 
 
-def test_slow_authenticator_delays_nobody_who_has_been_let_in(answer: Any, configure: Any) -> None:
+async def test_slow_authenticator_delays_nobody_who_has_been_let_in(answer: Any, configure: Any) -> None:
     release, asked = threading.Event(), threading.Event()
 
     def wait(connection: HTTPConnection) -> None:
@@ -193,52 +188,40 @@ def test_slow_authenticator_delays_nobody_who_has_been_let_in(answer: Any, confi
         release.wait(30)
 
     answer(wait)
-
-    async def scenario() -> None:
-        client = await post(message("tools/list"), headers=CREDENTIALS)
-        await asyncio.to_thread(asked.wait, 30)
-        configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=None)
-        other = await post(message("tools/list"))
-        await other.json()
-        release.set()
-        await client.json()
-        assert (other.status, client.status) == (200, 200)
-
-    run(scenario())
+    client = await post(message("tools/list"), headers=CREDENTIALS)
+    await asyncio.to_thread(asked.wait, 30)
+    configure(ALLOW_ANONYMOUS=True, AUTHENTICATOR=None)
+    other = await post(message("tools/list"))
+    await other.json()
+    release.set()
+    await client.json()
+    assert (other.status, client.status) == (200, 200)
 
 
-def test_authenticator_that_does_not_answer_is_given_up(answer: Any, configure: Any) -> None:
+async def test_authenticator_that_does_not_answer_is_given_up(answer: Any, configure: Any) -> None:
     release = threading.Event()
     answer(lambda connection: release.wait(30))
     configure(AUTHENTICATION_TIMEOUT=0.1)
-
-    async def scenario() -> None:
-        client = await post(message("tools/list"), headers=CREDENTIALS)
-        await client.json()
-        release.set()
-        assert client.status == 503
-        assert client.headers["retry-after"] == "1"
-
-    run(scenario())
+    client = await post(message("tools/list"), headers=CREDENTIALS)
+    await client.json()
+    release.set()
+    assert client.status == 503
+    assert client.headers["retry-after"] == "1"
 
 
-def test_authenticator_whose_database_is_away_is_asked_again_later(answer: Any, caplog: Any) -> None:
+async def test_authenticator_whose_database_is_away_is_asked_again_later(answer: Any, caplog: Any) -> None:
     def away(connection: HTTPConnection) -> None:
         raise OperationalError("the server closed the connection unexpectedly")
 
     answer(away)
-
-    async def scenario() -> None:
-        client = await post(message("tools/list"), headers=CREDENTIALS)
-        told = await client.json()
-        assert (client.status, client.headers["retry-after"]) == (503, "1")
-        assert "unexpectedly" not in str(told)
-
-    run(scenario())
+    client = await post(message("tools/list"), headers=CREDENTIALS)
+    told = await client.json()
+    assert (client.status, client.headers["retry-after"]) == (503, "1")
+    assert "unexpectedly" not in str(told)
     assert "waits for the database" in caplog.text
 
 
-def test_nothing_is_left_to_do_for_whom_nobody_waits_any_more(answer: Any, configure: Any) -> None:
+async def test_nothing_is_left_to_do_for_whom_nobody_waits_any_more(answer: Any, configure: Any) -> None:
     release, asked = threading.Event(), []
 
     def hang(connection: HTTPConnection) -> None:
@@ -247,21 +230,17 @@ def test_nothing_is_left_to_do_for_whom_nobody_waits_any_more(answer: Any, confi
 
     answer(hang)
     configure(AUTHENTICATION_TIMEOUT=0.2)
-
-    async def scenario() -> None:
-        clients = [await post(message("tools/list"), headers=CREDENTIALS) for _ in range(12)]
-        for client in clients:
-            await client.json()
-            assert client.status == 503
-        began = len(asked)
-        release.set()
-        answer(lambda connection: Principal(issuer="tests", subject="ada", client_id="", label="ada"))
-        client = await post(message("tools/list"), headers=CREDENTIALS)
+    clients = [await post(message("tools/list"), headers=CREDENTIALS) for _ in range(12)]
+    for client in clients:
         await client.json()
-        assert (client.status, len(asked)) == (200, began)
-        assert began < len(clients)
-
-    run(scenario())
+        assert client.status == 503
+    began = len(asked)
+    release.set()
+    answer(lambda connection: Principal(issuer="tests", subject="ada", client_id="", label="ada"))
+    client = await post(message("tools/list"), headers=CREDENTIALS)
+    await client.json()
+    assert (client.status, len(asked)) == (200, began)
+    assert began < len(clients)
 
 
 @pytest.mark.fault("D4")
@@ -271,7 +250,7 @@ def test_database_connections_are_not_kept_longer_than_the_site_says(answer: Any
     def look(connection: HTTPConnection) -> None:
         get_user_model().objects.exists()
         wrapper = connections["default"]
-        wrapper.close_at = 0  # as a CONN_MAX_AGE that has passed
+        wrapper.close_at = 0  # as if CONN_MAX_AGE had passed
         used.append(wrapper)
 
     answer(look)
@@ -281,17 +260,13 @@ def test_database_connections_are_not_kept_longer_than_the_site_says(answer: Any
 
 
 @pytest.mark.fault("G3")
-def test_bad_credentials_are_no_anonymous_call(answer: Any, configure: Any) -> None:
+async def test_bad_credentials_are_no_anonymous_call(answer: Any, configure: Any) -> None:
     def refuse(connection: HTTPConnection) -> None:
         raise InvalidCredentialsError
 
     answer(refuse)
     configure(ALLOW_ANONYMOUS=True)
-
-    async def scenario() -> None:
-        client = await post(message("tools/list"), headers=CREDENTIALS)
-        said = await client.json()
-        assert (client.status, said["error"]["code"]) == (401, 401)
-        assert client.headers["www-authenticate"] == 'Bearer error="invalid_token"'
-
-    run(scenario())
+    client = await post(message("tools/list"), headers=CREDENTIALS)
+    said = await client.json()
+    assert (client.status, said["error"]["code"]) == (401, 401)
+    assert client.headers["www-authenticate"] == 'Bearer error="invalid_token"'

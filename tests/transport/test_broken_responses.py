@@ -6,25 +6,22 @@ Daphne, given one, would write a second head, and from then on end no applicatio
 import pytest
 
 from mcp_app.states import Cause
-from mcp_app.transport.call_notifications import CallNotifications
-from tests.transport.client import call, post, run
-from tests.transport.worker import Worker, row
+from mcp_app.transport.calls.dialogue import CallNotifications
+from tests.support.asgi_client import call, post
+from tests.support.worker import Worker, row
 
 
-def test_a_failure_in_mid_stream_ends_the_response_stops_the_work_and_lets_no_exception_out(
+async def test_a_failure_in_mid_stream_ends_the_response_stops_the_work_and_lets_no_exception_out(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        client = await post(call(meta={"progressToken": 1}))
-        request_id = await worker.claim()
-        await worker.report(request_id, 1)
-        await client.head()
-        await client.next_message()
-        monkeypatch.delattr(CallNotifications, "messages")
-        await worker.report(request_id, 2)
-        assert await client.rest() == []
-        # Waits for the application, and would raise what that raised
-        assert await client.silent()
-        assert (await row(request_id)).cancel_cause == Cause.LOST_SERVER
-
-    run(scenario())
+    client = await post(call(meta={"progressToken": 1}))
+    request_id = await worker.claim()
+    await worker.report(request_id, 1)
+    await client.head()
+    await client.next_message()
+    monkeypatch.delattr(CallNotifications, "messages")
+    await worker.report(request_id, 2)
+    assert await client.rest() == []
+    # Waits for the application, and would raise what that raised
+    assert await client.silent()
+    assert (await row(request_id)).cancel_cause == Cause.LOST_SERVER

@@ -1,6 +1,7 @@
-"""A caller's credential is for the authenticator alone: no row, no message to Celery, no line of a log has it.
+"""A caller's credential reaches only the authenticator: no row, Celery message or log line contains
+it.
 
-Whether it is good or not, whatever becomes of the authenticator, and wherever a careless client puts it.
+That holds whether it is valid or not, if the authenticator fails, and wherever a client sends it.
 """
 
 import logging
@@ -15,19 +16,19 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from mcp_app.auth import tokens
-from mcp_app.auth.connection import HTTPConnection
-from mcp_app.auth.tokens import Issued
+from mcp_app.auth.authentication import HTTPConnection
+from mcp_app.auth.tokens import IssuedToken
 from mcp_app.models import Request, Token
 from mcp_app.states import Status
-from tests.execution.thread_worker import ThreadWorker
+from tests.support.asgi_client import Connection, call, message, post, run
+from tests.support.thread_worker import ThreadWorker
+from tests.support.worker import eventually, in_thread
 from tests.transport import left_behind
-from tests.transport.client import Connection, call, message, post, run
-from tests.transport.worker import eventually, in_thread
 
-pytestmark = pytest.mark.fault("G12")
+pytestmark = [pytest.mark.usefixtures("_broker_folder"), pytest.mark.fault("G12")]
 
 FOREIGN = "mcp_0123456789ab_" + "x" * 43
-"""A token that this site never made."""
+"""A token that this site did not make."""
 
 
 def quoting(connection: HTTPConnection) -> Any:
@@ -42,9 +43,11 @@ def slow(connection: HTTPConnection) -> Any:
     time.sleep(0.2)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _broker_folder(settings: Any) -> None:
-    """What the first message of a run makes, and a call that is refused does not send."""
+    """Create the folder that the first message of a run creates, because a rejected call sends
+    none.
+    """
     Path(settings.CELERY_BROKER_TRANSPORT_OPTIONS["folder"]).mkdir(exist_ok=True)
 
 
@@ -66,8 +69,8 @@ def authenticate(configure: Any) -> Callable[[str], None]:
 
 
 @pytest.fixture
-def token(configure: Any) -> Issued:
-    """A token in force of a user of the site, whom its own authenticator knows."""
+def token(configure: Any) -> IssuedToken:
+    """A token in force for a user of the site."""
     configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR="mcp_app.auth.tokens.bearer")
     return tokens.issue(get_user_model().objects.create_user("ada"), "laptop", by="tests")
 
@@ -77,9 +80,9 @@ def bearer(text: str) -> dict[str, str]:
 
 
 def assert_nowhere(text: str, log: pytest.LogCaptureFixture, worker: ThreadWorker | None = None) -> None:
-    secret = text[len(tokens.MARK) + 2 * tokens.PREFIX_BYTES + 2 :]
+    secret = text[len(tokens.TOKEN_MARK) + 2 * tokens.PREFIX_BYTES + 2 :]
     assert len(secret) == 43
-    assert left_behind.in_rows(secret) == left_behind.in_broker(secret) == set()
+    assert left_behind.find_in_rows(secret) == left_behind.find_in_broker(secret) == set()
     written = "\n".join(log.handler.format(record) for record in log.records)
     assert secret not in written
     assert not any(secret in str(vars(record)) for record in log.records)
@@ -100,7 +103,7 @@ def status(headers: dict[str, str], **options: Any) -> int:
     return found[0]
 
 
-def test_good_one(token: Issued, worker: ThreadWorker, log: Any) -> None:
+def test_good_one(token: IssuedToken, worker: ThreadWorker, log: Any) -> None:
     async def scenario() -> None:
         client = await post(call(text="work"), headers=bearer(token.text))
         assert (await client.json())["result"]["content"][0]["text"] == "work"
@@ -111,7 +114,7 @@ def test_good_one(token: Issued, worker: ThreadWorker, log: Any) -> None:
     assert_nowhere(token.text, log, worker)
 
 
-def test_one_whose_call_is_cancelled_and_one_that_is_revoked_meanwhile(token: Issued, log: Any) -> None:
+def test_one_whose_call_is_cancelled_and_one_that_is_revoked_meanwhile(token: IssuedToken, log: Any) -> None:
     async def scenario() -> None:
         client = await post(call(text="work"), headers=bearer(token.text))
         await eventually(lambda: Request.objects.filter(status=Status.QUEUED).exists())
@@ -127,7 +130,7 @@ def test_one_whose_call_is_cancelled_and_one_that_is_revoked_meanwhile(token: Is
 
 
 @pytest.mark.parametrize("state", ["unknown", "misspelt", "revoked", "expired", "of nobody"])
-def test_one_that_is_not_good(token: Issued, log: Any, state: str) -> None:
+def test_one_that_is_not_good(token: IssuedToken, log: Any, state: str) -> None:
     text = token.text
     if state == "unknown":
         text = FOREIGN
@@ -162,7 +165,7 @@ def test_an_authenticator_that_fails(authenticate: Any, log: Any, authenticator:
     ],
 )
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-def test_one_in_a_field_where_it_does_not_belong(token: Issued, log: Any, field: str, method: str) -> None:
+def test_one_in_a_field_where_it_does_not_belong(token: IssuedToken, log: Any, field: str, method: str) -> None:
     async def scenario() -> None:
         headers = {**bearer(token.text), field: token.text}
         if method == "POST":
@@ -181,7 +184,7 @@ def test_one_in_a_field_where_it_does_not_belong(token: Issued, log: Any, field:
     assert_nowhere(token.text, log)
 
 
-def test_one_in_the_address(token: Issued, log: Any) -> None:
+def test_one_in_the_address(token: IssuedToken, log: Any) -> None:
     query = f"access_token={token.text}"
     assert status({}, query=query) == 401
     assert status(bearer(token.text), query=query) == 200

@@ -5,6 +5,7 @@ What belongs to one is asked for at the other by the same caller, beside somethi
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -14,11 +15,11 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcp_app.auth.local import local_principal
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import rows
+from mcp_app.catalogue import tool_rows
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.errors import ProtocolError
 from mcp_app.conf import settings
-from mcp_app.execution import runner
+from mcp_app.execution.run import runner
 from mcp_app.models import Cancellation, Request, Session
 from mcp_app.prompts import prompt
 from mcp_app.protocol.tasks import CAPABILITY
@@ -28,13 +29,16 @@ from mcp_app.states import Outcome, TaskMode
 from mcp_app.tools import tool
 from mcp_app.transport import shutdown
 from mcp_app.transport.consumers import MCPConsumer
-from tests.transport import stdio_client
-from tests.transport.asker import AUTHENTICATOR, asks, user
+from tests.support import stdio_client
+from tests.support.asgi_client import META, Connection, call, message, post, run
+from tests.support.legacy_asgi_client import Client, notification, request
+from tests.support.legacy_asgi_client import call as legacy_call
+from tests.support.worker import Worker, in_thread, row
+from tests.transport.asker import AUTHENTICATOR, set_caller, user
 from tests.transport.changes import change
-from tests.transport.client import META, Connection, call, message, post, run
-from tests.transport.legacy_client import Client, notification, request
-from tests.transport.legacy_client import call as legacy_call
-from tests.transport.worker import Worker, in_thread, row
+
+pytestmark = pytest.mark.usefixtures("_declared")
+
 
 ENDPOINTS: dict[str, dict[str, Any]] = {
     "public": {"PATH": "/mcp/public", "INSTRUCTIONS": "Ask away."},
@@ -44,7 +48,7 @@ KNOWS = {META + "clientCapabilities": {**CAPABILITY, "elicitation": {}}}
 COMPLETIONS = {"name": lambda value, context: ["a"]}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _declared(configure: Any) -> Iterator[None]:
     configure(ENDPOINTS=ENDPOINTS, ALLOW_ANONYMOUS=True, LOST_AFTER=60.0)
     with isolated_registries():
@@ -91,191 +95,163 @@ def uses(name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("endpoint", "other"), [("public", "staff"), ("staff", "public")])
-def test_what_one_offers_is_unknown_at_the_other_and_what_says_not_where_at_each(endpoint: str, other: str) -> None:
-    async def scenario() -> None:
-        assert await names(endpoint, "tools/list", "tools") == {endpoint, "both", "job"}
-        assert await names(endpoint, "resources/list", "resources") == {f"{endpoint}://one", "both://one"}
-        assert len(await names(endpoint, "resources/templates/list", "resourceTemplates")) == 1
-        assert await names(endpoint, "prompts/list", "prompts") == {endpoint, "both"}
-        for hidden in (other, "none", "unsaid"):
-            for (method, params), (_, unknown) in zip(uses(hidden), uses("nothing"), strict=True):
-                answer, expected = [await ask(endpoint, method, **each) for each in (params, unknown)]
-                assert json.dumps(answer).replace(hidden, "nothing") == json.dumps(expected), method
-                assert answer["error"]["code"] == -32602
-        client, honoured = await listen(endpoint, resourceSubscriptions=[f"{other}://one", f"{endpoint}://one"])
-        assert honoured["resourceSubscriptions"] == [f"{endpoint}://one"]
-        await client.leave()
-        legacy = await Client.opened(path=f"/mcp/{endpoint}")
-        assert (await legacy.ask("resources/subscribe", uri=f"{other}://one"))["error"]["code"] == -32002
-        assert not await in_thread(Request.objects.exists)
+async def test_what_one_offers_is_unknown_at_the_other_and_what_says_not_where_at_each(
+    endpoint: str, other: str
+) -> None:
+    assert await names(endpoint, "tools/list", "tools") == {endpoint, "both", "job"}
+    assert await names(endpoint, "resources/list", "resources") == {f"{endpoint}://one", "both://one"}
+    assert len(await names(endpoint, "resources/templates/list", "resourceTemplates")) == 1
+    assert await names(endpoint, "prompts/list", "prompts") == {endpoint, "both"}
+    for hidden in (other, "none", "unsaid"):
+        for (method, params), (_, unknown) in zip(uses(hidden), uses("nothing"), strict=True):
+            answer, expected = [await ask(endpoint, method, **each) for each in (params, unknown)]
+            assert json.dumps(answer).replace(hidden, "nothing") == json.dumps(expected), method
+            assert answer["error"]["code"] == -32602
+    client, honoured = await listen(endpoint, resourceSubscriptions=[f"{other}://one", f"{endpoint}://one"])
+    assert honoured["resourceSubscriptions"] == [f"{endpoint}://one"]
+    await client.leave()
+    legacy = await Client.opened(path=f"/mcp/{endpoint}")
+    assert (await legacy.ask("resources/subscribe", uri=f"{other}://one"))["error"]["code"] == -32002
+    assert not await in_thread(Request.objects.exists)
 
-    run(scenario())
 
-
-def test_each_says_of_itself_what_is_its_own() -> None:
+async def test_each_says_of_itself_what_is_its_own() -> None:
     with isolated_registries():
         prompt(name="p", endpoints=["staff"])(lambda: "words")
-
-        async def scenario() -> None:
-            public, staff = [(await ask(name, "server/discover"))["result"] for name in ENDPOINTS]
-            assert "prompts" in staff["capabilities"]
-            assert "prompts" not in public["capabilities"]
-            assert (await ask("public", "prompts/list"))["error"]["code"] == -32601
-            assert (public.get("instructions"), staff.get("instructions")) == ("Ask away.", settings.INSTRUCTIONS)
-            infos = [each["_meta"][META + "serverInfo"]["name"] for each in (public, staff)]
-            assert infos == [settings.SERVER_NAME, "back-office"]
-            legacy = await Client(path="/mcp/staff").initialize()
-            assert legacy["result"]["serverInfo"]["name"] == "back-office"
-
-        run(scenario())
+        public, staff = [(await ask(name, "server/discover"))["result"] for name in ENDPOINTS]
+        assert "prompts" in staff["capabilities"]
+        assert "prompts" not in public["capabilities"]
+        assert (await ask("public", "prompts/list"))["error"]["code"] == -32601
+        assert (public.get("instructions"), staff.get("instructions")) == ("Ask away.", settings.INSTRUCTIONS)
+        infos = [each["_meta"][META + "serverInfo"]["name"] for each in (public, staff)]
+        assert infos == [settings.SERVER_NAME, "back-office"]
+        legacy = await Client(path="/mcp/staff").initialize()
+        assert legacy["result"]["serverInfo"]["name"] == "back-office"
 
 
-def test_a_session_its_stream_and_its_call_are_the_endpoint_s_where_it_was_begun(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await Client.opened(path="/mcp/public")
-        stream = await client.post(legacy_call("both", 7, token="t"))
-        request_id = await worker.claim()
-        await worker.report(request_id, 1)
-        await stream.head()
-        [first] = [await stream.next_event()]
-        elsewhere = Client(session=client.session, path="/mcp/staff")
-        for attempt in (
-            await elsewhere.post(request("ping")),
-            await elsewhere.post(notification("notifications/cancelled", requestId=7)),
-            await elsewhere.get(),
-            await elsewhere.get(first.id),
-            await elsewhere.delete(),
-        ):
-            assert attempt.status == 404
-        going_on = await row(request_id)
-        assert (going_on.endpoint, going_on.cancel_requested_at) == ("public", None)
-        assert await in_thread(lambda: [each.outcome for each in Cancellation.objects.all()]) == [Outcome.DENIED]
-        assert (await in_thread(Session.objects.get)).endpoint == "public"
-        await worker.finish(request_id)
-        assert (await stream.events())[-1].message["result"]["content"][0]["text"] == "done"
-
-    run(scenario())
+async def test_a_session_its_stream_and_its_call_are_the_endpoint_s_where_it_was_begun(worker: Worker) -> None:
+    client = await Client.opened(path="/mcp/public")
+    stream = await client.post(legacy_call("both", 7, token="t"))
+    request_id = await worker.claim()
+    await worker.report(request_id, 1)
+    await stream.head()
+    [first] = [await stream.next_event()]
+    elsewhere = Client(session=client.session, path="/mcp/staff")
+    for attempt in (
+        await elsewhere.post(request("ping")),
+        await elsewhere.post(notification("notifications/cancelled", requestId=7)),
+        await elsewhere.get(),
+        await elsewhere.get(first.id),
+        await elsewhere.delete(),
+    ):
+        assert attempt.status == 404
+    going_on = await row(request_id)
+    assert (going_on.endpoint, going_on.cancel_requested_at) == ("public", None)
+    assert await in_thread(lambda: [each.outcome for each in Cancellation.objects.all()]) == [Outcome.DENIED]
+    assert (await in_thread(Session.objects.get)).endpoint == "public"
+    await worker.finish(request_id)
+    assert (await stream.events())[-1].message["result"]["content"][0]["text"] == "done"
 
 
-def test_a_task_is_found_cancelled_and_watched_where_it_was_begun_alone(worker: Worker) -> None:
-    async def scenario() -> None:
-        created = (await ask("public", "tools/call", name="job", arguments={}))["result"]
-        task = created["taskId"]
-        request_id = await worker.claim()
-        for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
-            answer, unknown = [await ask("staff", method, taskId=each, **more) for each in (task, str(uuid4()))]
-            assert (answer, answer["error"]["code"]) == (unknown, -32602)
-        assert (await row(request_id)).cancel_requested_at is None
-        client, honoured = await listen("staff", taskIds=[task])
-        assert honoured == {}
-        assert len(await client.rest()) == 1
-        assert (await ask("public", "tasks/get", taskId=task))["result"]["status"] == "working"
-        assert "result" in await ask("public", "tasks/cancel", taskId=task)
-        assert (await row(request_id)).cancel_requested_at is not None
-
-    run(scenario())
+async def test_a_task_is_found_cancelled_and_watched_where_it_was_begun_alone(worker: Worker) -> None:
+    created = (await ask("public", "tools/call", name="job", arguments={}))["result"]
+    task = created["taskId"]
+    request_id = await worker.claim()
+    for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
+        answer, unknown = [await ask("staff", method, taskId=each, **more) for each in (task, str(uuid4()))]
+        assert (answer, answer["error"]["code"]) == (unknown, -32602)
+    assert (await row(request_id)).cancel_requested_at is None
+    client, honoured = await listen("staff", taskIds=[task])
+    assert honoured == {}
+    assert len(await client.rest()) == 1
+    assert (await ask("public", "tasks/get", taskId=task))["result"]["status"] == "working"
+    assert "result" in await ask("public", "tasks/cancel", taskId=task)
+    assert (await row(request_id)).cancel_requested_at is not None
 
 
-def test_cursors_and_request_states_of_one_are_nothing_to_the_other(configure: Any, worker: Worker) -> None:
+async def test_cursors_and_request_states_of_one_are_nothing_to_the_other(configure: Any, worker: Worker) -> None:
     configure(PAGE_SIZE=1)
-
-    async def scenario() -> None:
-        for method in ("tools/list", "prompts/list", "resources/list"):
-            cursor = (await ask("public", method))["result"]["nextCursor"]
-            assert "result" in await ask("public", method, cursor=cursor)
-            assert (await ask("staff", method, cursor=cursor))["error"]["code"] == -32602
-        client = await post(call("both", meta=KNOWS), path="/mcp/public")
-        request_id = await worker.claim()
-        await worker.ask(request_id, n="How many?")
-        asked = (await client.json())["result"]
-        answers = {"n": {"action": "accept", "content": {"n": 3}}}
-        brought = {"inputResponses": answers, "requestState": asked["requestState"]}
-        refused = await ask("staff", "tools/call", name="both", arguments={}, **brought)
-        assert "requestState is not valid" in refused["error"]["message"]
-        assert (await row(request_id)).answers == {}
-
-    run(scenario())
+    for method in ("tools/list", "prompts/list", "resources/list"):
+        cursor = (await ask("public", method))["result"]["nextCursor"]
+        assert "result" in await ask("public", method, cursor=cursor)
+        assert (await ask("staff", method, cursor=cursor))["error"]["code"] == -32602
+    client = await post(call("both", meta=KNOWS), path="/mcp/public")
+    request_id = await worker.claim()
+    await worker.ask(request_id, n="How many?")
+    asked = (await client.json())["result"]
+    answers = {"n": {"action": "accept", "content": {"n": 3}}}
+    brought = {"inputResponses": answers, "requestState": asked["requestState"]}
+    refused = await ask("staff", "tools/call", name="both", arguments={}, **brought)
+    assert "requestState is not valid" in refused["error"]["message"]
+    assert (await row(request_id)).answers == {}
 
 
-def test_changes_of_what_one_offers_are_told_there_alone() -> None:
-    rows.sync()
+async def test_changes_of_what_one_offers_are_told_there_alone() -> None:
+    await in_thread(tool_rows.sync)
     wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-
-    async def scenario() -> None:
-        clients = {name: (await listen(name, **wanted, resourceSubscriptions=["both://one"]))[0] for name in ENDPOINTS}
-        session = await (await Client.opened(path="/mcp/public")).get()
-        await session.next_event()
-        await in_thread(change, "staff")
-        assert [(await clients["staff"].next_message())["method"] for _ in range(3)]
-        await in_thread(change, "both")
-        for client in clients.values():
-            told = [(await client.next_message()) for _ in range(4)]
-            assert [each["params"]["uri"] for each in told if "uri" in each["params"]] == ["both://one"]
-        assert len({(await session.next_event()).message["method"] for _ in range(3)}) == 3
-        await shutdown.drain()
-        for client in clients.values():
-            assert len(await client.rest()) == 1
-        assert not [event for event in await session.events() if event.message]
-
-    run(scenario())
+    clients = {name: (await listen(name, **wanted, resourceSubscriptions=["both://one"]))[0] for name in ENDPOINTS}
+    session = await (await Client.opened(path="/mcp/public")).get()
+    await session.next_event()
+    await in_thread(change, "staff")
+    assert [(await clients["staff"].next_message())["method"] for _ in range(3)]
+    await in_thread(change, "both")
+    for client in clients.values():
+        told = [(await client.next_message()) for _ in range(4)]
+        assert [each["params"]["uri"] for each in told if "uri" in each["params"]] == ["both://one"]
+    assert len({(await session.next_event()).message["method"] for _ in range(3)}) == 3
+    await shutdown.drain()
+    for client in clients.values():
+        assert len(await client.rest()) == 1
+    assert not [event for event in await session.events() if event.message]
 
 
-def test_who_is_let_in_is_each_endpoint_s_own_matter(configure: Any, worker: Worker) -> None:
+async def test_who_is_let_in_is_each_endpoint_s_own_matter(configure: Any, worker: Worker) -> None:
     staff = {**ENDPOINTS["staff"], "AUTHENTICATOR": AUTHENTICATOR, "ALLOW_ANONYMOUS": False}
     configure(ENDPOINTS={**ENDPOINTS, "staff": {**staff, "GROUPS": ["staff"], "PERMISSIONS": ["auth.view_user"]}})
-    employee = user("view_user", group="staff")
+    employee = await in_thread(user, "view_user", group="staff")
 
     async def status(endpoint: str) -> int:
         client = await post(message("tools/list"), path=f"/mcp/{endpoint}")
         await client.head()
         return client.status
 
-    async def scenario() -> None:
-        for who, expected in ((None, 401), (await in_thread(user), 403), (employee, 200)):
-            asks(who)
-            assert [await status(name) for name in ENDPOINTS] == [200, expected]
-        client = await post(call("staff"), path="/mcp/staff")
-        stored = await row(await worker.claim())
-        assert (stored.endpoint, stored.user_id) == ("staff", employee.user_id)
-        await client.leave()
-        await in_thread(lambda: User.objects.get(pk=employee.user_id).groups.clear())
-        assert await status("staff") == 403
-
-    run(scenario())
+    for who, expected in ((None, 401), (await in_thread(user), 403), (employee, 200)):
+        set_caller(who)
+        assert [await status(name) for name in ENDPOINTS] == [200, expected]
+    client = await post(call("staff"), path="/mcp/staff")
+    stored = await row(await worker.claim())
+    assert (stored.endpoint, stored.user_id) == ("staff", employee.user_id)
+    await client.leave()
+    await in_thread(lambda: User.objects.get(pk=employee.user_id).groups.clear())
+    assert await status("staff") == 403
 
 
-def test_an_anonymous_caller_is_nobody_of_a_group(configure: Any) -> None:
+async def test_an_anonymous_caller_is_nobody_of_a_group(configure: Any) -> None:
     configure(ENDPOINTS={"staff": {"PATH": "/mcp/staff", "GROUPS": ["staff"]}}, ALLOW_ANONYMOUS=True)
-
-    async def scenario() -> None:
-        client = await post(message("tools/list"), path="/mcp/staff")
-        assert (await client.json())["error"]["code"] == client.status == 401
-
-    run(scenario())
+    client = await post(message("tools/list"), path="/mcp/staff")
+    assert (await client.json())["error"]["code"] == client.status == 401
 
 
 @pytest.mark.parametrize(("endpoint", "runs"), [("public", True), ("staff", False)])
 def test_a_worker_runs_a_call_of_an_endpoint_only_if_the_tool_is_offered_there(endpoint: str, runs: bool) -> None:
     nobody = Principal("tests", "1", "", "1", endpoint=endpoint)
     queued = Request(tool="public", principal_label="1", arguments={}, **nobody.columns)
+    running: Any = SimpleNamespace(row=queued, context=SimpleNamespace())
     if runs:
-        assert callable(runner.prepare(queued, None, None))  # type: ignore[arg-type]
+        assert callable(runner.prepare(running))
         return
     with pytest.raises(ProtocolError, match="Unknown tool: public"):
-        runner.prepare(queued, None, None)  # type: ignore[arg-type]
+        runner.prepare(running)
 
 
-def test_a_client_on_the_standard_streams_has_the_one_that_it_was_started_for() -> None:
-    async def scenario() -> None:
-        async with stdio_client.connected(endpoint="staff") as client:
-            listed = (await client.ask("tools/list"))["result"]["tools"]
-            assert {each["name"] for each in listed} == {"staff", "both", "job"}
-            opened = await client.open_session()
-            assert opened["serverInfo"]["name"] == "back-office"
-            called = await client.ask_in_session("tools/call", name="public", arguments={})
-            assert called["error"]["message"] == "Unknown tool: public."
-
-    run(scenario())
+async def test_a_client_on_the_standard_streams_has_the_one_that_it_was_started_for() -> None:
+    async with stdio_client.connect(endpoint="staff") as client:
+        listed = (await client.ask("tools/list"))["result"]["tools"]
+        assert {each["name"] for each in listed} == {"staff", "both", "job"}
+        opened = await client.open_session()
+        assert opened["serverInfo"]["name"] == "back-office"
+        called = await client.ask_in_session("tools/call", name="public", arguments={})
+        assert called["error"]["message"] == "Unknown tool: public."
 
 
 def test_a_site_serves_each_where_the_settings_say_and_nothing_beside(configure: Any) -> None:

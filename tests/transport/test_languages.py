@@ -7,8 +7,8 @@ from django.utils import timezone, translation
 from django.utils.translation import gettext_lazy
 
 from mcp_app.resources import ResourceError, resource
-from tests.transport.client import call, message, post, run
-from tests.transport.worker import Worker, row
+from tests.support.asgi_client import call, message, post
+from tests.support.worker import Worker, row
 
 
 @pytest.mark.parametrize(
@@ -25,33 +25,26 @@ from tests.transport.worker import Worker, row
     ],
     ids=lambda value: str(value)[:12],
 )
-def test_the_first_language_that_the_site_has_is_kept_with_the_call(
+async def test_the_first_language_that_the_site_has_is_kept_with_the_call(
     worker: Worker, header: str | None, language: str
 ) -> None:
-    async def scenario() -> None:
-        client = await post(call(), headers={} if header is None else {"accept-language": header})
-        request_id = await worker.claim()
-        assert (await row(request_id)).language == language
-        await worker.finish(request_id)
-        assert "result" in await client.json()
-
-    run(scenario())
+    client = await post(call(), headers={} if header is None else {"accept-language": header})
+    request_id = await worker.claim()
+    assert (await row(request_id)).language == language
+    await worker.finish(request_id)
+    assert "result" in await client.json()
 
 
-def test_without_translations_there_is_one_language(worker: Worker, settings: Any) -> None:
+async def test_without_translations_there_is_one_language(worker: Worker, settings: Any) -> None:
     settings.USE_I18N = False
-
-    async def scenario() -> None:
-        client = await post(call(), headers={"accept-language": "de"})
-        request_id = await worker.claim()
-        assert (await row(request_id)).language == ""
-        await worker.finish(request_id)
-        assert "result" in await client.json()
-
-    run(scenario())
+    client = await post(call(), headers={"accept-language": "de"})
+    request_id = await worker.claim()
+    assert (await row(request_id)).language == ""
+    await worker.finish(request_id)
+    assert "result" in await client.json()
 
 
-def test_resources_speak_the_readers_language_in_the_sites_time_zone() -> None:
+async def test_resources_speak_the_readers_language_in_the_sites_time_zone() -> None:
     @resource("x://words")
     def words() -> dict[str, str]:
         """Say them, and leave others."""
@@ -68,10 +61,7 @@ def test_resources_speak_the_readers_language_in_the_sites_time_zone() -> None:
         answer = await (await post(message("resources/read", uri=uri), headers={"accept-language": language})).json()
         return answer["error"]["message"] if "error" in answer else answer["result"]["contents"][0]["text"]
 
-    async def scenario() -> None:
-        for _ in range(3):
-            assert await said("x://words", "de") == '{"yes": "Ja", "zone": "UTC"}'
-            assert await said("x://words", "en") == '{"yes": "Yes", "zone": "UTC"}'
-        assert await said("x://error", "de") == "Dieses Feld ist zwingend erforderlich."
-
-    run(scenario())
+    for _ in range(3):
+        assert await said("x://words", "de") == '{"yes": "Ja", "zone": "UTC"}'
+        assert await said("x://words", "en") == '{"yes": "Yes", "zone": "UTC"}'
+    assert await said("x://error", "de") == "Dieses Feld ist zwingend erforderlich."

@@ -10,12 +10,14 @@ from uuid import uuid4
 
 import pytest
 
-from mcp_app.lifecycle import audit, broker, transitions
+from mcp_app.celery_adapter import broker
+from mcp_app.lifecycle.audit import attempts
+from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Request
 from mcp_app.states import Cause, Outcome, Status
-from tests.faults.failing_database import write_lock
-from tests.transport.client import Connection, call, post, run
-from tests.transport.worker import PATIENCE, Worker, eventually, in_thread
+from tests.support.asgi_client import Connection, call, post
+from tests.support.failing_database import write_lock
+from tests.support.worker import PATIENCE, Worker, eventually, in_thread
 
 
 async def ended(client: Connection) -> None:
@@ -28,43 +30,39 @@ def requests() -> list[Request]:
 
 
 @pytest.mark.fault("A2")
-def test_A2_a_client_that_leaves_before_its_call_is_stored_has_nothing_run(
+async def test_A2_a_client_that_leaves_before_its_call_is_stored_has_nothing_run(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about_to_be_stored = threading.Event()
-    store = transitions.submit_where
+    store = transitions.submit_all
 
-    def submit_where(*args: Any) -> Request | None:
+    def submit_all(*args: Any) -> list[Request | Exception]:
         about_to_be_stored.set()
         return store(*args)
 
-    monkeypatch.setattr(transitions, "submit_where", submit_where)
-
-    async def scenario() -> None:
-        first = await post(call())
-        await worker.receive()  # by now the server process has been heard of
-        await first.leave()
-        await in_thread(Request.objects.all().delete)
-        about_to_be_stored.clear()
-        with write_lock():
-            client = await post(call())
-            assert await in_thread(about_to_be_stored.wait, PATIENCE)
-            await client.disconnect()
-            assert not await in_thread(requests)
-        await ended(client)
-        [stored] = await in_thread(requests)
-        assert (stored.status, stored.cancel_cause) == (Status.CANCELLED, Cause.DISCONNECT)
-        [attempt] = await in_thread(audit.attempts, stored.pk)
-        assert (attempt.cause, attempt.outcome, attempt.status_before) == ("disconnect", Outcome.ACCEPTED, "queued")
-        while not worker.idle():
-            assert await in_thread(_refused, await worker.receive())
-
-    run(scenario())
+    monkeypatch.setattr(transitions, "submit_all", submit_all)
+    first = await post(call())
+    await worker.receive()  # by now the server process has been heard of
+    await first.leave()
+    await in_thread(Request.objects.all().delete)
+    about_to_be_stored.clear()
+    with write_lock():
+        client = await post(call())
+        assert await in_thread(about_to_be_stored.wait, PATIENCE)
+        await client.disconnect()
+        assert not await in_thread(requests)
+    await ended(client)
+    [stored] = await in_thread(requests)
+    assert (stored.status, stored.cancel_cause) == (Status.CANCELLED, Cause.DISCONNECT)
+    [attempt] = await in_thread(attempts.list_attempts, stored.pk)
+    assert (attempt.cause, attempt.outcome, attempt.status_before) == ("disconnect", Outcome.ACCEPTED, "queued")
+    while not worker.idle():
+        assert await in_thread(_refused, await worker.receive())
 
 
 @pytest.mark.fault("A3")
 @pytest.mark.parametrize("taken", [True, False], ids=["the broker takes it after all", "the broker does not"])
-def test_A3_a_client_that_leaves_between_storing_and_publishing_has_nothing_run(
+async def test_A3_a_client_that_leaves_between_storing_and_publishing_has_nothing_run(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, taken: bool
 ) -> None:
     about_to_be_sent, may_be_sent = threading.Event(), threading.Event()
@@ -78,24 +76,20 @@ def test_A3_a_client_that_leaves_between_storing_and_publishing_has_nothing_run(
         send(*args, **options)
 
     monkeypatch.setattr(broker, "send_tasks", send_tasks)
-
-    async def scenario() -> None:
-        client = await post(call())
-        assert await in_thread(about_to_be_sent.wait, PATIENCE)
-        await client.disconnect()
-        cancelled = await eventually(lambda: Request.objects.filter(status=Status.CANCELLED).first())
-        assert cancelled.cancel_cause == Cause.DISCONNECT
-        may_be_sent.set()
-        await ended(client)
-        [stored] = await in_thread(requests)
-        assert (stored.status, stored.claimed_at) == (Status.CANCELLED, None)
-        [attempt] = await in_thread(audit.attempts, stored.pk)
-        assert (attempt.cause, attempt.outcome, attempt.status_before) == ("disconnect", Outcome.ACCEPTED, "queued")
-        if taken:
-            assert await in_thread(_refused, await worker.receive())
-        assert worker.idle()
-
-    run(scenario())
+    client = await post(call())
+    assert await in_thread(about_to_be_sent.wait, PATIENCE)
+    await client.disconnect()
+    cancelled = await eventually(lambda: Request.objects.filter(status=Status.CANCELLED).first())
+    assert cancelled.cancel_cause == Cause.DISCONNECT
+    may_be_sent.set()
+    await ended(client)
+    [stored] = await in_thread(requests)
+    assert (stored.status, stored.claimed_at) == (Status.CANCELLED, None)
+    [attempt] = await in_thread(attempts.list_attempts, stored.pk)
+    assert (attempt.cause, attempt.outcome, attempt.status_before) == ("disconnect", Outcome.ACCEPTED, "queued")
+    if taken:
+        assert await in_thread(_refused, await worker.receive())
+    assert worker.idle()
 
 
 def _refused(request_id: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The heartbeat outside any request: a session that set level debug hears on its GET stream that the site is there."""
+"""A session with the log level debug gets a heartbeat on its GET stream, outside of any request."""
 
 import asyncio
 import time
@@ -10,18 +10,22 @@ import pytest
 from django.db import OperationalError
 from django.db.models import F
 
-from mcp_app.lifecycle import processes, sessions, vital_signs
+from mcp_app.lifecycle.liveness import processes, vital_signs
+from mcp_app.lifecycle.sessions import sessions
 from mcp_app.models import Process, Session
 from mcp_app.transport.server import current
-from tests.transport.client import PATIENCE, run
-from tests.transport.legacy_client import Client, Stream, call
+from tests.support.asgi_client import PATIENCE
+from tests.support.legacy_asgi_client import Client, Stream, call
+from tests.support.worker import Worker, in_thread
 from tests.transport.test_legacy_get_stream import CHANGED, change, opened
-from tests.transport.worker import Worker, in_thread
+
+pytestmark = pytest.mark.usefixtures("_quick")
+
 
 INTERVAL = 0.05
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _quick(configure: Callable[..., None]) -> None:
     configure(VITAL_SIGNS_INTERVAL=INTERVAL)
 
@@ -31,7 +35,7 @@ async def debugging(client: Client, level: str = "debug") -> None:
 
 
 async def beat(stream: Stream) -> dict[str, Any]:
-    """What the next event says, which must be a beat."""
+    """Return the data of the next event, which must be a heartbeat."""
     event = await stream.next_event()
     assert event.id is None, "a beat is not replayed"
     assert event.message["method"] == "notifications/message"
@@ -46,161 +50,133 @@ async def hears_nothing(stream: Stream, intervals: int = 4) -> bool:
 
 
 async def told_of_change(stream: Stream) -> None:
-    """The next event that is no beat."""
+    """Return the next event that is not a heartbeat."""
     async with asyncio.timeout(PATIENCE):
         while (message := (await stream.next_event()).message)["method"] == "notifications/message":
             pass
     assert message == CHANGED
 
 
-def test_a_session_that_sets_level_debug_hears_beats_while_it_is_idle(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await Client.opened()
-        stream = await opened(client)
-        assert await hears_nothing(stream)
-        asked_at = time.monotonic()
-        await debugging(client)
-        assert [await beat(stream) for _ in range(3)] == [{"worker": "alive"}] * 3
-        assert time.monotonic() - asked_at >= 3 * INTERVAL
-        await debugging(client, "info")
-        await change()
-        await told_of_change(stream)
-        assert await hears_nothing(stream)
-
-    run(scenario())
+async def test_a_session_that_sets_level_debug_hears_beats_while_it_is_idle(worker: Worker) -> None:
+    client = await Client.opened()
+    stream = await opened(client)
+    assert await hears_nothing(stream)
+    asked_at = time.monotonic()
+    await debugging(client)
+    assert [await beat(stream) for _ in range(3)] == [{"worker": "alive"}] * 3
+    assert time.monotonic() - asked_at >= 3 * INTERVAL
+    await debugging(client, "info")
+    await change()
+    await told_of_change(stream)
+    assert await hears_nothing(stream)
 
 
-def test_a_stream_opened_after_the_level_was_set_hears_them_too(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await Client.opened("2025-03-26")
-        await debugging(client)
-        assert await beat(await opened(client)) == {"worker": "alive"}
-
-    run(scenario())
+async def test_a_stream_opened_after_the_level_was_set_hears_them_too(worker: Worker) -> None:
+    client = await Client.opened("2025-03-26")
+    await debugging(client)
+    assert await beat(await opened(client)) == {"worker": "alive"}
 
 
-def test_each_beat_is_on_the_one_connection_that_has_the_stream(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await Client.opened()
-        await debugging(client)
-        first = await opened(client)
-        await beat(first)
-        second = await opened(client)
-        await beat(second)
-        await second.leave()
-        await beat(first)
-        third = await opened(client)
-        await beat(third)
-        # What was on its way when the third came is the last that the first has.
-        while not await hears_nothing(first, 1):
-            await first._more()
-        assert await hears_nothing(first)
-        await beat(third)
-
-    run(scenario())
+async def test_each_beat_is_on_the_one_connection_that_has_the_stream(worker: Worker) -> None:
+    client = await Client.opened()
+    await debugging(client)
+    first = await opened(client)
+    await beat(first)
+    second = await opened(client)
+    await beat(second)
+    await second.leave()
+    await beat(first)
+    third = await opened(client)
+    await beat(third)
+    # The first connection gets at most the message that was under way when the third came.
+    while not await hears_nothing(first, 1):
+        await first._more()
+    assert await hears_nothing(first)
+    await beat(third)
 
 
-def test_the_beats_end_with_the_session(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await Client.opened()
-        await debugging(client)
-        stream = await opened(client)
-        await beat(stream)
-        await client.delete()
-        assert {event.message["method"] for event in await stream.events()} <= {"notifications/message"}
-
-    run(scenario())
+async def test_the_beats_end_with_the_session(worker: Worker) -> None:
+    client = await Client.opened()
+    await debugging(client)
+    stream = await opened(client)
+    await beat(stream)
+    await client.delete()
+    assert {event.message["method"] for event in await stream.events()} <= {"notifications/message"}
 
 
-def test_the_beats_end_with_the_workers_and_begin_again_with_one(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await Client.opened()
-        stream = await opened(client)
-        await debugging(client)
+async def test_the_beats_end_with_the_workers_and_begin_again_with_one(worker: Worker) -> None:
+    client = await Client.opened()
+    stream = await opened(client)
+    await debugging(client)
+    assert await beat(stream) == {"worker": "alive"}
+    await in_thread(processes.stop, worker.identity)
+    while not await hears_nothing(stream, 1):
         assert await beat(stream) == {"worker": "alive"}
-        await in_thread(processes.stop, worker.identity)
-        while not await hears_nothing(stream, 1):
-            assert await beat(stream) == {"worker": "alive"}
-        assert await hears_nothing(stream)
-        await in_thread(processes.beat, worker.identity)
-        assert await beat(stream) == {"worker": "alive"}
-        silent = Process.objects.filter(boot_id=worker.identity.boot_id)
-        await in_thread(silent.update, heartbeat_at=F("heartbeat_at") - timedelta(hours=1))
-        while not await hears_nothing(stream, 1):
-            await stream._more()
-        assert await hears_nothing(stream)
-
-    run(scenario())
+    assert await hears_nothing(stream)
+    await in_thread(processes.beat, worker.identity)
+    assert await beat(stream) == {"worker": "alive"}
+    silent = Process.objects.filter(boot_id=worker.identity.boot_id)
+    await in_thread(silent.update, heartbeat_at=F("heartbeat_at") - timedelta(hours=1))
+    while not await hears_nothing(stream, 1):
+        await stream._more()
+    assert await hears_nothing(stream)
 
 
-def test_before_a_worker_was_heard_of_beats_say_that_there_is_none() -> None:
-    async def scenario() -> None:
-        client = await Client.opened()
-        await debugging(client)
-        stream = await opened(client)
-        assert [await beat(stream) for _ in range(2)] == [{"worker": "none"}] * 2
-
-    run(scenario())
+async def test_before_a_worker_was_heard_of_beats_say_that_there_is_none() -> None:
+    client = await Client.opened()
+    await debugging(client)
+    stream = await opened(client)
+    assert [await beat(stream) for _ in range(2)] == [{"worker": "none"}] * 2
 
 
-def test_rows_that_cannot_be_read_silence_the_beats_and_nothing_else(
+async def test_rows_that_cannot_be_read_silence_the_beats_and_nothing_else(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(patients: Any) -> Any:
         raise OperationalError("the database is away")
 
-    async def scenario() -> None:
-        client = await Client.opened()
-        await debugging(client)
-        stream = await opened(client)
-        with monkeypatch.context() as patched:
-            patched.setattr(vital_signs, "read", broken)
-            assert await hears_nothing(stream)
-            await change()
-            assert (await stream.next_event()).message == CHANGED
-        await beat(stream)
-
-    run(scenario())
-
-
-def test_changes_are_told_between_the_beats_which_keep_the_session_alive(worker: Worker, configure: Any) -> None:
-    configure(KEEP_ALIVE=0.2, SESSION_IDLE_SECONDS=1.0)
-
-    async def scenario() -> None:
-        client = await Client.opened()
-        await debugging(client)
-        stream = await opened(client)
-        first = await in_thread(Session.objects.values_list("seen_at", flat=True).get)
-        async with asyncio.timeout(PATIENCE):
-            while await in_thread(Session.objects.filter(seen_at=first).exists):
-                await beat(stream)
-        await in_thread(sessions.expire)
-        assert await in_thread(Session.objects.exists)
+    client = await Client.opened()
+    await debugging(client)
+    stream = await opened(client)
+    with monkeypatch.context() as patched:
+        patched.setattr(vital_signs, "read", broken)
+        assert await hears_nothing(stream)
         await change()
-        await told_of_change(stream)
-        await beat(stream)
-
-    run(scenario())
+        assert (await stream.next_event()).message == CHANGED
+    await beat(stream)
 
 
-def test_a_call_of_the_session_has_its_own_beats_on_its_own_stream(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await Client.opened()
-        await debugging(client)
-        listening = await opened(client)
-        calling = await client.post(call(request_id="a"))
-        request_id = await worker.claim()
-        await calling.head()
-        await calling.next_event()
-        assert (await calling.next_event()).message["params"]["data"]["requestId"] == "a"
-        assert await beat(listening) == {"worker": "alive"}
-        await worker.finish(request_id)
-        await calling.body()
+async def test_changes_are_told_between_the_beats_which_keep_the_session_alive(worker: Worker, configure: Any) -> None:
+    configure(KEEP_ALIVE=0.2, SESSION_IDLE_SECONDS=1.0)
+    client = await Client.opened()
+    await debugging(client)
+    stream = await opened(client)
+    first = await in_thread(Session.objects.values_list("seen_at", flat=True).get)
+    async with asyncio.timeout(PATIENCE):
+        while await in_thread(Session.objects.filter(seen_at=first).exists):
+            await beat(stream)
+    await in_thread(sessions.expire)
+    assert await in_thread(Session.objects.exists)
+    await change()
+    await told_of_change(stream)
+    await beat(stream)
 
-    run(scenario())
+
+async def test_a_call_of_the_session_has_its_own_beats_on_its_own_stream(worker: Worker) -> None:
+    client = await Client.opened()
+    await debugging(client)
+    listening = await opened(client)
+    calling = await client.post(call(request_id="a"))
+    request_id = await worker.claim()
+    await calling.head()
+    await calling.next_event()
+    assert (await calling.next_event()).message["params"]["data"]["requestId"] == "a"
+    assert await beat(listening) == {"worker": "alive"}
+    await worker.finish(request_id)
+    await calling.body()
 
 
-def test_one_reading_serves_connections_and_calls(configure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_reading_serves_connections_and_calls(configure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(VITAL_SIGNS_INTERVAL=60.0)
     readings: list[frozenset[Any]] = []
     read = vital_signs.read
@@ -210,15 +186,11 @@ def test_one_reading_serves_connections_and_calls(configure: Any, monkeypatch: p
         return read(patients)
 
     monkeypatch.setattr(vital_signs, "read", counted)
-
-    async def scenario() -> None:
-        heartbeats = current().heartbeats
-        with heartbeats.of_connection() as first, heartbeats.of_connection() as second:
-            for heartbeat in (first, second):
-                assert heartbeat.wait > 1e6
-                heartbeat.want(True)
-                assert 59 < heartbeat.wait <= 60
-            assert await first.take() == await second.take()
-        assert readings == [frozenset({vital_signs.SITE})]
-
-    run(scenario())
+    heartbeats = current().heartbeats
+    with heartbeats.of_connection() as first, heartbeats.of_connection() as second:
+        for heartbeat in (first, second):
+            assert heartbeat.wait > 1e6
+            heartbeat.want(True)
+            assert 59 < heartbeat.wait <= 60
+        assert await first.take() == await second.take()
+    assert readings == [frozenset({vital_signs.SITE})]

@@ -1,4 +1,4 @@
-"""Prompts that ask an older client, and what becomes of their questions when something comes in between."""
+"""Prompts that ask an older client, and their questions when something interrupts them."""
 
 import asyncio
 import threading
@@ -11,45 +11,50 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from mcp_app.lifecycle import read_questions, sessions, supervision
+from mcp_app.lifecycle.input import read_questions
+from mcp_app.lifecycle.sessions import sessions
+from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import ReadQuestion, Session
-from mcp_app.prompts import Form, Visit, prompt
+from mcp_app.prompts import Form, ReadContext, prompt
 from mcp_app.transport import shutdown
 from mcp_app.transport.legacy.asking_reads import AskingRead
 from mcp_app.transport.server import current
-from mcp_app.transport.stdio.connection import ANSWERS_AT_ONCE
-from tests.transport.client import PATIENCE, run
-from tests.transport.legacy_client import Client, notification, request
-from tests.transport.legacy_questions import TEN, asked, opened
-from tests.transport.stdio_client import connected
-from tests.transport.worker import NUMBER, eventually, in_thread
+from mcp_app.transport.stdio.connection import MAX_CONCURRENT_ANSWERS
+from tests.support.asgi_client import PATIENCE
+from tests.support.legacy_asgi_client import Client, notification, request
+from tests.support.stdio_client import connect
+from tests.support.worker import NUMBER, eventually, in_thread
+from tests.transport.legacy_questions import TEN, next_question, opened
+
+pytestmark = pytest.mark.usefixtures("_prompts")
+
 
 GET = request("prompts/get", name="survey")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _prompts(_tools: None) -> None:
     @prompt
-    def survey(visit: Visit) -> str:
+    def survey(visit: ReadContext) -> str:
         return f"{len(visit.roots())} roots"
 
     @prompt
-    def numbers(visit: Visit) -> str:
-        asked = {key: Form(f"{key}?", NUMBER) for key in ("a", "b")}
-        return ", ".join(answer.action for answer in visit.ask(**asked).values())
+    def numbers(visit: ReadContext) -> str:
+        questions = {key: Form(f"{key}?", NUMBER) for key in ("a", "b")}
+        return ", ".join(answer.action for answer in visit.ask(**questions).values())
 
 
 def nothing_is_asked() -> bool:
     return not ReadQuestion.objects.exists()
 
 
-def test_a_client_that_leaves_while_its_question_is_noted_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_leaves_while_its_question_is_noted_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, forgotten, noted = threading.Event(), threading.Event(), threading.Event()
     ask, forget = read_questions.ask, read_questions.forget
 
     def late(*args: Any, **options: Any) -> None:
         begun.set()
-        forgotten.wait(0.2)  # as when a thread is slow, or a lock is taken
+        forgotten.wait(0.2)  # as if a thread were slow or a lock taken
         ask(*args, **options)
         noted.set()
 
@@ -59,90 +64,72 @@ def test_a_client_that_leaves_while_its_question_is_noted_leaves_nothing(monkeyp
 
     monkeypatch.setattr(read_questions, "ask", late)
     monkeypatch.setattr(read_questions, "forget", told)
-
-    async def scenario() -> None:
-        client = await opened()
-        stream = await client.begin(GET)
-        await in_thread(begun.wait, PATIENCE)
-        await stream.leave()
-        assert await in_thread(noted.wait, PATIENCE)
-        await eventually(nothing_is_asked)
-
-    run(scenario())
+    client = await opened()
+    stream = await client.begin(GET)
+    await in_thread(begun.wait, PATIENCE)
+    await stream.leave()
+    assert await in_thread(noted.wait, PATIENCE)
+    await eventually(nothing_is_asked)
 
 
-def test_what_is_refused_while_it_asks_takes_back_what_it_still_asked(configure: Callable[..., None]) -> None:
-    async def scenario() -> None:
-        client = await opened()
-        stream = await client.post(request("prompts/get", name="numbers"))
-        first, second = await asked(stream), await asked(stream)
-        configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=1)
-        await client.reply(first.message["id"], TEN)
-        withdrawn, final = await stream.events()
-        assert withdrawn.message["method"] == "notifications/cancelled"
-        assert withdrawn.message["params"]["requestId"] == second.message["id"]
-        assert "answer that first" in final.message["error"]["message"]
-        await eventually(nothing_is_asked)
-
-    run(scenario())
+async def test_what_is_refused_while_it_asks_takes_back_what_it_still_asked(configure: Callable[..., None]) -> None:
+    client = await opened()
+    stream = await client.post(request("prompts/get", name="numbers"))
+    first, second = await next_question(stream), await next_question(stream)
+    configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=1)
+    await client.reply(first.message["id"], TEN)
+    withdrawn, final = await stream.events()
+    assert withdrawn.message["method"] == "notifications/cancelled"
+    assert withdrawn.message["params"]["requestId"] == second.message["id"]
+    assert "answer that first" in final.message["error"]["message"]
+    await eventually(nothing_is_asked)
 
 
-def test_over_stdio_what_lost_its_questions_has_an_answer(configure: Callable[..., None]) -> None:
+async def test_over_stdio_what_lost_its_questions_has_an_answer(configure: Callable[..., None]) -> None:
     configure(KEEP_ALIVE=0.05)
-
-    async def scenario() -> None:
-        async with connected() as client:
-            await client.open_session(roots={})
-            await client.send(GET)
-            assert (await client.receive())["method"] == "roots/list"
-            # As when a computer slept: other processes take this one for dead.
-            await in_thread(ReadQuestion.objects.update, server=uuid4())
-            await in_thread(supervision.supervise)
-            assert (await client.receive())["method"] == "notifications/cancelled"
-            answer = await client.receive()
-            assert (answer["id"], answer["error"]["code"]) == (GET["id"], -32603)
-
-    run(scenario())
+    async with connect() as client:
+        await client.open_session(roots={})
+        await client.send(GET)
+        assert (await client.receive())["method"] == "roots/list"
+        # As if the computer had slept: other processes take this one for dead.
+        await in_thread(ReadQuestion.objects.update, server=uuid4())
+        await in_thread(rounds.supervise)
+        assert (await client.receive())["method"] == "notifications/cancelled"
+        answer = await client.receive()
+        assert (answer["id"], answer["error"]["code"]) == (GET["id"], -32603)
 
 
-def test_a_session_whose_user_thinks_is_neither_expired_nor_displaced(configure: Callable[..., None]) -> None:
+async def test_a_session_whose_user_thinks_is_neither_expired_nor_displaced(configure: Callable[..., None]) -> None:
     configure(MAX_SESSIONS_PER_PRINCIPAL=1)
-
-    async def scenario() -> None:
-        client = await opened()
-        stream = await client.post(GET)
-        question = await asked(stream, "roots/list")
-        await in_thread(Session.objects.update, seen_at=timezone.now() - timedelta(days=30))
-        await in_thread(sessions.expire)
-        assert (await Client().initialize())["error"]["message"].startswith("Too many sessions")
-        assert (await client.reply(question.message["id"], {"roots": []})).status == 202
-        [final] = await stream.events()
-        assert "0 roots" in str(final.message["result"])
-
-    run(scenario())
+    client = await opened()
+    stream = await client.post(GET)
+    question = await next_question(stream, "roots/list")
+    await in_thread(Session.objects.update, seen_at=timezone.now() - timedelta(days=30))
+    await in_thread(sessions.expire)
+    assert (await Client().initialize())["error"]["message"].startswith("Too many sessions")
+    assert (await client.reply(question.message["id"], {"roots": []})).status == 202
+    [final] = await stream.events()
+    assert "0 roots" in str(final.message["result"])
 
 
-def test_a_question_that_could_not_be_forgotten_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_that_could_not_be_forgotten_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(read: object) -> None:
         raise OperationalError("the database is away")
 
-    async def scenario() -> None:
-        client = await opened()
-        stream = await client.post(GET)
-        await asked(stream, "roots/list")
-        with monkeypatch.context() as patched:
-            patched.setattr(read_questions, "forget", away)
-            await stream.leave()
-        await in_thread(supervision.supervise)
-        assert not await in_thread(nothing_is_asked)
-        await in_thread(ReadQuestion.objects.update, asked_at=timezone.now() - timedelta(days=1))
-        await in_thread(supervision.supervise)
-        assert await in_thread(nothing_is_asked)
-
-    run(scenario())
+    client = await opened()
+    stream = await client.post(GET)
+    await next_question(stream, "roots/list")
+    with monkeypatch.context() as patched:
+        patched.setattr(read_questions, "forget", away)
+        await stream.leave()
+    await in_thread(rounds.supervise)
+    assert not await in_thread(nothing_is_asked)
+    await in_thread(ReadQuestion.objects.update, asked_at=timezone.now() - timedelta(days=1))
+    await in_thread(rounds.supervise)
+    assert await in_thread(nothing_is_asked)
 
 
-def test_a_client_that_floods_with_answers_over_stdio_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_floods_with_answers_over_stdio_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     at_once, most = [0], [0]
     counting = threading.Lock()
     answer = read_questions.answer
@@ -158,50 +145,45 @@ def test_a_client_that_floods_with_answers_over_stdio_is_held_up(monkeypatch: py
                 at_once[0] -= 1
 
     monkeypatch.setattr(read_questions, "answer", counted)
-
-    async def scenario() -> None:
-        async with connected() as client:
-            await client.open_session(roots={})
-            await client.send(GET)
-            question = await client.receive()
-            reply = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
-            await client.send(*[reply] * 40)
-            assert "0 roots" in str((await client.receive())["result"])
-            assert (await client.ask_in_session("ping"))["result"] == {}
-        assert most[0] <= ANSWERS_AT_ONCE
-
-    run(scenario())
+    async with connect() as client:
+        await client.open_session(roots={})
+        await client.send(GET)
+        question = await client.receive()
+        reply = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
+        await client.send(*[reply] * 40)
+        assert "0 roots" in str((await client.receive())["result"])
+        assert (await client.ask_in_session("ping"))["result"] == {}
+    assert most[0] <= MAX_CONCURRENT_ANSWERS
 
 
-def test_a_server_that_stops_asks_nothing_more() -> None:
+async def test_a_server_that_stops_asks_nothing_more() -> None:
     running, goes_on = threading.Event(), threading.Event()
 
     @prompt
-    def slow(visit: Visit) -> str:
+    def slow(visit: ReadContext) -> str:
         running.set()
         goes_on.wait(PATIENCE)
         return f"{len(visit.roots())} roots"
 
-    async def scenario() -> None:
-        client, admission = await opened(), current().admission
-        stream = await client.begin(request("prompts/get", name="slow"))
-        assert await in_thread(running.wait, PATIENCE)
-        draining = asyncio.create_task(shutdown.drain())
-        await eventually(lambda: admission.draining)
-        goes_on.set()
-        assert "shutting down" in (await stream.json())["error"]["message"]
-        assert stream.status == 503
-        await draining
-
-    run(scenario())
+    client, admission = await opened(), current().admission
+    stream = await client.begin(request("prompts/get", name="slow"))
+    assert await in_thread(running.wait, PATIENCE)
+    draining = asyncio.create_task(shutdown.drain())
+    await eventually(lambda: admission.draining)
+    goes_on.set()
+    assert "shutting down" in (await stream.json())["error"]["message"]
+    assert stream.status == 503
+    await draining
 
 
 @pytest.mark.parametrize("request_id", [7, "7"], ids=repr)
-def test_a_read_that_is_cancelled_before_it_asks_ends_without_a_response_and_asks_nothing(request_id: Any) -> None:
+async def test_a_read_that_is_cancelled_before_it_asks_ends_without_a_response_and_asks_nothing(
+    request_id: Any,
+) -> None:
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     @prompt
-    def slow(visit: Visit) -> str:
+    def slow(visit: ReadContext) -> str:
         begun.set()
         assert go_on.wait(PATIENCE)
         try:
@@ -209,24 +191,21 @@ def test_a_read_that_is_cancelled_before_it_asks_ends_without_a_response_and_ask
         finally:
             ended.set()
 
-    async def scenario() -> None:
-        client = await opened()
-        stream = await client.begin(request("prompts/get", request_id, name="slow"))
-        assert await in_thread(begun.wait, PATIENCE)
-        for other in (8, "8", "7" if request_id == 7 else 7):
-            assert (await client.post(notification("notifications/cancelled", requestId=other))).status == 202
-        assert not stream.finished
-        assert (await client.post(notification("notifications/cancelled", requestId=request_id))).status == 202
-        await stream.head()
-        assert [event.message for event in await stream.events() if event.message] == []
-        go_on.set()
-        assert await in_thread(ended.wait, PATIENCE)
-        assert await in_thread(nothing_is_asked)
-
-    run(scenario())
+    client = await opened()
+    stream = await client.begin(request("prompts/get", request_id, name="slow"))
+    assert await in_thread(begun.wait, PATIENCE)
+    for other in (8, "8", "7" if request_id == 7 else 7):
+        assert (await client.post(notification("notifications/cancelled", requestId=other))).status == 202
+    assert not stream.finished
+    assert (await client.post(notification("notifications/cancelled", requestId=request_id))).status == 202
+    await stream.head()
+    assert [event.message for event in await stream.events() if event.message] == []
+    go_on.set()
+    assert await in_thread(ended.wait, PATIENCE)
+    assert await in_thread(nothing_is_asked)
 
 
-def test_a_read_that_is_cancelled_while_it_ends_is_cancelled_once() -> None:
+async def test_a_read_that_is_cancelled_while_it_ends_is_cancelled_once() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     @prompt
@@ -235,17 +214,14 @@ def test_a_read_that_is_cancelled_while_it_ends_is_cancelled_once() -> None:
         assert go_on.wait(PATIENCE)
         return ""
 
-    async def scenario() -> None:
-        client = await opened()
-        stream = await client.begin(request("prompts/get", name="slow"))
-        assert await in_thread(begun.wait, PATIENCE)
-        [reading] = current().admission.asking.open
-        assert isinstance(reading, AskingRead)
-        for _ in range(9):
-            reading.cancel()
-            await asyncio.sleep(0)
-        go_on.set()
-        await stream.head()
-        assert [event.message for event in await stream.events() if event.message] == []
-
-    run(scenario())
+    client = await opened()
+    stream = await client.begin(request("prompts/get", name="slow"))
+    assert await in_thread(begun.wait, PATIENCE)
+    [reading] = current().admission.asking.open
+    assert isinstance(reading, AskingRead)
+    for _ in range(9):
+        reading.cancel()
+        await asyncio.sleep(0)
+    go_on.set()
+    await stream.head()
+    assert [event.message for event in await stream.events() if event.message] == []

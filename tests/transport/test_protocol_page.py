@@ -12,8 +12,7 @@ from mcp_types import methods as official
 
 from mcp_app.protocol.revisions import LEGACY_REVISIONS, MODERN
 from mcp_app.transport import methods
-from mcp_app.transport.legacy import endpoint
-from mcp_app.transport.stdio import connection
+from mcp_app.transport.legacy import methods as legacy_methods
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "protocol.md"
@@ -28,7 +27,7 @@ OFFICIAL: Final = {
     "What the server tells": official.SERVER_NOTIFICATIONS,
 }
 TASKS: Final = "The tasks extension"
-DISPATCH: Final[tuple[Mapping[str, Any], ...]] = (methods.HANDLERS, endpoint.HANDLERS, connection.LEGACY_HANDLERS)
+DISPATCH: Final[tuple[Mapping[str, Any], ...]] = (methods.HANDLERS, legacy_methods.HANDLERS)
 
 
 @cache
@@ -58,7 +57,7 @@ def test_what_is_said_to_be_served_is_what_is_dispatched(revision: str) -> None:
         told |= {method for method in rows(TASKS) if not method.startswith("notifications/")}
         assert told == methods.HANDLERS.keys()
     else:
-        assert told == endpoint.HANDLERS.keys() == connection.LEGACY_HANDLERS.keys()
+        assert told == legacy_methods.HANDLERS.keys()
 
 
 def test_where_a_method_is_served_is_where_its_handlers_are() -> None:

@@ -1,4 +1,4 @@
-"""Authors' code in the server process: off the event loop, bounded in number and time, and no reason not to end."""
+"""Authors' code in the server process runs off the event loop, with limits, and delays no shutdown."""
 
 import asyncio
 import threading
@@ -10,12 +10,13 @@ from django.db import connection, transaction
 
 from mcp_app.models import Tool
 from mcp_app.resources import InputRequired, resource
-from mcp_app.transport import author_threads, server
-from tests.transport.client import PATIENCE, ask, message, post, run
+from mcp_app.transport import server
+from mcp_app.transport.process import author_threads
+from tests.support.asgi_client import PATIENCE, ask, message, post
 
 
 class Gate:
-    """What a resource's function waits at; how many wait, and how many ever did."""
+    """Blocks a resource's function. Counts the calls that wait and that ever did."""
 
     def __init__(self) -> None:
         self.opened = threading.Event()
@@ -49,36 +50,28 @@ async def read(uri: str = "x://a") -> Any:
     return await ask("resources/read", uri=uri)
 
 
-def test_a_slow_resource_keeps_nobody_waiting_and_few_run_at_once(gate: Gate, configure) -> None:
+async def test_a_slow_resource_keeps_nobody_waiting_and_few_run_at_once(gate: Gate, configure) -> None:
     configure(READ_THREADS=2)
-
-    async def scenario() -> None:
-        slow = [asyncio.create_task(read(f"gate://{number}")) for number in range(5)]
-        await gate.await_arrivals(2)
-        assert "result" in await ask("tools/list")
-        assert not gate.arrived.acquire(blocking=False)
-        gate.opened.set()
-        answers = await asyncio.gather(*slow)
-        assert [each["result"]["contents"][0]["text"] for each in answers] == ["passed"] * 5
-        assert len(gate.threads) == 2
-
-    run(scenario())
+    slow = [asyncio.create_task(read(f"gate://{number}")) for number in range(5)]
+    await gate.await_arrivals(2)
+    assert "result" in await ask("tools/list")
+    assert not gate.arrived.acquire(blocking=False)
+    gate.opened.set()
+    answers = await asyncio.gather(*slow)
+    assert [each["result"]["contents"][0]["text"] for each in answers] == ["passed"] * 5
+    assert len(gate.threads) == 2
 
 
-def test_one_that_takes_too_long_is_answered_and_holds_up_no_ending(gate: Gate, configure, monkeypatch) -> None:
+async def test_one_that_takes_too_long_is_answered_and_holds_up_no_ending(gate: Gate, configure, monkeypatch) -> None:
     configure(READ_TIME_LIMIT=0.05)
     monkeypatch.setattr(author_threads, "ENDING_SECONDS", 0.05)
-
-    async def scenario() -> None:
-        answer = await read("gate://1")
-        assert answer["error"]["code"] == -32603
-        assert "longer" in answer["error"]["message"]
-
-    run(scenario())
+    answer = await read("gate://1")
+    assert answer["error"]["code"] == -32603
+    assert "longer" in answer["error"]["message"]
     assert not gate.opened.is_set()
 
 
-def test_an_async_resource_that_takes_too_long_is_cancelled(configure) -> None:
+async def test_an_async_resource_that_takes_too_long_is_cancelled(configure) -> None:
     configure(READ_TIME_LIMIT=1.0)
     cancelled = threading.Event()
 
@@ -91,47 +84,35 @@ def test_an_async_resource_that_takes_too_long_is_cancelled(configure) -> None:
         return ""
 
     offer(endless)
-
-    async def scenario() -> None:
-        assert (await read())["error"]["code"] == -32603
-        assert await asyncio.to_thread(cancelled.wait, PATIENCE)
-
-    run(scenario())
+    assert (await read())["error"]["code"] == -32603
+    assert await asyncio.to_thread(cancelled.wait, PATIENCE)
 
 
-def test_one_that_never_began_does_not_begin_when_its_client_has_left(gate: Gate, configure) -> None:
+async def test_one_that_never_began_does_not_begin_when_its_client_has_left(gate: Gate, configure) -> None:
     configure(READ_THREADS=1)
-
-    async def scenario() -> None:
-        first = asyncio.create_task(read("gate://1"))
-        await gate.await_arrivals(1)
-        leaving = await post(message("resources/read", uri="gate://2"))
-        while len(server.current().admission.reads.open) < 2:  # noqa: ASYNC110 - admission tells nobody
-            await asyncio.sleep(0.01)
-        await leaving.leave()
-        gate.opened.set()
-        await first
-        assert not gate.arrived.acquire(blocking=False)
-
-    run(scenario())
+    first = asyncio.create_task(read("gate://1"))
+    await gate.await_arrivals(1)
+    leaving = await post(message("resources/read", uri="gate://2"))
+    while len(server.current().admission.reads.open) < 2:  # noqa: ASYNC110 - admission tells nobody
+        await asyncio.sleep(0.01)
+    await leaving.leave()
+    gate.opened.set()
+    await first
+    assert not gate.arrived.acquire(blocking=False)
 
 
-def test_one_request_too_many_is_refused(gate: Gate, configure) -> None:
+async def test_one_request_too_many_is_refused(gate: Gate, configure) -> None:
     configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=1)
-
-    async def scenario() -> None:
-        first = asyncio.create_task(read("gate://1"))
-        await gate.await_arrivals(1)
-        refused = await post(message("resources/read", uri="gate://2"))
-        assert (await refused.json())["error"]["code"] == 429
-        assert refused.status == 429
-        gate.opened.set()
-        assert "result" in await first
-
-    run(scenario())
+    first = asyncio.create_task(read("gate://1"))
+    await gate.await_arrivals(1)
+    refused = await post(message("resources/read", uri="gate://2"))
+    assert (await refused.json())["error"]["code"] == 429
+    assert refused.status == 429
+    gate.opened.set()
+    assert "result" in await first
 
 
-def test_the_database_may_be_asked_by_plain_and_by_async_functions() -> None:
+async def test_the_database_may_be_asked_by_plain_and_by_async_functions() -> None:
     def plain() -> int:
         return Tool.objects.count()
 
@@ -140,15 +121,11 @@ def test_the_database_may_be_asked_by_plain_and_by_async_functions() -> None:
 
     offer(plain)
     resource("x://b")(by_awaiting)
-
-    async def scenario() -> None:
-        for uri in ("x://a", "x://b"):
-            assert (await read(uri))["result"]["contents"][0]["text"] == "0"
-
-    run(scenario())
+    for uri in ("x://a", "x://b"):
+        assert (await read(uri))["result"]["contents"][0]["text"] == "0"
 
 
-def test_a_transaction_that_is_left_open_does_not_reach_the_next(configure, caplog) -> None:
+async def test_a_transaction_that_is_left_open_does_not_reach_the_next(configure, caplog) -> None:
     configure(READ_THREADS=1)
     states: list[bool] = []
 
@@ -158,53 +135,37 @@ def test_a_transaction_that_is_left_open_does_not_reach_the_next(configure, capl
         return ""
 
     offer(careless)
-
-    async def scenario() -> None:
-        for _ in range(2):
-            assert "result" in await read()
-
-    run(scenario())
+    for _ in range(2):
+        assert "result" in await read()
     assert states == [False, False]
     assert "left a transaction open" in caplog.text
 
 
-def test_a_failure_is_logged_and_not_told(caplog) -> None:
+async def test_a_failure_is_logged_and_not_told(caplog) -> None:
     def broken() -> str:
         raise ZeroDivisionError("secret")
 
     offer(broken)
-
-    async def scenario() -> None:
-        error = (await read())["error"]
-        assert error["code"] == -32603
-        assert "secret" not in error["message"]
-
-    run(scenario())
+    error = (await read())["error"]
+    assert error["code"] == -32603
+    assert "secret" not in error["message"]
     assert "secret" in caplog.text
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, InputRequired])
-def test_one_that_wants_to_end_the_process_ends_only_itself(error: type[BaseException], caplog) -> None:
+async def test_one_that_wants_to_end_the_process_ends_only_itself(error: type[BaseException], caplog) -> None:
     def leaving() -> str:
         raise error
 
     offer(leaving)
-
-    async def scenario() -> None:
-        assert (await read())["error"]["code"] == -32603
-
-    run(scenario())
+    assert (await read())["error"]["code"] == -32603
     assert f"{error.__name__} was raised" in caplog.text
 
 
-def test_completions_come_no_oftener_than_they_may(configure) -> None:
+async def test_completions_come_no_oftener_than_they_may(configure) -> None:
     configure(COMPLETION_BURST=3, COMPLETION_RATE=0.0001)
     resource("x://{a}", completions={"a": lambda value, context: [value]})(lambda a: a)
-
-    async def scenario() -> None:
-        ref = {"type": "ref/resource", "uri": "x://{a}"}
-        answers = [await ask("completion/complete", ref=ref, argument={"name": "a", "value": "v"}) for _ in range(4)]
-        assert ["result" in each for each in answers] == [True, True, True, False]
-        assert answers[3]["error"]["code"] == 429
-
-    run(scenario())
+    ref = {"type": "ref/resource", "uri": "x://{a}"}
+    answers = [await ask("completion/complete", ref=ref, argument={"name": "a", "value": "v"}) for _ in range(4)]
+    assert ["result" in each for each in answers] == [True, True, True, False]
+    assert answers[3]["error"]["code"] == 429

@@ -3,6 +3,7 @@
 The worker is real, in a thread. Every secret of these tests begins alike.
 """
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,18 +14,22 @@ from pydantic import BaseModel
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.catalogue.errors import ToolError
 from mcp_app.catalogue.registry import tool
-from mcp_app.execution.context import ToolContext
-from mcp_app.execution.log_records import ToolLogHandler
-from mcp_app.lifecycle import cancellation, redaction
-from mcp_app.lifecycle.audit import SYSTEM
+from mcp_app.execution.tool.context import ToolContext
+from mcp_app.execution.tool.log_records import ToolLogHandler
+from mcp_app.lifecycle import redaction
+from mcp_app.lifecycle.audit.attempts import SYSTEM
+from mcp_app.lifecycle.cancellation import cancellation
 from mcp_app.lifecycle.redaction import MARKER
 from mcp_app.models import Request
 from mcp_app.states import Cause, Status
-from tests.execution.thread_worker import ThreadWorker
-from tests.lifecycle.rows import story
+from tests.support.asgi_client import META, call, message, post, run
+from tests.support.rows import story
+from tests.support.thread_worker import ThreadWorker
+from tests.support.worker import eventually, in_thread
 from tests.transport import left_behind
-from tests.transport.client import META, call, message, post, run
-from tests.transport.worker import eventually, in_thread
+
+pytestmark = pytest.mark.usefixtures("_tools", "log")
+
 
 SECRET = "hush-4711"
 STREAM = "application/json, text/event-stream"
@@ -45,6 +50,13 @@ def _hidden(value: Any) -> Any:
         for key in value:
             value[key] = _hidden(value[key])
     return [_hidden(member) for member in value] if isinstance(value, list) else value
+
+
+def hide_number(kind: str, tool_name: str, value: Any) -> Any:
+    """Knows where the secret is, as most functions do."""
+    if kind == "arguments" and tool_name in ("pay", "hand_on"):
+        value["card"]["number"] = "***"
+    return value
 
 
 def fail(kind: str, tool_name: str, value: Any) -> Any:
@@ -71,7 +83,7 @@ class Account(BaseModel):
     account: str
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _tools() -> Iterator[None]:
     with isolated_registries():
 
@@ -142,7 +154,7 @@ def redact(configure: Any) -> Callable[[Callable[..., Any]], None]:
     return lambda function: configure(REDACT=f"{__name__}.{function.__name__}")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
     """All that our own loggers and Celery's say; a site's own is the site's."""
     monkeypatch.setattr(redaction, "_complaint", redaction._Complaint())
@@ -158,8 +170,8 @@ def said(log: pytest.LogCaptureFixture) -> str:
 
 
 def kept(request_id: Any) -> dict[str, Any]:
-    """All columns of a request but the one that holds the originals."""
-    return dict(Request.objects.filter(pk=request_id).values().get()) | {"originals": None}
+    """All columns of a request but the one that holds the unredacted."""
+    return dict(Request.objects.filter(pk=request_id).values().get()) | {"unredacted": None}
 
 
 async def result(name: str, **arguments: Any) -> dict[str, Any]:
@@ -173,7 +185,7 @@ def only_row() -> Request:
 
 
 def let_go() -> bool:
-    return not Request.objects.filter(originals__isnull=False).exists()
+    return not Request.objects.filter(unredacted__isnull=False).exists()
 
 
 @pytest.mark.fault("G12")
@@ -192,7 +204,7 @@ def test_secrets_run_and_answer_a_call_and_are_nowhere_afterwards(redact: Any, w
 
         stored = await in_thread(only_row)
         assert stored.status == Status.INPUT_REQUIRED
-        assert stored.original("arguments") == {"password": password}
+        assert stored.unredacted_value("arguments") == {"password": password}
         assert SECRET not in str(await in_thread(kept, stored.pk))
         assert stored.redacted == ["arguments", "kept", "questions"]
 
@@ -206,8 +218,8 @@ def test_secrets_run_and_answer_a_call_and_are_nowhere_afterwards(redact: Any, w
         await eventually(let_go)
 
     run(scenario())
-    assert left_behind.in_rows(SECRET) == set()
-    assert left_behind.in_broker(SECRET) == set()
+    assert left_behind.find_in_rows(SECRET) == set()
+    assert left_behind.find_in_broker(SECRET) == set()
     assert SECRET not in said(log) + str(worker.messages)
     ended = only_row()
     assert (ended.status, ended.arguments, ended.result["structuredContent"]) == (
@@ -234,7 +246,7 @@ def test_however_a_call_ends_it_leaves_no_secret(redact: Any, worker: ThreadWork
     ended = only_row()
     assert ended.status in (Status.COMPLETED if name == "echo" else Status.FAILED, Status.CANCELLED)
     assert "***" in str([ended.error, ended.result, ended.partial_result])
-    assert left_behind.in_rows(SECRET) == set()
+    assert left_behind.find_in_rows(SECRET) == set()
     assert SECRET not in said(log)
 
 
@@ -247,6 +259,36 @@ def test_what_a_tool_hands_to_another_is_redacted_as_well(redact: Any, worker: T
 
     run(scenario())
     assert [child.arguments for child in Request.objects.filter(tool="echo")] == [{"text": "***"}]
+    assert SECRET not in said(log)
+
+
+@pytest.mark.fault("G12")
+def test_a_redaction_is_asked_about_arguments_that_were_read_from_json_text(
+    redact: Any, worker: ThreadWorker, log: Any
+) -> None:
+    redact(hide_number)
+
+    @tool
+    def pay(card: dict[str, str]) -> int:
+        """Take some money."""
+        return len(card["number"])
+
+    @tool
+    def hand_on(card: dict[str, str], ctx: ToolContext) -> str:
+        """Have another tool take it."""
+        return ctx.start("pay", card=json.dumps(card)).tool
+
+    async def scenario() -> None:
+        card = json.dumps({"number": SECRET, "name": "Ann"})
+        assert (await result("pay", card=card))["structuredContent"] == len(SECRET)
+        await result("hand_on", card=card)
+        await eventually(lambda: not Request.objects.filter(finished_at=None).exists() and let_go())
+
+    run(scenario())
+    rows = Request.objects.all()
+    assert sorted(row.tool for row in rows) == ["hand_on", "pay", "pay"]
+    assert all(row.arguments == {"card": {"number": "***", "name": "Ann"}} for row in rows)
+    assert left_behind.find_in_rows(SECRET) == set()
     assert SECRET not in said(log)
 
 
@@ -266,7 +308,7 @@ def test_a_redaction_that_fails_loses_no_call_and_stores_a_marker(
     run(scenario())
     ended = only_row()
     assert ended.arguments == {"redacted": MARKER}
-    assert left_behind.in_rows(SECRET) == set()
+    assert left_behind.find_in_rows(SECRET) == set()
     assert SECRET not in said(log)
     [complaint, *_] = [record for record in log.records if record.name.endswith("redaction")]
     assert f"{__name__}.{function.__name__}" in complaint.getMessage()
@@ -281,7 +323,7 @@ def test_a_redaction_that_is_not_there_stores_a_marker(configure: Any, worker: T
         await eventually(let_go)
 
     run(scenario())
-    assert left_behind.in_rows(SECRET) == set()
+    assert left_behind.find_in_rows(SECRET) == set()
     assert "ModuleNotFoundError" in said(log)
 
 
@@ -302,7 +344,7 @@ def test_without_a_redaction_everything_is_kept_and_nothing_twice(worker: Thread
 
     run(scenario())
     ended = only_row()
-    assert (ended.arguments, ended.originals, ended.redacted) == ({"text": SECRET}, None, [])
+    assert (ended.arguments, ended.unredacted, ended.redacted) == ({"text": SECRET}, None, [])
     assert SECRET in str(ended.result)
 
 

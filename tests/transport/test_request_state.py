@@ -8,8 +8,8 @@ import pytest
 from django.core import signing
 
 from mcp_app.auth.principal import Principal
-from mcp_app.lifecycle import clock
-from mcp_app.transport.request_state import Origin, seal, unseal
+from mcp_app.lifecycle.database import clock
+from mcp_app.transport.serving.request_state import Origin, seal, unseal
 
 ADA = Principal(issuer="site", subject="7", client_id="editor", label="Ada")
 ORIGIN = Origin(ADA, "tools/call", "dig", {"depth": 3, "where": {"x": 1, "y": 2}})

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from mcp_app.auth.connection import HTTPConnection
+from mcp_app.auth.authentication import HTTPConnection
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import rows
-from mcp_app.transport import callers, listen_stream
-from tests.transport.client import Connection, message, post, run
-from tests.transport.legacy_client import Client
-from tests.transport.worker import in_thread
+from mcp_app.catalogue import tool_rows
+from mcp_app.transport.serving import callers
+from mcp_app.transport.subscriptions import stream as listen_stream
+from tests.support.asgi_client import Connection, message, post
+from tests.support.legacy_asgi_client import Client
+from tests.support.worker import in_thread
+
+pytestmark = pytest.mark.usefixtures("_authenticated")
+
 
 ADA = Principal(issuer="tests", subject="ada", client_id="", label="ada")
 CREDENTIALS = {"Authorization": "Bearer sk-secret"}
@@ -24,7 +28,7 @@ def authenticator(connection: HTTPConnection) -> Principal | None:
     return _answer[0]()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _authenticated(configure: Any) -> None:
     configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR=f"{__name__}.authenticator")
     now_it_is(ADA)
@@ -35,7 +39,7 @@ def now_it_is(principal: Principal | None) -> None:
 
 
 def now_it_fails(times: int | None = None) -> list[int]:
-    """For so many times, or for good; how often it did is the length of what is returned."""
+    """Make it fail that often, or for ever. The returned list grows with each failure."""
     failures: list[int] = []
 
     def fail() -> Principal:
@@ -58,81 +62,61 @@ async def listening() -> Connection:
 
 @pytest.mark.fault("E8")
 @pytest.mark.parametrize("now", [None, Principal(issuer="tests", subject="eve", client_id="", label="eve")])
-def test_E8_a_listener_whose_token_is_revoked_is_told_nothing_more_and_its_stream_ends(now: Principal | None) -> None:
-    async def scenario() -> None:
-        client = await listening()
-        await in_thread(rows.touch)
-        assert (await client.next_message())["method"] == "notifications/tools/list_changed"
-        now_it_is(now)
-        await in_thread(rows.touch)
-        [final] = await client.rest()
-        assert final["result"]["resultType"] == "complete"
-
-    run(scenario())
+async def test_E8_a_listener_whose_token_is_revoked_is_told_nothing_more_and_its_stream_ends(
+    now: Principal | None,
+) -> None:
+    client = await listening()
+    await in_thread(tool_rows.touch)
+    assert (await client.next_message())["method"] == "notifications/tools/list_changed"
+    now_it_is(now)
+    await in_thread(tool_rows.touch)
+    [final] = await client.rest()
+    assert final["result"]["resultType"] == "complete"
 
 
 @pytest.mark.fault("E8")
-def test_E8_a_listener_whose_token_lost_a_scope_is_told_nothing_more_and_its_stream_ends() -> None:
+async def test_E8_a_listener_whose_token_lost_a_scope_is_told_nothing_more_and_its_stream_ends() -> None:
     now_it_is(replace(ADA, scopes=frozenset({"read", "write"})))
-
-    async def scenario() -> None:
-        client = await listening()
-        now_it_is(replace(ADA, scopes=frozenset({"read"})))
-        await in_thread(rows.touch)
-        [final] = await client.rest()
-        assert "result" in final
-
-    run(scenario())
+    client = await listening()
+    now_it_is(replace(ADA, scopes=frozenset({"read"})))
+    await in_thread(tool_rows.touch)
+    [final] = await client.rest()
+    assert "result" in final
 
 
 @pytest.mark.fault("E8")
-def test_E8_a_silent_stream_ends_too_once_its_token_is_revoked(configure: Any) -> None:
+async def test_E8_a_silent_stream_ends_too_once_its_token_is_revoked(configure: Any) -> None:
     configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR=f"{__name__}.authenticator", CONFIRM_AFTER=0.2)
-
-    async def scenario() -> None:
-        client = await listening()
-        now_it_is(None)
-        [final] = await client.rest()
-        assert "result" in final
-
-    run(scenario())
+    client = await listening()
+    now_it_is(None)
+    [final] = await client.rest()
+    assert "result" in final
 
 
 @pytest.mark.fault("E8")
-def test_E8_the_stream_of_a_session_whose_token_is_revoked_ends_untold() -> None:
-    async def scenario() -> None:
-        stream = await (await Client.opened()).get()
-        assert (await stream.next_event()).message is None
-        now_it_is(None)
-        await in_thread(rows.touch)
-        assert [event.message for event in await stream.events()] == [None]
-
-    run(scenario())
+async def test_E8_the_stream_of_a_session_whose_token_is_revoked_ends_untold() -> None:
+    stream = await (await Client.opened()).get()
+    assert (await stream.next_event()).message is None
+    now_it_is(None)
+    await in_thread(tool_rows.touch)
+    assert [event.message for event in await stream.events()] == [None]
 
 
-def test_an_authenticator_that_fails_for_a_moment_costs_no_stream_and_no_change(monkeypatch: Any) -> None:
+async def test_an_authenticator_that_fails_for_a_moment_costs_no_stream_and_no_change(monkeypatch: Any) -> None:
     monkeypatch.setattr(listen_stream, "ASK_AGAIN_SECONDS", 0.05)
-
-    async def scenario() -> None:
-        client = await listening()
-        failures = now_it_fails(times=3)
-        await in_thread(rows.touch)
-        assert (await client.next_message())["method"] == "notifications/tools/list_changed"
-        assert len(failures) == 3
-        await client.leave()
-
-    run(scenario())
+    client = await listening()
+    failures = now_it_fails(times=3)
+    await in_thread(tool_rows.touch)
+    assert (await client.next_message())["method"] == "notifications/tools/list_changed"
+    assert len(failures) == 3
+    await client.leave()
 
 
-def test_an_authenticator_that_fails_for_long_ends_the_stream(monkeypatch: Any, configure: Any) -> None:
+async def test_an_authenticator_that_fails_for_long_ends_the_stream(monkeypatch: Any, configure: Any) -> None:
     configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR=f"{__name__}.authenticator", CONFIRM_AFTER=0.05)
     monkeypatch.setattr(callers, "ASK_AGAIN_SECONDS", 0.05)
     monkeypatch.setattr(callers, "UNCONFIRMED_SECONDS", 0.3)
-
-    async def scenario() -> None:
-        client = await listening()
-        now_it_fails()
-        [final] = await client.rest()
-        assert "result" in final
-
-    run(scenario())
+    client = await listening()
+    now_it_fails()
+    [final] = await client.rest()
+    assert "result" in final

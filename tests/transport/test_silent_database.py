@@ -9,19 +9,22 @@ from typing import Any
 import pytest
 
 from mcp_app.models import ReadQuestion, Request, Session
-from mcp_app.prompts import Visit, prompt
+from mcp_app.prompts import ReadContext, prompt
 from mcp_app.states import Status
-from tests.faults.failing_database import write_lock
-from tests.transport.client import run
-from tests.transport.legacy_client import Client, Stream, call, request, steps
+from tests.support.asgi_client import run
+from tests.support.failing_database import write_lock
+from tests.support.legacy_asgi_client import Client, Stream, call, request, steps
+from tests.support.worker import Worker, eventually, row
 from tests.transport.legacy_questions import opened
-from tests.transport.worker import Worker, eventually, row
+
+pytestmark = pytest.mark.usefixtures("_soon")
+
 
 TIMEOUT = 1.0
 UNREACHABLE = {"code": 503, "message": "The server's database is not reachable; try again in a moment."}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _soon(settings: Any, _settings: None) -> None:
     settings.MCP = {**settings.MCP, "DATABASE_TIMEOUT": TIMEOUT}
 
@@ -41,45 +44,39 @@ async def listened(client: Client) -> Client:
 
 
 @pytest.mark.fault("D2")
-def test_D2_who_comes_back_for_a_call_is_refused_in_time_and_comes_back_again(worker: Worker) -> None:
-    async def scenario() -> None:
-        client = await Client.opened()
-        answer = await client.post(call(token="t"))
-        request_id = await worker.claim()
-        await worker.report(request_id, 1)
-        await answer.head()
-        seen = [await answer.next_event() for _ in range(2)][-1]
-        await answer.leave()
-        await eventually(Request.objects.filter(pk=request_id, left_at__isnull=False).exists)
-        with write_lock():
-            await assert_refused(await client.get(seen.id))
-        # What the database was asked it does after all: the call is taken over, and left.
-        await eventually(Request.objects.filter(pk=request_id, left_at__isnull=False, follower__isnull=False).exists)
-        resumed = await client.get(seen.id)
-        await worker.report(request_id, 2)
-        await worker.finish(request_id)
-        assert steps(await resumed.events()) == [2]
-        ended = await row(request_id)
-        assert (ended.status, ended.cancel_cause) == (Status.COMPLETED, "")
-
-    run(scenario())
+async def test_D2_who_comes_back_for_a_call_is_refused_in_time_and_comes_back_again(worker: Worker) -> None:
+    client = await Client.opened()
+    answer = await client.post(call(token="t"))
+    request_id = await worker.claim()
+    await worker.report(request_id, 1)
+    await answer.head()
+    seen = [await answer.next_event() for _ in range(2)][-1]
+    await answer.leave()
+    await eventually(Request.objects.filter(pk=request_id, left_at__isnull=False).exists)
+    with write_lock():
+        await assert_refused(await client.get(seen.id))
+    # What the database was asked it does after all: the call is taken over, and left.
+    await eventually(Request.objects.filter(pk=request_id, left_at__isnull=False, follower__isnull=False).exists)
+    resumed = await client.get(seen.id)
+    await worker.report(request_id, 2)
+    await worker.finish(request_id)
+    assert steps(await resumed.events()) == [2]
+    ended = await row(request_id)
+    assert (ended.status, ended.cancel_cause) == (Status.COMPLETED, "")
 
 
 @pytest.mark.fault("D2")
-def test_D2_who_listens_for_a_session_is_refused_in_time_and_does_not_keep_its_stream() -> None:
-    async def scenario() -> None:
-        client = await listened(await Client.opened())
-        with write_lock():
-            await assert_refused(await client.get())
-        await eventually(Session.objects.filter(stream_seq=2, stream=None).exists)
-
-    run(scenario())
+async def test_D2_who_listens_for_a_session_is_refused_in_time_and_does_not_keep_its_stream() -> None:
+    client = await listened(await Client.opened())
+    with write_lock():
+        await assert_refused(await client.get())
+    await eventually(Session.objects.filter(stream_seq=2, stream=None).exists)
 
 
 @pytest.mark.fault("D2")
 def test_D2_what_would_ask_is_refused_in_time_and_nothing_is_left_asked() -> None:
     @prompt
-    def survey(visit: Visit) -> str:
+    def survey(visit: ReadContext) -> str:
         return f"{len(visit.roots())} roots"
 
     async def scenario() -> None:

@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from mcp_app.states import Status
-from tests.tracing import CLIENT, SPAN_ID, TRACE_ID, caught, place
-from tests.transport.client import VERSION, call, message, post, run
-from tests.transport.worker import Worker, row
+from tests.support.asgi_client import VERSION, call, message, post, run
+from tests.support.tracing import CLIENT, SPAN_ID, TRACE_ID, caught, place
+from tests.support.worker import Worker, row
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Who asks over stdio: this machine's user, and on wish a user of the site as what tools see."""
+"""The caller over stdio: this machine's user and, if requested, a user of the site for tools."""
 
 import os
 

@@ -8,8 +8,8 @@ import pytest
 from django.db import connections
 
 from mcp_app import databases
-from mcp_app.transport import threads
-from mcp_app.transport.threads import on_usable_connections
+from mcp_app.transport.process import threads
+from mcp_app.transport.process.threads import on_usable_connections
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases="__all__"),
@@ -56,7 +56,7 @@ def test_jobs_that_follow_one_another_ask_once(job: Job, asked: list[None]) -> N
 
 
 def test_an_answer_that_is_old_is_asked_for_anew(job: Job, asked: list[None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(threads, "HEALTHY_SECONDS", 0.0)
     job(_backend)
     for _ in range(3):
         job(_backend)

@@ -1,6 +1,7 @@
-"""Who × what × whose: each caller that an endpoint knows, all that can be asked of it, of their own and of others'.
+"""Every caller of an endpoint makes every request, about their own objects and about others'.
 
-The callers show real tokens, or none. What they are refused is compared, word by word, with what there never was.
+The callers have real tokens, or none. Their rejections are compared literally with those for
+objects that never existed.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,8 +14,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client as Browser
 
 from mcp_app.auth import tokens
-from mcp_app.auth.authentication import authenticate
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection, authenticate
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.declaration import isolated_registries
 from mcp_app.models import Request, Session
@@ -23,15 +23,20 @@ from mcp_app.resources import resource
 from mcp_app.states import Cause, Status, TaskMode
 from mcp_app.tools import tool
 from tests.interaction import tasks
-from tests.transport.asker import AUTHENTICATOR, asks
-from tests.transport.client import Connection, ask, call, message, post, run
-from tests.transport.legacy_client import Client, notification, request
-from tests.transport.legacy_client import call as legacy_call
-from tests.transport.worker import Worker, in_thread, row
+from tests.support.asgi_client import Connection, ask, call, message, post, run
+from tests.support.legacy_asgi_client import Client, notification, request
+from tests.support.legacy_asgi_client import call as legacy_call
+from tests.support.worker import Worker, in_thread, row
+from tests.transport.asker import AUTHENTICATOR, set_caller
+
+pytestmark = pytest.mark.usefixtures("_declared")
+
 
 ANONYMOUS, ADA, BOB, STAFF, SCOPED = "anonymous", "a user", "another user", "staff", "a scoped token"
 CALLERS: Final = (ANONYMOUS, ADA, BOB, STAFF, SCOPED)
-"""The scoped token is the first user's own, for another client of theirs: what is that client's is not the user's."""
+"""The scoped token belongs to the first user, but to another client, which shares nothing with the
+user.
+"""
 
 LIMITS: Final[dict[str, dict[str, Any]]] = {
     "open": {},
@@ -46,7 +51,7 @@ MAY: Final = {
     "grouped": (NO, NO, NO, YES, NO),
     "scoped": (MORE, YES, YES, YES, MORE),
 }
-"""By what it takes, in the order of the callers."""
+"""The outcomes by requirement, in the order of the callers."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,11 @@ class People:
     users: dict[str, User]
 
     def ask_as(self, caller: str) -> None:
-        """From now on every request is this caller's."""
-        asks(None if caller == ANONYMOUS else self.principals[caller])
+        """Make every later request come from this caller."""
+        set_caller(None if caller == ANONYMOUS else self.principals[caller])
 
     def other_than(self, caller: str) -> Iterator[str]:
-        """The others, each asking in turn."""
+        """Yield the other callers, each of which makes the requests of its turn."""
         for other in CALLERS:
             if other != caller:
                 self.ask_as(other)
@@ -90,7 +95,7 @@ def _proved(token: str | None) -> Principal:
     return principal
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _declared() -> Iterator[None]:
     with isolated_registries():
         for kind, limits in LIMITS.items():
@@ -145,7 +150,7 @@ async def _get(name: str, _: Worker | None) -> Any:
 
 
 async def _outcome(client: Connection, name: str) -> Any:
-    """`YES`, `MORE`, or the refusal without the name."""
+    """Return `YES`, `MORE`, or the rejection without the name."""
     answer, status = await client.json(), client.status
     if "result" in answer:
         return YES
@@ -155,57 +160,50 @@ async def _outcome(client: Connection, name: str) -> Any:
 
 @pytest.mark.fault("B5", "G5")
 @pytest.mark.parametrize("owner", CALLERS)
-def test_a_task_is_its_callers_alone(people: People, worker: Worker, owner: str) -> None:
-    async def scenario() -> None:
-        people.ask_as(owner)
-        created, running = await tasks.start(worker, "job")
-        for other in people.other_than(owner):
-            for method in tasks.METHODS:
-                told = await tasks.send(method, created["taskId"])
-                assert told == await tasks.send(method, tasks.STRANGER), (other, method)
-            subscribed, acknowledged = await tasks.listen(created["taskId"])
-            assert acknowledged == {}, other
-            await subscribed.leave()
-        assert await _is_untouched(running.pk)
-        people.ask_as(owner)
-        assert (await tasks.get(created["taskId"]))["status"] == "working"
-        await tasks.result_of("tasks/cancel", created["taskId"])
-        assert (await row(running.pk)).cancel_cause == Cause.CLIENT
-        await worker.finish(running.pk, Status.CANCELLED)
-
-    run(scenario())
+async def test_a_task_is_its_callers_alone(people: People, worker: Worker, owner: str) -> None:
+    people.ask_as(owner)
+    created, running = await tasks.start(worker, "job")
+    for other in people.other_than(owner):
+        for method in tasks.METHODS:
+            told = await tasks.send(method, created["taskId"])
+            assert told == await tasks.send(method, tasks.STRANGER), (other, method)
+        subscribed, acknowledged = await tasks.listen(created["taskId"])
+        assert acknowledged == {}, other
+        await subscribed.leave()
+    assert await _is_untouched(running.pk)
+    people.ask_as(owner)
+    assert (await tasks.get(created["taskId"]))["status"] == "working"
+    await tasks.result_of("tasks/cancel", created["taskId"])
+    assert (await row(running.pk)).cancel_cause == Cause.CLIENT
+    await worker.finish(running.pk, Status.CANCELLED)
 
 
 @pytest.mark.fault("B5", "G5")
 @pytest.mark.parametrize("owner", CALLERS)
-def test_a_session_and_its_calls_are_its_callers_alone(people: People, worker: Worker, owner: str) -> None:
+async def test_a_session_and_its_calls_are_its_callers_alone(people: People, worker: Worker, owner: str) -> None:
     cancelling = notification("notifications/cancelled", requestId=7)
-
-    async def scenario() -> None:
-        people.ask_as(owner)
-        client = await Client.opened()
-        stream = await client.begin(legacy_call("open", 7))
-        running = await worker.claim()
-        for other in people.other_than(owner):
-            unknown = replace(client, session="0" * 32)
-            for each in (request("ping"), cancelling, legacy_call("open", 8)):
-                refused, none = [await _refusal(one, each) for one in (client, unknown)]
-                assert refused == none, other
-            for ask_for in (client.get, lambda: client.get("1-1"), client.delete):
-                assert (await ask_for()).status == 404, other
-            theirs = await Client.opened()
-            assert (await theirs.post(cancelling)).status == 202
-        assert await _is_untouched(running)
-        people.ask_as(owner)
-        await (await client.post(cancelling)).body()
-        assert (await row(running)).cancel_cause == Cause.CLIENT
-        await worker.finish(running, Status.CANCELLED)
-        await stream.head()
-        await stream.body()
-        assert (await client.delete()).status == 200
-        assert not await in_thread(Session.objects.filter(**people.principals[owner].columns).exists)
-
-    run(scenario())
+    people.ask_as(owner)
+    client = await Client.opened()
+    stream = await client.begin(legacy_call("open", 7))
+    running = await worker.claim()
+    for other in people.other_than(owner):
+        unknown = replace(client, session="0" * 32)
+        for each in (request("ping"), cancelling, legacy_call("open", 8)):
+            refused, none = [await _refusal(one, each) for one in (client, unknown)]
+            assert refused == none, other
+        for ask_for in (client.get, lambda: client.get("1-1"), client.delete):
+            assert (await ask_for()).status == 404, other
+        theirs = await Client.opened()
+        assert (await theirs.post(cancelling)).status == 202
+    assert await _is_untouched(running)
+    people.ask_as(owner)
+    await (await client.post(cancelling)).body()
+    assert (await row(running)).cancel_cause == Cause.CLIENT
+    await worker.finish(running, Status.CANCELLED)
+    await stream.head()
+    await stream.body()
+    assert (await client.delete()).status == 200
+    assert not await in_thread(Session.objects.filter(**people.principals[owner].columns).exists)
 
 
 async def _refusal(client: Client, body: dict[str, Any]) -> bytes:
@@ -231,20 +229,16 @@ PAGES: Final = {
     "cancellation/": REFUSED,
     "token/": REFUSED,
 }
-"""What a member of the staff is given who may see and cancel requests. Requests of whom makes no difference there."""
+"""The pages for a member of the staff who may see and cancel requests, regardless of their owner.
+"""
 
 
 @pytest.mark.fault("G5", "G8")
 @pytest.mark.parametrize("caller", CALLERS)
-def test_the_admin_is_for_staff_with_the_permission_and_for_no_token(
+async def test_the_admin_is_for_staff_with_the_permission_and_for_no_token(
     people: People, worker: Worker, caller: str
 ) -> None:
     people.ask_as(ADA)
-
-    async def scenario() -> None:
-        _, running = await tasks.start(worker, "job")
-        await in_thread(visit, running.pk)
-        await worker.finish(running.pk, Status.CANCELLED)
 
     def visit(pk: UUID) -> None:
         browser = Browser()
@@ -259,4 +253,6 @@ def test_the_admin_is_for_staff_with_the_permission_and_for_no_token(
         cancelled = Request.objects.get(pk=pk).cancel_actor
         assert cancelled == ("grace" if caller == STAFF else "")
 
-    run(scenario())
+    _, running = await tasks.start(worker, "job")
+    await in_thread(visit, running.pk)
+    await worker.finish(running.pk, Status.CANCELLED)

@@ -1,5 +1,7 @@
 """The example site's settings with the peers' tools instead of its own, and no limit that would refuse the load."""
 
+import os
+
 from mcpsite.settings import *  # noqa: F403
 from mcpsite.settings import INSTALLED_APPS, MCP
 
@@ -11,6 +13,7 @@ MCP = {
     **MCP,
     "SERVER_NAME": "ours",
     "ALLOW_ANONYMOUS": True,
+    "AUTHENTICATOR": os.environ.get("MCPSITE_AUTHENTICATOR"),
     "MAX_OPEN_REQUESTS_PER_PRINCIPAL": PLENTY,
     "MAX_OPEN_REQUESTS": PLENTY,
     "MAX_QUEUED_REQUESTS": PLENTY,

@@ -1,7 +1,15 @@
-"""The endpoint as an OAuth 2.1 resource server: what it says of itself, and whose tokens it takes.
+"""The endpoint as an OAuth 2.1 resource server: its metadata, and the tokens that it accepts.
 
-Three authenticators for `MCP["AUTHENTICATOR"]`: `jwts.bearer` verifies signed tokens by their issuer's keys,
-`introspection.bearer` asks the issuer about each, `toolkit.bearer` finds those that the site itself has issued with
-django-oauth-toolkit. Refuses to issue tokens, to pass one on, and to keep or print one.
-Source: 2026-07-28 basic/authorization, RFC 9728, RFC 6750.
+    resource       the endpoint's URI and its metadata
+    jwts           signed tokens, and the issuer's keys
+    introspection  tokens that are checked by asking their issuer
+    toolkit        tokens that the site itself has issued
+    claims         turns a token's claims into a principal; limits of what is accepted
+    fetching       HTTP requests to the authorization server
+
+There are three authenticators for `MCP["AUTHENTICATOR"]`: `jwts.bearer` verifies signed tokens with
+their issuer's keys, `introspection.bearer` asks the issuer about each token, and `toolkit.bearer`
+looks up tokens that the site itself has issued with django-oauth-toolkit. The server issues no
+tokens here, and never forwards, stores or logs one. Source: 2026-07-28 basic/authorization, RFC
+9728, RFC 6750.
 """

@@ -1,6 +1,8 @@
-"""From the claims of a token, proved or told by its issuer, to the principal: for whom it was issued, and what for.
+"""Turn the claims of a token into a principal.
 
-Refuses a token that was not issued for this endpoint, and to say to its caller why. The log is told, in words of ours.
+The claims come from a verified signature or from the issuer itself. A token that was issued for
+another endpoint is rejected. The caller is not told why a token is rejected; the log is, and never
+contains a part of the token.
 """
 
 import logging
@@ -10,47 +12,55 @@ from typing import Any, Final, TypeGuard
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils.module_loading import import_string
 
-from mcp_app.auth import scopes
 from mcp_app.auth.authentication import MAX_CHARS, InsufficientScopeError, InvalidCredentialsError
 from mcp_app.auth.oauth.resource import required_resource
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import Principal, missing_scopes
 from mcp_app.conf import settings
 
 logger = logging.getLogger(__name__)
-
+ASYMMETRIC: Final = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+MAX_CACHE_SECONDS: Final = 60.0
+"""Longest time to cache an issuer's answer about a token. A revoked token is accepted that long."""
 LEEWAY_SECONDS: Final = 10.0
-"""By how much the issuer's clock and ours may differ."""
+"""Tolerated difference between the issuer's clock and this server's."""
 _NAMES: Final = ("preferred_username", "username", "email", "sub")
 
 
-def refused(reason: str) -> InvalidCredentialsError:
-    """To be raised. `reason` is for the log: nothing of a token, nor of what was made from one."""
+def token_refusal(reason: str) -> InvalidCredentialsError:
+    """Log why a token is rejected and return the error to raise.
+
+    `reason` must not contain any part of a token or of its claims.
+    """
     logger.info("a token was refused: %s", reason)
     return InvalidCredentialsError()
 
 
-def principal(claims: Mapping[str, Any], issuer: str, endpoint: str, user: AbstractBaseUser | None = None) -> Principal:
-    """Who a token's claims say asks at an endpoint.
+def principal_from_claims(
+    claims: Mapping[str, Any], issuer: str, endpoint: str, user: AbstractBaseUser | None = None
+) -> Principal:
+    """Return the principal of a token's claims at an endpoint.
 
-    Raises InvalidCredentialsError, InsufficientScopeError, ImproperlyConfigured.
-    Its issuer and times are the caller's to check. `user`: the site's, where its issuer knows that; else
-    `MCP["OAUTH_USER"]` is asked.
+    The caller checks the issuer and the times. `user` is the user of the site if the issuer knows
+    it; otherwise `MCP["OAUTH_USER"]` is called. Raises `InvalidCredentialsError`,
+    `InsufficientScopeError`, `ImproperlyConfigured`.
     """
     resource = required_resource(endpoint)
-    if not resource.is_named_by(claims.get("aud")):
-        raise refused("it was issued for another audience")
+    if not resource.accepts_audience(claims.get("aud")):
+        raise token_refusal("it was issued for another audience")
     if "cnf" in claims:  # a token that only the holder of a key may use (RFC 9449, RFC 8705)
-        raise refused("it is bound to a key, and it is not checked here who holds that")
+        raise token_refusal("it is bound to a key, and it is not checked here who holds that")
     subject = claims.get("sub")
     client = claims.get("client_id") or claims.get("azp") or ""
     if not _is_name(subject) or not (client == "" or _is_name(client)):
-        raise refused("its subject or client is missing, or no plain text")
+        raise token_refusal("its subject or client is missing, or no plain text")
     given = _scopes(claims)
-    if missing := scopes.missing(resource.required_scopes, given):
+    if missing := missing_scopes(resource.required_scopes, given):
         raise InsufficientScopeError(missing)
     user = _user(claims, endpoint) if user is None else user
     if user is not None and not user.is_active:
-        raise refused("its user is not active")
+        raise token_refusal("its user is not active")
     return Principal(
         issuer,
         subject,
@@ -62,7 +72,10 @@ def principal(claims: Mapping[str, Any], issuer: str, endpoint: str, user: Abstr
 
 
 def _is_name(value: object) -> TypeGuard[str]:
-    """Whether it can be stored and shown. A longer one is not cut: it would be another's."""
+    """Return whether a claim can be stored and shown as a name.
+
+    A name that is too long is not shortened, because it could then equal another caller's.
+    """
     return isinstance(value, str) and 0 < len(value) <= MAX_CHARS and value.isprintable()
 
 
@@ -71,7 +84,10 @@ def _label(claims: Mapping[str, Any]) -> str:
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Of `scope` (RFC 9068, RFC 7662) or `scp`, one text or a list. None given: none, as a token limits its bearer."""
+    """Return the scopes in `scope` (RFC 9068, RFC 7662) or `scp`, each a text or a list.
+
+    A token without scopes grants none.
+    """
     given = claims.get("scope") or claims.get("scp") or ()
     names = given.split(" ") if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)):
@@ -80,7 +96,7 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _user(claims: Mapping[str, Any], endpoint: str) -> AbstractBaseUser | None:
-    """The user of the site whom `MCP["OAUTH_USER"]` finds, if any."""
+    """Return the user of the site that `MCP["OAUTH_USER"]` finds, or `None`."""
     finds = settings.at(endpoint).OAUTH_USER
     if finds is None:
         return None

@@ -1,6 +1,7 @@
-"""The protected resource that an endpoint is: its URI, its authorization servers, and where it says so.
+"""The protected resource that an endpoint is: its URI, authorization servers and metadata.
 
-All of it is the settings'; no request has a part in it. Source: RFC 9728, 2026-07-28 basic/authorization.
+Everything comes from the settings and nothing from requests. Source: RFC 9728, 2026-07-28
+basic/authorization.
 """
 
 from dataclasses import dataclass
@@ -9,27 +10,30 @@ from urllib.parse import urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_app.conf import settings
+from mcp_app.conf import server_name, settings
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedResource:
-    """What an endpoint's `OAUTH_RESOURCE` names."""
+    """The resource that an endpoint's `OAUTH_RESOURCE` names."""
 
     uri: str
     name: str
-    """For people."""
+    """For display."""
     issuers: tuple[str, ...]
-    """Of its authorization servers, at least one, as their tokens have them in `iss`."""
+    """Its authorization servers, at least one, as their tokens name them in `iss`."""
     required_scopes: tuple[str, ...]
     audiences: tuple[str, ...]
-    """What a token for it has in `aud`, one of them."""
+    """A token for this resource has one of these in `aud`."""
 
     @property
     def metadata_path(self) -> str:
-        """Where its metadata is served: the well-known path, put in before the resource's own (RFC 9728 §3.1)."""
+        """The path of the metadata (RFC 9728 §3.1).
+
+        It is the well-known path, followed by the resource's own.
+        """
         return WELL_KNOWN + urlsplit(self.uri).path.rstrip("/")
 
     @property
@@ -39,7 +43,7 @@ class ProtectedResource:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The document (RFC 9728 §2)."""
+        """The metadata document (RFC 9728 §2)."""
         document: dict[str, Any] = {
             "resource": self.uri,
             "authorization_servers": list(self.issuers),
@@ -50,23 +54,23 @@ class ProtectedResource:
             document["scopes_supported"] = list(self.required_scopes)
         return document
 
-    def is_named_by(self, audience: object) -> bool:
-        """Whether a token with this `aud`, a string or a list of them, was issued for this resource."""
+    def accepts_audience(self, audience: object) -> bool:
+        """Return whether a token with this `aud`, a string or list, is for this resource."""
         named = [audience] if isinstance(audience, str) else audience
         if not isinstance(named, list):
             return False
-        names = {canonical(name) for name in self.audiences}
-        return any(isinstance(name, str) and canonical(name) in names for name in named)
+        names = {canonical_uri(name) for name in self.audiences}
+        return any(isinstance(name, str) and canonical_uri(name) in names for name in named)
 
 
 def protected_resource(endpoint: str) -> ProtectedResource | None:
-    """The one that the settings describe for an endpoint; None where they describe none."""
+    """Return the resource that the settings describe for an endpoint, or `None`."""
     own = settings.at(endpoint)
     if own.OAUTH_RESOURCE is None or not own.OAUTH_ISSUERS:
         return None
     return ProtectedResource(
         own.OAUTH_RESOURCE,
-        name=own.SERVER_TITLE or own.SERVER_NAME,
+        name=own.SERVER_TITLE or server_name(endpoint),
         issuers=tuple(own.OAUTH_ISSUERS),
         required_scopes=tuple(own.OAUTH_REQUIRED_SCOPES),
         audiences=tuple(own.OAUTH_AUDIENCES) or (own.OAUTH_RESOURCE,),
@@ -74,15 +78,18 @@ def protected_resource(endpoint: str) -> ProtectedResource | None:
 
 
 def required_resource(endpoint: str) -> ProtectedResource:
-    """The same, for who cannot do without. Raises ImproperlyConfigured."""
+    """Return the resource of an endpoint. Raises `ImproperlyConfigured` if there is none."""
     resource = protected_resource(endpoint)
     if resource is None:
         raise ImproperlyConfigured('OAuth takes MCP["OAUTH_RESOURCE"] and MCP["OAUTH_ISSUERS"].')
     return resource
 
 
-def canonical(name: str) -> str:
-    """The same for what is the same resource: scheme and host in any case, no slash for no path (RFC 3986 §6.2)."""
+def canonical_uri(name: str) -> str:
+    """Return a URI with its scheme and host in lower case, and without a slash for an empty path.
+
+    URIs of the same resource become equal (RFC 3986 §6.2).
+    """
     scheme, separator, rest = name.partition("://")
     if not separator:
         return name

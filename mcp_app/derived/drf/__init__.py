@@ -1,1 +1,7 @@
-"""Viewsets and serializers of Django REST framework as tools. Imported only where a site has installed it."""
+"""Viewsets and serializers of Django REST framework as tools. Imported only if DRF is installed.
+
+viewsets           `viewset_tools`: the actions of a viewset as tools
+serializers        `serializer_tool`: a serializer as a tool
+serializer_fields  a serializer's fields as JSON Schema
+dispatch           the call of an action through DRF
+"""

@@ -1,7 +1,8 @@
-"""One call of a viewset's action: a request as DRF would be given it, and its response as a tool's result.
+"""Calls an action of a viewset with a request for DRF, and makes a tool's result from its response.
 
-Everything that DRF does is done by it: permissions, throttles, filters, pages, serializers, handling exceptions. Who
-asks is the call's caller, whatever the viewset authenticates by. No middleware of Django's runs.
+DRF does the rest: permissions, throttles, filters, pagination, serializers and exceptions. The
+viewset's own authentication is replaced: the user is the caller of the tool. Django's middleware
+does not run.
 """
 
 import json
@@ -28,7 +29,7 @@ DONE: Final = "Done."
 
 
 class CallAuthentication(BaseAuthentication):  # type: ignore[misc]  # DRF ships no types
-    """The user of the call; there is none of an anonymous one."""
+    """Authenticates the caller of the tool; `None` for an anonymous one."""
 
     def authenticate(self, request: Any) -> tuple[Any, None] | None:
         user = request._request.caller
@@ -40,11 +41,12 @@ OURS: Final = {
     "parser_classes": [JSONParser],
     "renderer_classes": [JSONRenderer],
 }
-"""What is not the viewset's to say: who asks, and that both sides speak JSON."""
+"""Attributes that replace the viewset's own: authentication by the call, and JSON in both
+directions."""
 
 
 def request_for(method: str, context: ToolContext, query: Mapping[str, Any], body: Mapping[str, Any]) -> WSGIRequest:
-    """The request of a call."""
+    """Make the request for a call."""
     content = json.dumps(body).encode()
     scheme, host = _place()
     request = WSGIRequest(
@@ -68,7 +70,10 @@ def request_for(method: str, context: ToolContext, query: Mapping[str, Any], bod
 
 
 def result_of(response: Any) -> Any:
-    """What the tool returns. Raises `InvalidArguments` or `ToolError` where the viewset refused."""
+    """Return the tool's result.
+
+    Raises `InvalidArguments` for a 400 and `ToolError` for other errors.
+    """
     data = _data_of(response)
     if response.status_code == 400:
         raise arguments.unfit(list(dict.fromkeys(lines_of(data))) or [DONE])
@@ -78,24 +83,24 @@ def result_of(response: Any) -> Any:
 
 
 def _data_of(response: Any) -> Any:
-    """What a response says: DRF's, or one of Django's that an action made itself."""
+    """Return the data of a response of DRF, or of one of Django's that an action returned."""
     if isinstance(response, Response):
         response.render()
         return json.loads(response.rendered_content) if response.data is not None else None
     if response.streaming:
         if (file := getattr(response, "file_to_stream", None)) is not None:
-            file.close()  # not the response: that would end a request, and with it database connections
+            file.close()  # closing the response would end a request, and its database connections
         raise ToolError(_("This answers with a file, which no tool returns."))
     is_json = response.headers.get("Content-Type", "").partition(";")[0] == "application/json"
     return json.loads(response.content) if is_json else response.text or None
 
 
 def lines_of(data: Any, path: str = "") -> Iterator[str]:
-    """What is wrong, by field, out of DRF's nested errors."""
+    """Yield a line for each problem in DRF's nested errors, with the path to its field."""
     if isinstance(data, dict):
         for name, value in data.items():
             own = name in (api_settings.NON_FIELD_ERRORS_KEY, "detail")
-            step = f"[{name}]" if isinstance(name, int) else f".{name}"  # an item of a list is numbered
+            step = f"[{name}]" if isinstance(name, int) else f".{name}"  # errors of a list have numbers
             yield from lines_of(value, path if own else f"{path}{step}".removeprefix("."))
     elif isinstance(data, list):
         for index, value in enumerate(data):
@@ -109,7 +114,7 @@ def _text(value: Any) -> Any:
 
 
 def _place() -> tuple[str, str]:
-    """Where the site is, for the links that serializers make."""
+    """Return scheme and host of the site, for the links that serializers make."""
     if settings.PUBLIC_URL is not None:
         parts = urlsplit(settings.PUBLIC_URL)
         return parts.scheme, parts.netloc

@@ -1,7 +1,7 @@
-"""A serializer's fields as JSON Schema. What is checked is the serializer's own work.
+"""A serializer's fields as JSON Schema. The serializer itself validates the values.
 
-A field that reads its value in a way of its own (a subclass with another `to_internal_value`) may take anything.
-Refuses fields that JSON cannot fill.
+A field with a `to_internal_value` of its own may accept anything, so its schema is empty. Fields
+that JSON cannot fill are refused.
 """
 
 from typing import Any, Final
@@ -33,11 +33,14 @@ _OF_LISTS: Final = {"min_length": "minItems", "max_length": "maxItems"}
 
 
 class UnusableSerializerError(ValueError):
-    """A serializer that no arguments can fill; the message says what to change."""
+    """A serializer cannot be filled from arguments. The message says what to change."""
 
 
 def object_schema(serializer: Any, *, partial: bool = False) -> JSONSchema:
-    """What is written through a serializer. `partial`: nothing need be given. Raises `UnusableSerializerError`."""
+    """Return the schema of a serializer's writable fields. Raises `UnusableSerializerError`.
+
+    `partial`: no field is required.
+    """
     if isinstance(serializer, serializers.ListSerializer):
         raise UnusableSerializerError("its serializer takes many at once")
     written = {
@@ -52,7 +55,7 @@ def object_schema(serializer: Any, *, partial: bool = False) -> JSONSchema:
 
 
 def schema_of(name: str, field: Any) -> JSONSchema:
-    """Of one field's value."""
+    """Return the schema of one field's value. Raises `UnusableSerializerError`."""
     if isinstance(field, fields.FileField):
         raise UnusableSerializerError(f"{name} is a {type(field).__name__}, which JSON cannot fill; make it read_only")
     schema = {} if _reads_its_own_way(field) else _bare(name, field)

@@ -1,10 +1,10 @@
-"""`serializer_tool`: a serializer as a tool. Its fields are the arguments, its errors what the model is told."""
+"""`serializer_tool`: a serializer as a tool. Its fields are the arguments."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from mcp_app.catalogue import signature
 from mcp_app.catalogue.errors import InvalidTool
+from mcp_app.catalogue.schema import signature
 from mcp_app.derived import arguments
 from mcp_app.derived.cleaned import with_cleaned
 from mcp_app.derived.drf import dispatch, serializer_fields
@@ -14,12 +14,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def serializer_tool(serializer_class: Any, /, **options: Any) -> Callable[[F], F]:
-    """Offer a function (plain or `async`) of a serializer's `validated_data` as a tool; it is returned itself.
+    """Offer a function (plain or `async`) that takes a serializer's `validated_data` as a tool.
 
-    It takes the dictionary and, where it has a parameter annotated so, the `ToolContext`. `options`: those of `tool`.
-    The serializer is made with `data` alone, and has no request in its context.
+        @serializer_tool(BookSerializer)
+        def add_book(data):
+            return Book.objects.create(**data).pk
 
-    Raises `InvalidTool` where the serializer's fields cannot be arguments.
+    The function takes the dictionary, and the `ToolContext` if it has a parameter annotated so. It
+    is returned unchanged. The model gets the serializer's errors. `options`: those of `tool`. The
+    serializer is created with `data` only, and has no request in its context.
+
+    Raises `InvalidTool` if the serializer's fields cannot be arguments.
     """
 
     def decorate(function: F) -> F:
@@ -38,7 +43,7 @@ def serializer_tool(serializer_class: Any, /, **options: Any) -> Callable[[F], F
 
 
 def _validated(serializer_class: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises `InvalidArguments`."""
+    """Return the validated data. Raises `InvalidArguments`."""
     serializer = serializer_class(data=dict(given))
     if not serializer.is_valid():
         raise arguments.unfit(list(dict.fromkeys(dispatch.lines_of(serializer.errors))))

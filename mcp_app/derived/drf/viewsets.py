@@ -1,4 +1,4 @@
-"""`viewset_tools`: the actions of a viewset as tools, each run through DRF's own dispatch."""
+"""`viewset_tools`: the actions of a viewset as tools, each dispatched by DRF itself."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -8,8 +8,8 @@ from typing import Any, Final
 import mcp_types
 from django.utils.text import camel_case_to_spaces
 
-from mcp_app.catalogue import signature
 from mcp_app.catalogue.errors import InvalidTool
+from mcp_app.catalogue.schema import signature
 from mcp_app.derived import kinds, model_fields
 from mcp_app.derived.drf import dispatch, serializer_fields
 from mcp_app.derived.drf.serializer_fields import JSONSchema, UnusableSerializerError
@@ -23,7 +23,8 @@ _STANDARD: Final = {
     "partial_update": ("patch", True, "update", "Update a {one}: what is not given is kept."),
     "destroy": ("delete", True, "delete", "Delete a {one}."),
 }
-"""DRF's actions: their HTTP method, whether they are of one row, and how their tools are named and described."""
+"""DRF's actions: HTTP method, whether they apply to one row, and the name and description of their
+tools."""
 _READING: Final = frozenset({"get", "head", "options"})
 
 
@@ -33,7 +34,7 @@ class _Action:
     method: str
     is_detail: bool
     options: Mapping[str, Any]
-    """What its decorator says of it, its own permission_classes among that."""
+    """The options of its `@action` decorator, such as `permission_classes`."""
     tool_name: str
     description: str
 
@@ -41,15 +42,21 @@ class _Action:
 def viewset_tools(
     viewset: Any, /, *, actions: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("list", "retrieve")
 ) -> Any:
-    """Offer the actions of a viewset as tools; the viewset itself is returned, so this may decorate it.
+    """Offer the actions of a viewset as tools.
 
-    `actions`: names of DRF's actions and of the viewset's own, or for each the options of `tool` that are to differ.
-    An action of its own takes what the `serializer_class` of its `@action` does, nothing without one.
-    They are named `list_books`, `get_book`, `create_book`, `update_book` (partial_update), `replace_book` (update),
-    `delete_book` and `<action>_book`.
+    Returns the viewset, so it can be used as a decorator.
 
-    Whether a caller may is asked of the viewset, when it is called: to hide a tool, give it `permissions`.
-    Raises `InvalidTool` where an action cannot be offered.
+        viewset_tools(BookViewSet, actions=["list", "retrieve", "create"])
+
+    `actions`: names of DRF's actions and of the viewset's own, or a mapping from these names to
+        options of `tool` to override. An action of the viewset's own takes the fields of the
+        `serializer_class` in its `@action`, and no arguments without one.
+
+    The tools are named `list_books`, `get_book`, `create_book`, `update_book` (partial_update),
+    `replace_book` (update), `delete_book` and `<action>_book`.
+
+    The viewset checks the caller's permissions when a tool is called. To hide a tool, set its
+    `permissions`. Raises `InvalidTool` if an action cannot be offered.
     """
     options = dict(actions) if isinstance(actions, Mapping) else {name: {} for name in actions}
     location = f"{viewset.__module__}.{viewset.__qualname__}"
@@ -88,12 +95,12 @@ def _action(viewset: Any, name: str) -> _Action:
 
 
 def _function(viewset: Any, action: _Action, location: str) -> tuple[Callable[..., Any], JSONSchema]:
-    """The tool's function and the schema of its arguments."""
+    """Return the tool's function and the schema of its arguments."""
     initial = {**action.options, "detail": action.is_detail, **dispatch.OURS}
     view = viewset.as_view({action.method: action.name}, **initial)
     described = viewset(**initial)
     described.action, described.request, described.format_kwarg = action.name, None, None
-    described.swagger_fake_view = True  # what schema generators are known by
+    described.swagger_fake_view = True  # marks a view of a schema generator
     body = _body_schema(described, action) if _takes_body(action) else {}
     key = _key(described, body) if action.is_detail else None
     query = _query(described) if action.name == "list" else {}
@@ -116,7 +123,10 @@ def _function(viewset: Any, action: _Action, location: str) -> tuple[Callable[..
 
 
 def _takes_body(action: _Action) -> bool:
-    """An action of the viewset's own does where its decorator names what it takes."""
+    """Return whether an action takes a body.
+
+    One of the viewset's own does if its decorator has a `serializer_class`.
+    """
     if action.name in _STANDARD:
         return action.method in ("post", "put", "patch")
     return action.method not in _READING and "serializer_class" in action.options
@@ -133,7 +143,10 @@ def _body_schema(view: Any, action: _Action) -> JSONSchema:
 
 
 def _key(view: Any, body: JSONSchema) -> tuple[str, JSONSchema]:
-    """The argument that names the row: as in the URL, unless a field of the body is named so."""
+    """Return name and schema of the argument that identifies the row.
+
+    The name is the one in the URL, unless a field of the body has the same name.
+    """
     name = view.lookup_url_kwarg or view.lookup_field
     if name in body.get("properties", {}):
         name = f"current_{name}"
@@ -146,7 +159,7 @@ def _key(view: Any, body: JSONSchema) -> tuple[str, JSONSchema]:
 
 
 def _query(view: Any) -> dict[str, JSONSchema]:
-    """What the viewset's filters and pages take of a list's query."""
+    """Return the query parameters that the viewset's filters and pagination accept for a list."""
     sources = [each() for each in getattr(view, "filter_backends", ())]
     if (paginator := getattr(view, "paginator", None)) is not None:
         sources.append(paginator)
@@ -171,7 +184,7 @@ def _model(viewset: Any) -> Any:
 
 
 def _words(viewset: Any) -> tuple[str, str]:
-    """What one of its rows is called, and many."""
+    """Return the singular and plural of the viewset's rows."""
     model = _model(viewset)
     name = re.sub(r"(?i)(model)?view_?set$", "", viewset.__name__) if model is None else model._meta.object_name
     one = camel_case_to_spaces(name or viewset.__name__)

@@ -1,7 +1,7 @@
-"""The arguments of a call, from the words of a command line and the tool's own JSON Schema.
+"""Reads the arguments of a call from the command line, by the tool's JSON Schema.
 
-A property that is a text takes the words as they are, every other one takes JSON. `@FILE` stands for what a file holds,
-`-` for standard input. Refuses to check more than that it can be read: the tool's schema is held against it later.
+A string property takes its text literally, and any other property takes JSON. `@FILE` reads a file, and `-` standard
+input. The arguments are checked against the schema later, as for any client.
 """
 
 import json
@@ -18,13 +18,14 @@ Types = frozenset[str]
 
 
 class ArgumentError(Exception):
-    """The words are no arguments; the text says which, and what to write."""
+    """The command line has no valid arguments. The message says what to write."""
 
 
 def read(given: Sequence[str], whole: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments object. `given`: `NAME=VALUE` each; `whole`: an object as JSON, whose members those replace.
+    """Return the arguments object.
 
-    `schema`: the tool's inputSchema. Raises ArgumentError.
+    `given` has `NAME=VALUE` pairs. `whole` is a JSON object, whose members they replace. `schema` is the tool's
+    inputSchema. Raises `ArgumentError`.
     """
     arguments = {} if whole is None else _object(_source("--args", whole))
     named: set[str] = set()
@@ -41,7 +42,7 @@ def read(given: Sequence[str], whole: str | None, schema: Mapping[str, Any]) -> 
 
 
 def _source(option: str, text: str) -> str:
-    """What is meant by the words: they themselves, or where they are."""
+    """Return the text, or the content of the file or standard input that it names."""
     try:
         if text == "-":
             return sys.stdin.buffer.read().decode()
@@ -88,7 +89,7 @@ def _json(text: str) -> Any:
 
 
 def _kinds(value: Any) -> Types:
-    """The JSON Schema types that a value has."""
+    """Return the JSON Schema types of a value."""
     if value is None:
         return frozenset({NULL})
     if isinstance(value, bool):
@@ -101,7 +102,7 @@ def _kinds(value: Any) -> Types:
 
 
 def _types(schema: Any, root: Mapping[str, Any], references: int = 0) -> Types:
-    """The types that a property's schema lets through, as far as it says; `references`: how many led here."""
+    """Return the types that a schema allows. `references` is the number of references followed so far."""
     if not isinstance(schema, Mapping):
         return _ALL
     found = _ALL
@@ -122,7 +123,7 @@ def _types(schema: Any, root: Mapping[str, Any], references: int = 0) -> Types:
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Any:
-    """What a pointer into the document leads to; anything, where it is an anchor."""
+    """Return the schema at a JSON pointer; an empty schema if the reference is an anchor."""
     if not reference.startswith("#/"):
         return True
     found: Any = root

@@ -1,4 +1,4 @@
-"""A call as it was asked for: whose it is and of what, found out and checked before anything is stored."""
+"""Checks the options of `mcp call` before anything is stored, and makes the call."""
 
 import asyncio
 import difflib
@@ -9,25 +9,26 @@ from typing import Any
 from django.db import connections
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import catalogue, schema
+from mcp_app.catalogue import arguments as schema
+from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.errors import InvalidArguments
-from mcp_app.management import local_caller
 from mcp_app.management.calling import arguments
 from mcp_app.management.calling.ending import INTERRUPTED
-from mcp_app.management.calling.session import Session, Wishes
+from mcp_app.management.calling.session import CallSession, Wishes
+from mcp_app.management.serving import local_caller
 
 
 class UsageError(Exception):
-    """The call cannot be made; the text says what to write instead."""
+    """The call cannot be made. The message says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What `mcp call` was asked for."""
+class CallOptions:
+    """The options of `mcp call`."""
 
     tool: str
     given: Sequence[str]
-    """`NAME=VALUE` each."""
+    """`NAME=VALUE` pairs."""
     whole: str | None
     """The arguments object as JSON."""
     username: str | None
@@ -36,20 +37,20 @@ class Options:
     wishes: Wishes
 
 
-def call(options: Options, say: Callable[[str], object]) -> int:
-    """Make the call and tell what comes of it; the exit status. Raises UsageError, `local_caller.NotReady`."""
+def call(options: CallOptions, say: Callable[[str], object]) -> int:
+    """Make the call, print its result, and return the exit status. Raises `UsageError` and `local_caller.NotReady`."""
     try:
         principal = local_caller.prepared(options.username, options.endpoint, say)
         try:
             given = _arguments(options, principal)
         finally:
             connections.close_all()
-        return asyncio.run(Session(options.tool, given, principal, options.wishes).run())
-    except KeyboardInterrupt:  # before there was anything to cancel
+        return asyncio.run(CallSession(options.tool, given, principal, options.wishes).run())
+    except KeyboardInterrupt:  # no call has been stored yet
         return INTERRUPTED
 
 
-def _arguments(options: Options, principal: Principal) -> dict[str, Any]:
+def _arguments(options: CallOptions, principal: Principal) -> dict[str, Any]:
     tool = catalogue.find(options.tool, principal)
     if tool is None:
         names = [each.name for each in catalogue.offered(principal)]

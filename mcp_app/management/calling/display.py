@@ -1,7 +1,7 @@
-"""What is said of a call while it runs, on standard error: lines, and at a terminal a bar below them.
+"""Shows a running call on standard error: lines, and at a terminal a progress bar below them.
 
-Written by a thread of its own: a terminal that is held (Ctrl-S), or a pager that is not read, must not keep the process
-from saying that it lives. Refuses to keep what nobody reads: the newest lines are kept, and the newest progress.
+A thread of its own writes, because a stopped terminal (Ctrl-S) or an unread pager must not block the heartbeat of the
+process. If nothing is read, only the newest lines and the newest progress are kept.
 """
 
 import logging
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 from mcp_app.management import terminal
-from mcp_app.telling.formatting import duration, number
+from mcp_app.presentation.formatting import duration, number
 
 FRAME_SECONDS: Final = 0.1
 LINE_SECONDS: Final = 1.0
-"""Between two lines of progress where there is no bar."""
+"""Time between two progress lines if there is no bar."""
 KEPT_LINES: Final = 10_000
 BAR_CELLS: Final = 20
 LINE_CHARS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a call is. `done` None: it has not said yet, and `message` is where it is."""
+class CallProgress:
+    """The progress of a call. If `done` is `None`, the tool has reported none, and `message` is the call's status."""
 
     done: float | None = None
     total: float | None = None
@@ -46,7 +46,7 @@ class Progress:
 
 
 class Display:
-    """`close` it. The methods return at once, but for `held` and `close`, which wait for what was said before."""
+    """Shows one call until `close`. All methods but `held` and `close` return at once."""
 
     def __init__(self, stream: TextIO, name: str, *, silent: bool = False) -> None:
         self._stream = stream
@@ -54,7 +54,7 @@ class Display:
         self._live = terminal.is_live(stream)
         self._began_at = time.monotonic()
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self._progress = Progress()
+        self._progress = CallProgress()
         self._news = False
         self._said_at = float("-inf")
         self._bar = ""
@@ -67,27 +67,27 @@ class Display:
             self._thread.start()
 
     def line(self, text: object) -> None:
-        """A line, of whatever words."""
+        """Show a line."""
         with self._changed:
             self._lines.append(terminal.one_line(str(text)[:LINE_CHARS]))
             self._changed.notify()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         self._set(
-            Progress(float(done), None if total is None else float(total), terminal.one_line(message[:LINE_CHARS]))
+            CallProgress(float(done), None if total is None else float(total), terminal.one_line(message[:LINE_CHARS]))
         )
 
     def where(self, words: str) -> None:
-        """Where the call is, as long as it reports no progress; where nothing is overwritten, it is not repeated."""
+        """Show the status of the call, as long as the tool reports no progress."""
         with self._changed:
             if self._progress.done is None and self._progress.message != words:
-                self._progress = Progress(message=words)
+                self._progress = CallProgress(message=words)
                 self._news = True
                 self._changed.notify()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing is written meanwhile, and the bar is gone."""
+        """Hide the bar and write nothing during the block."""
         self._hold(True)
         try:
             yield
@@ -96,9 +96,9 @@ class Display:
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Meanwhile the app's warnings are lines as well, where the site has nobody else handle them."""
+        """Show this app's warnings as lines during the block, unless the site has a handler for them."""
         logger = logging.getLogger("mcp_app")
-        handler = _Lines(self)
+        handler = _LogDisplay(self)
         takes = not self._silent and not logger.hasHandlers()
         if takes:
             logger.addHandler(handler)
@@ -116,7 +116,7 @@ class Display:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since the display was created."""
         return time.monotonic() - self._began_at
 
     def _hold(self, holding: bool) -> None:
@@ -129,21 +129,21 @@ class Display:
         while holding and self._thread.is_alive() and not self._idle.wait(FRAME_SECONDS):
             pass
 
-    def _set(self, progress: Progress) -> None:
+    def _set(self, progress: CallProgress) -> None:
         with self._changed:
             self._progress, self._news = progress, True
             self._changed.notify()
 
     def _run(self) -> None:
-        """The thread."""
+        """Write until the display is closed. This is the thread."""
         try:
             while self._step():
                 pass
-        except (OSError, ValueError):  # whoever read it is gone
+        except (OSError, ValueError):  # the output is closed
             return
 
     def _step(self) -> bool:
-        """Write what there is, after a while in which there may be nothing; whether more may come."""
+        """Wait for something to write, and write it. Return whether more may come."""
         with self._changed:
             if not (self._closing or self._lines or self._holding != self._idle.is_set()):
                 self._changed.wait(self._patience())
@@ -167,7 +167,7 @@ class Display:
             return FRAME_SECONDS
         return max(0.0, self._said_at + LINE_SECONDS - time.monotonic()) if self._news else None
 
-    def _write(self, lines: list[str], progress: Progress, *, news: bool, bar: bool) -> None:
+    def _write(self, lines: list[str], progress: CallProgress, *, news: bool, bar: bool) -> None:
         if news and progress.words():
             self._said_at = time.monotonic()
             lines.insert(0, f"{progress.words()}  ({duration(self.elapsed)})")
@@ -178,14 +178,14 @@ class Display:
             self._stream.flush()
             self._bar = shown
 
-    def _bar_of(self, progress: Progress) -> str:
-        """One cell less than the line has: some terminals begin the next one at its end."""
+    def _bar_of(self, progress: CallProgress) -> str:
+        """Return the bar, one cell shorter than the line, because some terminals wrap at its end."""
         parts = (self._name, progress.bar(), _clock(self.elapsed), progress.words())
         return terminal.cut("  ".join(part for part in parts if part), terminal.size(self._stream)[0] - 1)
 
 
-class _Lines(logging.Handler):
-    """Log records as lines of a display."""
+class _LogDisplay(logging.Handler):
+    """Shows log records as lines of a display."""
 
     def __init__(self, display: Display) -> None:
         super().__init__(logging.WARNING)

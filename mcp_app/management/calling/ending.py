@@ -1,6 +1,6 @@
-"""What came of a call: its result on standard output, everything else in words on standard error, and an exit status.
+"""Prints the result of a call to standard output, a summary to standard error, and chooses the exit status.
 
-Source of what is shown: 2026-07-28 server/tools "Tool Result".
+Source of the content types: 2026-07-28 server/tools, "Tool Result".
 """
 
 import sys
@@ -8,42 +8,42 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from mcp_app.lifecycle.inert import inert, inert_json
-from mcp_app.management.cancel import describe_end
-from mcp_app.management.cut_short import leave_unread
+from mcp_app.management.interruptions import leave_unread
+from mcp_app.management.requests.cancel import describe_end
 from mcp_app.models import Request
+from mcp_app.presentation.formatting import between
+from mcp_app.safe_text import safe_json_text, safe_text
 from mcp_app.states import Status
-from mcp_app.telling.formatting import between
 
 DONE: Final = 0
 FAILED: Final = 1
 INTERRUPTED: Final = 130
-"""Of a call that was cancelled here: the usual one after Ctrl-C."""
+"""The exit status of a call that was cancelled from here, as usual after Ctrl-C."""
 
 
 def log_line(params: Mapping[str, Any]) -> str:
-    """A `notifications/message` as a line."""
+    """Return a `notifications/message` as a line."""
     data = params.get("data")
-    text = data if isinstance(data, str) else inert_json(data)
+    text = data if isinstance(data, str) else safe_json_text(data)
     logger = f"{params['logger']}: " if params.get("logger") else ""
     return f"{params.get('level', '')}: {logger}{text}"
 
 
 def summary(row: Request) -> str:
-    """How a call ended and how long it took, and where to read more of it."""
+    """Return a line that says how a call ended, how long it took, and where to read more."""
     told = describe_end(row) if row.cancel_requested_at is not None else str(Status(row.status).label)
     return f"{told}, {between(row.submitted_at, row.finished_at)} in all: request {row.pk}"
 
 
 def status(message: Mapping[str, Any] | None, row: Request | None, *, stopped: bool) -> int:
-    """The exit status. `message`: the response, if any came; `stopped`: whether it was to be cancelled from here."""
+    """Return the exit status. `message` is the response, if any; `stopped`: it was cancelled from here."""
     if stopped and (row is None or row.status == Status.CANCELLED):
         return INTERRUPTED
     return DONE if message is not None and "result" in message and not message["result"].get("isError") else FAILED
 
 
 def show(message: Mapping[str, Any], *, as_json: bool) -> None:
-    """Write the result, or the error that stands for it. Where nobody reads on, it is left."""
+    """Print the result or the error. If standard output is closed, print nothing."""
     if "error" in message:
         if as_json:
             _write({"error": message["error"]})
@@ -55,11 +55,11 @@ def show(message: Mapping[str, Any], *, as_json: bool) -> None:
         if message["result"].get("isError"):
             _complain(text)
         elif text:
-            _print(inert(text) if sys.stdout.isatty() else _encodable(text))
+            _print(safe_text(text) if sys.stdout.isatty() else _encodable(text))
 
 
 def _block(block: Mapping[str, Any]) -> str:
-    """A text as it is; what else there is by its name and size."""
+    """Print text literally, and any other content by its type and size."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", ""))
@@ -73,12 +73,12 @@ def _block(block: Mapping[str, Any]) -> str:
 
 
 def _encodable(text: str) -> str:
-    """As it is, but for halves of characters, which tools can produce."""
+    """Return the text without lone surrogates, which tools can produce."""
     return text.encode(errors="replace").decode()
 
 
 def _write(value: Any) -> None:
-    _print(inert_json(value, indent=2))
+    _print(safe_json_text(value, indent=2))
 
 
 def _print(text: str) -> None:
@@ -91,5 +91,5 @@ def _print(text: str) -> None:
 
 def _complain(text: str) -> None:
     with suppress(OSError):
-        sys.stderr.write(f"{inert(text)}\n")
+        sys.stderr.write(f"{safe_text(text)}\n")
         sys.stderr.flush()

@@ -1,71 +1,66 @@
-"""One `tools/call` of this process's own: a client of the modern era without a wire, served as every other is.
+"""A `tools/call` from this process itself: a client of the modern era without a transport.
 
-Its message is read, checked, stored and answered by the code that does so for clients over stdio, so its rights and
-limits are theirs. Refuses to become a task: whoever calls here waits.
+Its message goes through the same code as those of clients over stdio, so it has the same rights and limits. The call
+never becomes a task, because its caller waits.
 """
 
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
-from mcp_app.lifecycle.observation import Observed
+from mcp_app.lifecycle.requests.observation import Observed
 from mcp_app.models import Request
 from mcp_app.protocol import metadata
 from mcp_app.protocol.errors import Rejection, body_too_large
 from mcp_app.protocol.headers import Headers
-from mcp_app.protocol.inbound import Route
+from mcp_app.protocol.inbound import classify_line
 from mcp_app.protocol.jsonrpc import Limits, encode, error_response
-from mcp_app.protocol.lines import classify_line
+from mcp_app.protocol.requests import Route
 from mcp_app.protocol.revisions import MODERN
+from mcp_app.protocol.sse import EventId
 from mcp_app.states import Status
-from mcp_app.transport import call_stream, failures
-from mcp_app.transport.call_notifications import CallNotifications
-from mcp_app.transport.call_stream import CallStream
-from mcp_app.transport.dispatch import dispatch
-from mcp_app.transport.exchange import Exchange
+from mcp_app.transport import methods
+from mcp_app.transport.calls import stream
+from mcp_app.transport.calls.dialogue import StatelessDialogue
 from mcp_app.transport.server import Server
+from mcp_app.transport.serving import failures
+from mcp_app.transport.serving.exchange import Exchange
 
 logger = logging.getLogger(__name__)
 
 CLIENT_NAME: Final = "manage.py mcp call"
 CAPABILITIES: Final[Mapping[str, Any]] = MappingProxyType({"elicitation": {"form": {}, "url": {}}})
-"""What can be asked of whoever calls: declined where nobody is there."""
+"""The capabilities of this client. Without a terminal, questions are declined."""
 _TOKEN: Final = "call"  # noqa: S105 - of the protocol, for progress
 
 
-class Listener(Protocol):
-    """Who calls, and hears how it goes."""
+class CallListener(Protocol):
+    """Is notified about the call."""
 
     def begun(self, request_id: UUID) -> None:
-        """It is stored; nobody has been told to run it yet."""
+        """The call is stored, but may not be published yet."""
 
     def moved(self, status: Status) -> None:
-        """Where it is by now."""
+        """The status has changed."""
 
     def notified(self, message: Mapping[str, Any]) -> None:
-        """A notification, of progress or a log line."""
-
-
-class CallExchange(Exchange):
-    """A call without headers, and without a connection that could be handed a task."""
-
-    mirrors_params: ClassVar[bool] = False
-    makes_tasks: ClassVar[bool] = False
+        """A notification of progress or of a log message."""
 
 
 class _Response:
-    """A `responder.Responder`: notifications are the listener's, the last message is kept."""
+    """A `responder.Responder` that passes notifications to the listener and keeps the last message."""
 
     shared = True
     started = True
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: CallListener) -> None:
         self._listener = listener
         self._heard_at = time.monotonic()
         self.message: Mapping[str, Any] | None = None
@@ -81,59 +76,81 @@ class _Response:
         await self.event(error_response(rejection), last=True)
 
     async def start_events(self) -> None:
-        """Nothing: there is nothing to begin."""
+        """Do nothing."""
 
-    async def event(self, message: Mapping[str, Any], *, last: bool = False) -> None:
+    async def event(self, message: Mapping[str, Any], *, last: bool = False, event_id: EventId | None = None) -> None:
         if "method" in message:
             self._listener.notified(message)
         else:
             self.message = message
         await self.keep_alive()
 
+    async def end(self) -> None:
+        """Do nothing."""
+
     async def keep_alive(self) -> None:
         self._heard_at = time.monotonic()
 
 
-class _Stream(CallStream):
-    """Tells the listener of its row."""
+class OwnDialogue(StatelessDialogue):
+    """Also notifies the listener about the row."""
 
-    def __init__(self, exchange: Exchange, listener: Listener) -> None:
+    def __init__(self, exchange: Exchange, listener: CallListener) -> None:
         super().__init__(exchange)
         self._listener = listener
 
-    async def _wait_for(self, request: Request) -> None:
+    def following(self, request: Request) -> AbstractContextManager[None]:
         self._listener.begun(request.pk)
-        await super()._wait_for(request)
+        return super().following(request)
 
-    async def _tell(self, observed: Observed, told: CallNotifications) -> bool:
+    async def deliver(self, observed: Observed) -> bool:
         self._listener.moved(observed.status)
-        return await super()._tell(observed, told)
+        return await super().deliver(observed)
+
+    async def detach(self, request: Request, error: BaseException) -> bool:
+        self._listener.begun(request.pk)  # a call that is stopped while it is stored has not been followed
+        return await super().detach(request, error)
 
 
 class OwnCall:
-    """`exchange` is what `ask` serves now: what cancels it says there why."""
+    """Makes a call, and calls again with answers. `exchange` is the request that is being served."""
 
     def __init__(
-        self, server: Server, principal: Principal, listener: Listener, *, log_level: str | None, timeout: float | None
+        self,
+        server: Server,
+        principal: Principal,
+        listener: CallListener,
+        *,
+        log_level: str | None,
+        timeout: float | None,
     ) -> None:
-        """`log_level`: the least of what is to be heard, None for nothing; `timeout`: seconds until it is to end."""
+        """`log_level` is the lowest level to receive, or `None` for none; `timeout` is in seconds."""
         self._server = server
         self._principal = principal
         self._listener = listener
         self._log_level = log_level
         self._ends_at = None if timeout is None else time.monotonic() + timeout
-        self.exchange: CallExchange | None = None
+        self.exchange: Exchange | None = None
 
     async def ask(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The response to a `tools/call` with these params: a JSON-RPC message, which may ask for input."""
+        """Return the response to a `tools/call` with these params: a JSON-RPC message, which may ask for input."""
         response = _Response(self._listener)
         route = self._route(params)
         if isinstance(route, Rejection):
             return error_response(route)
-        self.exchange = CallExchange(self._server, route, Headers(()), self._principal, "", response)
-        calls = partial(call_stream.serve, stream_of=partial(_Stream, listener=self._listener))
+        self.exchange = Exchange(
+            server=self._server,
+            route=route,
+            headers=Headers(()),
+            principal=self._principal,
+            remote_address="",
+            response=response,
+            mirrors_params=False,
+            makes_tasks=False,
+        )
+        serve = partial(stream.serve, dialogue=OwnDialogue(self.exchange, self._listener))
         try:
-            await dispatch(self.exchange, {"tools/call": calls})
+            await methods.dispatch(self.exchange, {"tools/call": serve})
         except Exception as error:
             return error_response(failures.explain(error, route.request_id))
         assert response.message is not None, "every request has a response"

@@ -1,6 +1,6 @@
-"""What a tool asks, put to whoever sits at the terminal: a form field by field, a page by its address.
+"""Asks a tool's questions at the terminal: a form field by field, a page by its address.
 
-Declines where nobody does. Refuses to send what does not fit the form: it is asked again at once.
+Without a terminal, questions are declined. An answer that does not fit the form is asked for again at once.
 Source: 2026-07-28 client/elicitation.
 """
 
@@ -10,47 +10,47 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from mcp_app.catalogue import questions as asking
 from mcp_app.catalogue.errors import MalformedAnswer, UnfitAnswer
-from mcp_app.lifecycle.inert import inert
+from mcp_app.catalogue.input import questions as asking
 from mcp_app.management.terminal import one_line
+from mcp_app.safe_text import safe_text
 
 LINE_BYTES: Final = 4096
-"""A terminal gives no longer line."""
+"""The longest line that a terminal returns."""
 HELP: Final = "Enter takes what is in brackets; /decline says no; /cancel gives no answer; Ctrl-C cancels the call."
 _WORDS: Final = {"/decline": "decline", "/cancel": "cancel", "": "cancel"}
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
 class _LeftError(Exception):
-    """The user gives no answer; the text is the action that stands for it."""
+    """The user declines or cancels. The text is the action."""
 
 
 def is_anybody_there() -> bool:
-    """Whether questions can be shown and answered."""
+    """Whether there is a terminal for questions and answers."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def refusals(asked: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """A sentence for each question that nobody can be asked."""
+    """Return a sentence for each question that cannot be asked without a terminal."""
     for request in asked.values():
         message = one_line((request.get("params") or {}).get("message", ""), 200)
         yield f"The tool asks “{message}”: declined, as there is no terminal to ask at."
 
 
 def declined(asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """An InputResponses object that declines everything."""
+    """Return an InputResponses object that declines all questions."""
     return {key: {"action": "decline"} for key in asked}
 
 
 async def answers(asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """An InputResponses object for an InputRequests object. Cancelled, it leaves nothing behind."""
+    """Return an InputResponses object for an InputRequests object. If cancelled, leave nothing behind."""
     return {key: await _answer(request) for key, request in asked.items()}
 
 
 async def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     params = request["params"]
-    _say(f"\n{inert(params['message'])}")
+    _say(f"\n{safe_text(params['message'])}")
     try:
         if params.get("mode") == "url":
             _say(f"  {one_line(params['url'])}")
@@ -75,7 +75,7 @@ async def _form(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _field(request: Mapping[str, Any], name: str, field: Mapping[str, Any], *, required: bool) -> Any:
-    """What was entered; None for nothing, which only an optional field may have."""
+    """Return the entered value, or `None` for an optional field without one."""
     for line in _described(name, field):
         _say(line)
     while True:
@@ -95,7 +95,7 @@ async def _field(request: Mapping[str, Any], name: str, field: Mapping[str, Any]
 
 def _described(name: str, field: Mapping[str, Any]) -> Iterator[str]:
     told = [one_line(field[each]) for each in ("title", "description") if field.get(each)]
-    if told and told[0].lower() == name.lower():  # as pydantic makes it of the name
+    if told and told[0].lower() == name.lower():  # pydantic's title for the name
         told = told[1:]
     if told:
         yield f"  {': '.join(told)}"
@@ -118,7 +118,7 @@ def _shown(default: Any) -> str:
 
 
 def _choices(field: Mapping[str, Any]) -> dict[str, str]:
-    """Values and their titles; none where the field is no choice."""
+    """Return the values of a field with choices and their titles, or an empty list."""
     among = field.get("items", field)
     if "enum" in among:
         return dict(zip(among["enum"], among.get("enumNames", among["enum"]), strict=True))
@@ -126,7 +126,7 @@ def _choices(field: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read(text: str, field: Mapping[str, Any]) -> Any:
-    """The value that is meant; the text itself where it is none, for its misfit to be told."""
+    """Return the entered text as a value. Text that is no value is returned as it is, and fails the check."""
     readers: Mapping[str, Callable[[str], Any]] = {
         "integer": int,
         "number": float,
@@ -140,7 +140,7 @@ def _read(text: str, field: Mapping[str, Any]) -> Any:
 
 
 def _misfit(request: Mapping[str, Any], name: str, field: Mapping[str, Any], value: Any) -> str | None:
-    """What is wrong with one field, by the check that the whole form will have."""
+    """Return what is wrong with a field, according to the check of the whole form."""
     alone = {"type": "object", "properties": {name: field}}
     params = {**request["params"], "requestedSchema": alone}
     try:
@@ -151,7 +151,7 @@ def _misfit(request: Mapping[str, Any], name: str, field: Mapping[str, Any], val
 
 
 async def _ask(prompt: str) -> str:
-    """A line that was entered, without the space around it. Raises _LeftError."""
+    """Return an entered line without surrounding space. Raises `_LeftError`."""
     sys.stderr.write(prompt)
     sys.stderr.flush()
     line = await _line()
@@ -165,7 +165,7 @@ async def _ask(prompt: str) -> str:
 
 
 async def _line() -> bytes:
-    """What the terminal gives: a whole line; nothing at the end of input. No thread is left reading if cancelled."""
+    """Read a line from the terminal; an empty string at the end of input. If cancelled, no thread is left reading."""
     loop = asyncio.get_running_loop()
     entered: asyncio.Future[bytes] = loop.create_future()
     descriptor = sys.stdin.fileno()

@@ -1,14 +1,15 @@
-"""The worker of a call's own, where none is alive, and what it logs: lines among the call's."""
+"""The worker that `mcp call` starts if none is alive. Its log lines are shown among those of the call."""
 
 import os
 import threading
+from collections.abc import Callable
 from typing import BinaryIO, Final
 
 from django.db import connections
 
-from mcp_app.lifecycle import processes
+from mcp_app.lifecycle.liveness import processes
 from mcp_app.management.calling.display import Display
-from mcp_app.management.own_worker import OwnWorker
+from mcp_app.management.serving.own_worker import OwnWorker
 from mcp_app.states import ProcessRole
 
 LINE_BYTES: Final = 4096
@@ -17,20 +18,26 @@ STARTED: Final = "No worker is alive: one is started for this call."
 
 
 class CallWorker:
-    """`start`, then `stop` or `kill`. `concurrency` None: none is started, it is only said that there is none."""
+    """A worker process for one call: `start` it, then `stop` or `kill` it.
 
-    def __init__(self, concurrency: int | None, display: Display) -> None:
+    If `concurrency` is `None`, no worker is started, and a line says that none is alive. `on_failed` is called as by
+    `WorkerProcess`.
+    """
+
+    def __init__(self, concurrency: int | None, display: Display, on_failed: Callable[[str], object]) -> None:
         self._display = display
         self._worker: OwnWorker | None = None
         self._log = -1
         if concurrency is not None:
-            # What a tool prints is in its worker's log: foreign, so that it passes through the display.
+            # Output of tools is in the worker's log. The display escapes it.
             reading, self._log = os.pipe()
-            self._worker = OwnWorker(concurrency, on_needed=lambda: display.line(STARTED), log=self._log)
+            self._worker = OwnWorker(
+                concurrency, on_failed=on_failed, on_needed=lambda: display.line(STARTED), log=self._log
+            )
             threading.Thread(target=self._show, args=(os.fdopen(reading, "rb"),), daemon=True).start()
 
     def start(self) -> None:
-        """See to one. Blocks on the database. Raises django.db.Error."""
+        """Start a worker unless one is alive. Queries the database. Raises `django.db.Error`."""
         if self._worker is not None:
             self._worker.start()
             return
@@ -41,13 +48,13 @@ class CallWorker:
             connections.close_all()
 
     def stop(self) -> None:
-        """As `OwnWorker.stop`."""
+        """Stop the worker as `OwnWorker.stop` does."""
         if self._worker is not None:
             self._worker.stop()
             os.close(self._log)
 
     def kill(self) -> None:
-        """As `OwnWorker.kill`."""
+        """Kill the worker as `OwnWorker.kill` does."""
         if self._worker is not None:
             self._worker.kill()
 

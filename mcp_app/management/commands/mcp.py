@@ -1,4 +1,4 @@
-"""`manage.py mcp …`: the site's command line for MCP. Calls and prints; the work is in `mcp_app.management`."""
+"""`manage.py mcp`: parses the command line and calls the functions of `mcp_app.management`."""
 
 import json
 from collections.abc import Mapping
@@ -8,26 +8,17 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
 
-from mcp_app.catalogue import rows
+from mcp_app.catalogue import tool_rows
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
-from mcp_app.lifecycle import groups, purging, tallies
-from mcp_app.lifecycle.groups import Group
-from mcp_app.management import (
-    audit,
-    cancel,
-    command_line,
-    doctor,
-    preparation,
-    request_ids,
-    requests,
-    supervise,
-    terminal,
-    tokens,
-    tools,
-    watch,
-    worker,
-)
-from mcp_app.management.cut_short import cut_short
+from mcp_app.lifecycle.cancellation import groups
+from mcp_app.lifecycle.cancellation.groups import RequestGroup
+from mcp_app.lifecycle.statistics import tallies
+from mcp_app.lifecycle.supervision import purging
+from mcp_app.management import audit, command_line, doctor, terminal, tokens, tools
+from mcp_app.management.interruptions import cut_short
+from mcp_app.management.requests import cancel, listing, request_ids, watch
+from mcp_app.management.serving import preparation, supervise, worker
+from mcp_app.safe_text import safe_text
 
 
 class Command(BaseCommand):
@@ -56,19 +47,22 @@ class Command(BaseCommand):
             "token": self._token,
         }[options["command"]]
         with cut_short():
-            run(**options)
+            try:
+                run(**options)
+            except CommandError as error:
+                raise CommandError(safe_text(error), returncode=error.returncode) from error
 
     def _serve(self, **options: Any) -> None:
-        # Not for the other commands: it loads a web server, and with it an event loop.
+        # Imported here, because it loads a web server and an event loop, which other commands do not need.
         from mcp_app.embedded.server import ListenError
-        from mcp_app.management.serve import AddressRefusedError, Options, serve
+        from mcp_app.management.serving.serve import AddressRefusedError, ServeOptions, WorkerFailedError, serve
 
         concurrency = None if options["no_worker"] else options["concurrency"]
         try:
-            serve(Options(options["host"], options["port"], concurrency, options["pool"]), self._say)
+            serve(ServeOptions(options["host"], options["port"], concurrency, options["pool"]), self._say)
         except ListenError as error:
             raise CommandError(f"{error}. Stop what uses it, or choose another with --port.") from error
-        except (AddressRefusedError, preparation.NotPreparedError) as error:
+        except (AddressRefusedError, WorkerFailedError, preparation.NotPreparedError) as error:
             raise CommandError(str(error)) from error
 
     def _stdio(self, **options: Any) -> None:
@@ -76,16 +70,16 @@ class Command(BaseCommand):
 
         endpoint = _endpoint(options["endpoint"])
         claimed = streams.claim()
-        # After the claim, in case it prints; and not for the other commands: it loads an event loop.
-        from mcp_app.management.stdio import Options, serve
+        # Imported after the claim, in case it prints, and because other commands need no event loop.
+        from mcp_app.management.serving.stdio import StdioOptions, serve
 
         concurrency = None if options["no_worker"] else options["concurrency"]
-        if not serve(Options(concurrency, options["user"], endpoint), claimed, self._say_aside):
+        if not serve(StdioOptions(concurrency, options["user"], endpoint), claimed, self._say_aside):
             raise CommandError("The site could not serve; see above.")
 
     def _worker(self, **options: Any) -> None:
         _require_tables()
-        if options["parent_pid"] is None:  # else it is part of a command that says what there is to be said
+        if options["parent_pid"] is None:  # otherwise the parent command prints the messages
             self._say(worker.welcome(options["concurrency"], options["queues"]))
         status = worker.run(
             concurrency=options["concurrency"],
@@ -107,13 +101,14 @@ class Command(BaseCommand):
 
     def _call(self, **options: Any) -> None:
         endpoint = _endpoint(options["endpoint"])
-        from mcp_app.management import calling, local_caller
+        from mcp_app.management import calling
+        from mcp_app.management.serving import local_caller
 
         concurrency = None if options["no_worker"] else options["concurrency"]
         wishes = calling.Wishes(concurrency, options["timeout"], options["verbosity"], options["as_json"])
         named = options["tool"], options["given"], options["whole"], options["user"], endpoint
         try:
-            status = calling.call(calling.Options(*named, wishes), self._say_aside)
+            status = calling.call(calling.CallOptions(*named, wishes), self._say_aside)
         except calling.UsageError as error:
             raise CommandError(str(error), returncode=2) from error
         except local_caller.NotReady as error:
@@ -146,7 +141,7 @@ class Command(BaseCommand):
         if waits and row is None:
             raise CommandError(f"{request_id}: not stopped within {options['wait']:g} s")
 
-    def _cancel_group(self, group: Group, **options: Any) -> None:
+    def _cancel_group(self, group: RequestGroup, **options: Any) -> None:
         try:
             outcomes = cancel.cancel_group(group, options["reason"])
         except DatabaseError as error:
@@ -165,18 +160,18 @@ class Command(BaseCommand):
         _require_tables()
         try:
             self._show_requests(**options)
-        except requests.UnknownRequestError as error:
+        except listing.UnknownRequestError as error:
             raise CommandError(str(error)) from error
 
     def _show_requests(self, **options: Any) -> None:
         if options["id"] is not None:
-            (requests.write_one if options["as_json"] else requests.show_one)(options["id"], self._say)
+            (listing.write_one if options["as_json"] else listing.show_one)(options["id"], self._say)
             return
         named = (options[name] for name in ("all", "status", "tool", "principal", "since", "limit"))
-        selection = requests.Selection(*named)
+        selection = listing.Selection(*named)
         if options["as_json"]:
-            requests.write_list(selection, self._say)
-        elif requests.show_list(selection, self._say, columns=_columns(self.stdout)):
+            listing.write_list(selection, self._say)
+        elif listing.show_list(selection, self._say, columns=_columns(self.stdout)):
             self._say_aside(f"There are more than these {options['limit']}; --limit shows more.")
 
     def _watch(self, **options: Any) -> None:
@@ -186,7 +181,7 @@ class Command(BaseCommand):
     def _tools(self, **options: Any) -> None:
         _require_tables()
         if options["sync"]:
-            rows.sync()
+            tool_rows.sync()
         (tools.write if options["as_json"] else tools.show)(self._say)
 
     def _doctor(self, **options: Any) -> None:
@@ -194,7 +189,7 @@ class Command(BaseCommand):
         count = (
             doctor.tell_machines(findings, self._say)
             if options["as_json"]
-            else doctor.tell(findings, self._say, self.style)
+            else doctor.tell(findings, self._write, self.style)
         )
         if count:
             raise CommandError(f"{count} failed; what to do is said above.")
@@ -204,7 +199,7 @@ class Command(BaseCommand):
         if options["action"] == "export":
             if reconfigure := getattr(self.stdout, "reconfigure", None):
                 reconfigure(encoding="utf-8", newline="")
-            audit.export(options["format"], self._say)
+            audit.export(options["format"], self._write)
         elif found := (audit.write if options["as_json"] else audit.verify)(options["head"] or "", self._say):
             raise CommandError(f"The audit is not as it was written: findings: {found}")
 
@@ -214,7 +209,7 @@ class Command(BaseCommand):
         tallies.fold_old()
         if options["as_json"]:
             self._say(json.dumps({"requests": deleted, "attempts": attempts}))
-        elif options["verbosity"]:  # none is for cron, which mails what is said
+        elif options["verbosity"]:  # with verbosity 0, for cron, which mails all output
             told = f"{terminal.count_of(deleted, 'request')} and {terminal.count_of(attempts, 'attempt')} to cancel"
             self._say(f"{told} deleted.")
 
@@ -228,16 +223,20 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _say_aside(self, text: str) -> None:
-        self.stderr.write(text)
+        self.stderr.write(safe_text(text))
         self.stderr.flush()
 
     def _say(self, text: str) -> None:
+        """Print text that may come from clients or tools, without control characters."""
+        self._write(safe_text(text))
+
+    def _write(self, text: str) -> None:
         self.stdout.write(text)
         self.stdout.flush()
 
 
 def _endpoint(named: str | None) -> str:
-    """The endpoint of that name."""
+    """Return the endpoint with that name."""
     endpoint = named or DEFAULT_ENDPOINT
     if endpoint not in settings.endpoints:
         raise CommandError(
@@ -247,7 +246,7 @@ def _endpoint(named: str | None) -> str:
 
 
 def _columns(stream: Any) -> int | None:
-    """How wide it is, of a terminal: what goes elsewhere is not cut."""
+    """Return the width of the terminal, or `None` if the output is not a terminal and must not be cut."""
     return terminal.size(stream)[0] if stream.isatty() else None
 
 
@@ -258,8 +257,8 @@ def _require_tables() -> None:
         raise CommandError(str(error)) from error
 
 
-def _group(options: Mapping[str, Any]) -> Group | None:
-    """What is to be cancelled; None where it is one request."""
+def _group(options: Mapping[str, Any]) -> RequestGroup | None:
+    """Return the group to cancel, or `None` for a single request."""
     if options["all"]:
         return groups.EVERYTHING
     if options["tool"] is not None:

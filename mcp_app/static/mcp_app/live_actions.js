@@ -24,6 +24,13 @@
         if (!is_bound) { /* a list that was empty */
             window.Actions();
         }
+        const untick = () => { /* Django ticks "select all" where as many are selected as there are: none */
+            if (!boxes().length) {
+                document.getElementById("action-toggle").checked = false;
+            }
+        };
+        untick();
+        addEventListener("pageshow", untick);
         document.addEventListener("mcp:renewed", () => {
             const number = String(boxes().length);
             const is_across = document.querySelector("#changelist-form input.select-across").value === "1";

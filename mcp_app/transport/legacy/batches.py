@@ -1,7 +1,7 @@
-"""Several requests in one POST (2025-03-26): served side by side, answered on one stream or as one array.
+"""Serve several requests in one POST (2025-03-26), side by side, on one stream or as one array.
 
-Its streams cannot be resumed: their events would belong to several streams. Source: 2025-03-26 basic/transports
-"Sending Messages to the Server", basic/index "Batching".
+A batch's stream cannot be resumed, because its events would belong to several streams. Source:
+2025-03-26 basic/transports "Sending Messages to the Server", basic/index "Batching".
 """
 
 import asyncio
@@ -10,22 +10,26 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from mcp_app.protocol.errors import INTERNAL_ERROR, HTTPFields, Rejection, refuse
-from mcp_app.protocol.jsonrpc import Request, error_response
-from mcp_app.transport.http import Response
-from mcp_app.transport.legacy.http_exchange import Peer
-from mcp_app.transport.responder import PeerGoneError
+from mcp_app.protocol.jsonrpc import RequestMessage, error_response
+from mcp_app.protocol.sse import EventId
+from mcp_app.transport.http.responses import EndpointResponse
+from mcp_app.transport.legacy.http_peer import HTTPPeer
+from mcp_app.transport.serving.responder import PeerGoneError
 
 logger = logging.getLogger(__name__)
 
 INTERNAL = "The server failed; its operator can find the details in the log."
 
-Serve = Callable[[Request, Response], Awaitable[None]]
+Serve = Callable[[RequestMessage, EndpointResponse], Awaitable[None]]
 
 
-class Member(Response):
-    """The response to one of a batch: what it writes goes to the batch's stream, or is kept for its array."""
+class BatchMember(EndpointResponse):
+    """The response to one request of a batch.
 
-    def __init__(self, shared: Response) -> None:
+    It writes to the batch's stream, or collects messages for its array.
+    """
+
+    def __init__(self, shared: EndpointResponse) -> None:
         self._shared = shared
         self._kept: list[Mapping[str, Any]] = []
         self.fields: HTTPFields = ()
@@ -34,27 +38,31 @@ class Member(Response):
 
     @property
     def kept(self) -> Sequence[Mapping[str, Any]]:
-        """What it has for the array."""
+        """Its messages for the array."""
         return self._kept
 
     @property
     def silent_seconds(self) -> float:
         return self._shared.silent_seconds
 
-    async def json(self, message: Mapping[str, Any], status: int = 200, fields: HTTPFields = ()) -> None:
+    async def json(
+        self,
+        message: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        status: int = 200,
+        fields: HTTPFields = (),
+        *,
+        bodiless: bool = False,
+    ) -> None:
+        assert isinstance(message, Mapping), "one of a batch has one answer"
         await self.event(message, last=True)
 
     async def reject(self, rejection: Rejection) -> None:
         await self.event(error_response(rejection), last=True)
 
-    async def accepted(self) -> None:
-        """Nothing: of a cancelled request a batch says nothing."""
-        self.finished = True
-
     async def start_events(self) -> None:
-        """The batch's stream is open, or there is none."""
+        """Do nothing: the batch's stream is already open, or there is none."""
 
-    async def event(self, message: Mapping[str, Any], *, last: bool = False) -> None:
+    async def event(self, message: Mapping[str, Any], *, last: bool = False, event_id: EventId | None = None) -> None:
         self.finished = last
         if self._shared.started:
             await self._shared.event(message)
@@ -65,14 +73,17 @@ class Member(Response):
         await self._shared.keep_alive()
 
     async def end(self) -> None:
+        """End without a message. A batch has no answer to a request that was cancelled."""
         self.finished = True
 
 
-async def serve(peer: Peer, requests: Sequence[Request | Rejection], serve_one: Serve, *, as_stream: bool) -> None:
-    """Serve the batch: every request is answered, in whatever order they end."""
+async def serve(
+    peer: HTTPPeer, requests: Sequence[RequestMessage | Rejection], serve_one: Serve, *, as_stream: bool
+) -> None:
+    """Serve the batch. Every request is answered, in the order in which they end."""
     if as_stream:
         await peer.response.start_events()
-    members = [Member(peer.response) for _ in requests]
+    members = [BatchMember(peer.response) for _ in requests]
     try:
         async with asyncio.TaskGroup() as group:
             for request, member in zip(requests, members, strict=True):
@@ -84,19 +95,21 @@ async def serve(peer: Peer, requests: Sequence[Request | Rejection], serve_one: 
         return
     answers = [answer for member in members for answer in member.kept]
     if answers:
-        await peer.response.json_array(answers)
+        await peer.response.json(answers)
     else:
         await peer.response.accepted()
 
 
-async def _serve_member(peer: Peer, request: Request | Rejection, member: Member, serve_one: Serve) -> None:
+async def _serve_member(
+    peer: HTTPPeer, request: RequestMessage | Rejection, member: BatchMember, serve_one: Serve
+) -> None:
     if isinstance(request, Rejection):
         await member.reject(request)
         return
     try:
         await serve_one(request, member)
     except PeerGoneError:
-        peer.disconnected = True  # so that the others, which end with it, know why
+        peer.interruption.disconnected = True  # the reason for the other requests, which end too
         raise
     except Exception:
         logger.exception("a request of a batch failed inside the server")

@@ -1,83 +1,78 @@
-"""HTTP requests of the legacy era: their session, then what they hold.
+"""Serve HTTP requests of the legacy era: find their session, then serve their messages.
 
-A session that is named must be its principal's and live, whatever else is asked; without one each request stands for
-itself. Source: 2025-11-25 basic/transports "Session Management", "Sending Messages to the Server".
+If a request names a session, the session must be live and belong to the caller. Without a session
+each request stands alone. Source: 2025-11-25 basic/transports "Session Management", "Sending
+Messages to the Server".
 """
 
 import json
-from types import MappingProxyType
-from typing import Final
+from functools import partial
 from uuid import UUID
 
 from mcp_app.conf import settings
-from mcp_app.lifecycle import read_questions, sessions
-from mcp_app.lifecycle.cancellation import Ask
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.input import read_questions
+from mcp_app.lifecycle.sessions import sessions
 from mcp_app.models import Session
 from mcp_app.protocol.errors import INVALID_REQUEST, Rejection, clip, refuse, session_not_found
 from mcp_app.protocol.headers import HeaderFault, Headers, read_field
-from mcp_app.protocol.jsonrpc import Answer, Limits, Notification, Request
-from mcp_app.protocol.legacy_inbound import LAST_EVENT, SESSION, LegacyPost, check_batch
-from mcp_app.protocol.legacy_requests import Cancelled, Handshake, read_cancelled, to_route
-from mcp_app.protocol.legacy_sse import read_event_id
+from mcp_app.protocol.jsonrpc import ClientResponse, Limits, Notification, RequestMessage
+from mcp_app.protocol.legacy.inbound import LAST_EVENT, SESSION, LegacyPost, check_batch
+from mcp_app.protocol.legacy.requests import Cancelled, Handshake, read_cancelled, to_route
 from mcp_app.protocol.revisions import Revision
+from mcp_app.protocol.sse import read_event_id
 from mcp_app.states import Cause
-from mcp_app.transport.dispatch import Handlers, dispatch
-from mcp_app.transport.http import Response
+from mcp_app.transport.http.responses import EndpointResponse
 from mcp_app.transport.legacy import asking_reads, batches, calls, get_stream, methods, questions
-from mcp_app.transport.legacy.http_exchange import HTTPExchange, Peer
+from mcp_app.transport.legacy.http_peer import HTTPPeer
+from mcp_app.transport.methods import dispatch
 
-HANDLERS: Final[Handlers[HTTPExchange]] = MappingProxyType({**methods.HANDLERS, "tools/call": calls.serve})
 
-
-async def serve_post(peer: Peer, post: LegacyPost) -> None:
+async def serve_post(peer: HTTPPeer, post: LegacyPost) -> None:
     """Serve a POST: one message or a batch."""
-    requests = [message for message in post.messages if isinstance(message, Request | Rejection)]
-    if len(requests) == 1 and isinstance(requests[0], Request):
+    requests = [message for message in post.messages if isinstance(message, RequestMessage | Rejection)]
+    if len(requests) == 1 and isinstance(requests[0], RequestMessage):
         peer.request_id = requests[0].request_id
-    session = await _session(peer)
-    if isinstance(session, Rejection):
-        await _note_attempts(peer, post)
-        await peer.response.reject(session)
+    if (refusal := await _find_session(peer)) is not None:
+        await _audit_attempts(peer, post)
+        await peer.response.reject(refusal)
         return
-    revision = post.revision(session.protocol_version if session is not None else None)
+    session = peer.row
+    revision = post.choose_revision(session.protocol_version if session is not None else None)
     if (refusal := check_batch(post, revision)) is not None:
         await peer.response.reject(refusal)
         return
     for message in post.messages:
         if isinstance(message, Notification):
-            await _notified(peer, session, message)
-        elif isinstance(message, Answer) and session is not None:
-            await questions.take(peer.server, message, principal=peer.principal, session_id=session.pk)
+            await _handle_notification(peer, message)
+        elif isinstance(message, ClientResponse) and session is not None:
+            await questions.store_answer(peer.server, message, principal=peer.principal, session_id=session.pk)
 
-    async def serve(message: Request, response: Response | None = None) -> None:
-        await _serve(peer, post, session, revision, message, response)
+    async def serve(request: RequestMessage, member: EndpointResponse | None = None) -> None:
+        await _serve(peer, post, revision, request, member)
 
     if not requests:
         await peer.response.accepted()
     elif post.is_batch:
         await batches.serve(peer, requests, serve, as_stream=post.accept.event_stream)
     else:
-        assert isinstance(requests[0], Request), "a single message that cannot be read was refused"
+        assert isinstance(requests[0], RequestMessage), "a single message that cannot be read was refused"
         await serve(requests[0])
 
 
-async def serve_without_body(peer: Peer, method: str) -> None:
+async def serve_without_body(peer: HTTPPeer, method: str) -> None:
     """Serve a GET or DELETE of a session."""
-    session = await _session(peer)
-    if isinstance(session, Rejection) or session is None:
-        await peer.response.reject(session or session_not_found())
+    refusal = await _find_session(peer)
+    if refusal is not None or peer.row is None:
+        await peer.response.reject(refusal or session_not_found())
     elif method == "DELETE":
-        await peer.server.rows.run(_end, session.pk, peer)
+        await peer.server.rows.run(partial(sessions.end, peer.row.pk, actor=peer.actor))
         await peer.response.done()
     else:
-        await _listen(peer, session)
+        await _serve_get(peer, peer.row)
 
 
-def _end(session_id: UUID, peer: Peer) -> None:
-    sessions.end(session_id, actor=peer.actor)
-
-
-async def _listen(peer: Peer, session: Session) -> None:
+async def _serve_get(peer: HTTPPeer, session: Session) -> None:
     last = read_field(peer.headers, LAST_EVENT)
     if last is None:
         await get_stream.serve(peer, session)
@@ -91,16 +86,19 @@ async def _listen(peer: Peer, session: Session) -> None:
         await calls.resume(peer, session.pk, event_id.request, event_id.seq)
 
 
-async def _session(peer: Peer) -> Session | Rejection | None:
-    """The session that is named; None where none is."""
-    named = _read_session_id(peer.headers, peer)
-    if named is None or isinstance(named, Rejection):
-        return named
-    session = await peer.server.rows.run(sessions.find, named, peer.principal)
-    return session_not_found(peer.request_id) if session is None else session
+async def _find_session(peer: HTTPPeer) -> Rejection | None:
+    """Find the session that the request names, if any.
+
+    Return a rejection if it cannot be served.
+    """
+    session_id = _read_session_id(peer.headers, peer)
+    if session_id is None or isinstance(session_id, Rejection):
+        return session_id
+    peer.row = await peer.server.rows.run(sessions.find, session_id, peer.principal)
+    return session_not_found(peer.request_id) if peer.row is None else None
 
 
-def _read_session_id(headers: Headers, peer: Peer) -> UUID | Rejection | None:
+def _read_session_id(headers: Headers, peer: HTTPPeer) -> UUID | Rejection | None:
     text = read_field(headers, SESSION)
     if text is None:
         return None
@@ -114,31 +112,25 @@ def _read_session_id(headers: Headers, peer: Peer) -> UUID | Rejection | None:
 
 
 async def _serve(
-    peer: Peer,
-    post: LegacyPost,
-    session: Session | None,
-    revision: Revision,
-    request: Request,
-    response: Response | None,
+    peer: HTTPPeer, post: LegacyPost, revision: Revision, request: RequestMessage, member: EndpointResponse | None
 ) -> None:
-    route = to_route(request, revision, _handshake(session), post.accept, Limits(max_depth=settings.MAX_DEPTH))
+    handshake, session = Handshake(), peer.row
+    if session is not None:
+        handshake = Handshake(session.client_capabilities, session.client_info, session.log_level or None)
+    route = to_route(request, revision, handshake, post.accept, Limits(max_depth=settings.MAX_DEPTH))
     if isinstance(route, Rejection):
-        await (response or peer.response).reject(route)
+        await (member or peer.response).reject(route)
     else:
-        await dispatch(HTTPExchange.of(peer, route, revision, session, response), HANDLERS)
+        await dispatch(peer.exchange(route, revision, member), methods.HANDLERS)
 
 
-def _handshake(session: Session | None) -> Handshake:
-    if session is None:
-        return Handshake()
-    return Handshake(session.client_capabilities, session.client_info, session.log_level or None)
+async def _handle_notification(peer: HTTPPeer, notification: Notification) -> None:
+    """Cancel a request of the session. Other notifications have no effect.
 
-
-async def _notified(peer: Peer, session: Session | None, notification: Notification) -> None:
-    """Only a cancellation has an effect, and only in a session: without one its id says nothing.
-
-    One of a call that has ended, or of none, is audited as an attempt, and nothing is said of it.
+    Without a session, an id identifies no request. If the call has ended or does not exist, the
+    attempt is audited and the client gets no error.
     """
+    session = peer.row
     if session is None or notification.method != "notifications/cancelled":
         return
     cancelled = read_cancelled(notification)
@@ -151,20 +143,23 @@ async def _notified(peer: Peer, session: Session | None, notification: Notificat
     await _cancel(peer, session.pk, cancelled)
 
 
-async def _note_attempts(peer: Peer, post: LegacyPost) -> None:
-    """Audit what is asked to be cancelled in a session that is not the caller's: denied, or unknown; told alike."""
-    named = _read_session_id(peer.headers, peer)
-    if not isinstance(named, UUID):
+async def _audit_attempts(peer: HTTPPeer, post: LegacyPost) -> None:
+    """Audit cancellations in a session that does not exist or belongs to another caller.
+
+    The response is the same for both.
+    """
+    session_id = _read_session_id(peer.headers, peer)
+    if not isinstance(session_id, UUID):
         return
     for message in post.messages:
         if isinstance(message, Notification) and message.method == "notifications/cancelled":
             cancelled = read_cancelled(message)
             if cancelled is not None:
-                await _cancel(peer, named, cancelled)
+                await _cancel(peer, session_id, cancelled)
 
 
-async def _cancel(peer: Peer, session_id: UUID, cancelled: Cancelled) -> None:
-    request_id = await peer.server.rows.run(sessions.call_named, session_id, cancelled.request_id)
+async def _cancel(peer: HTTPPeer, session_id: UUID, cancelled: Cancelled) -> None:
+    request_id = await peer.server.rows.run(sessions.find_call_id, session_id, cancelled.request_id)
     target = request_id or f"id {clip(json.dumps(cancelled.request_id))}"
-    ask = Ask(target, Cause.CLIENT, peer.actor, cancelled.reason, peer.principal)
-    await peer.server.cancellations.cancel(ask)
+    cancellation = CancellationRequest(target, Cause.CLIENT, peer.actor, cancelled.reason, peer.principal)
+    await peer.server.cancellations.cancel(cancellation)

@@ -1,7 +1,7 @@
-"""What a session is told outside any request: that lists, and the resources it watches, have changed.
+"""Notifications to a session outside of any request: lists and watched resources that have changed.
 
-Refuses to know how it is told. Source: 2025-11-25 server/tools, server/prompts and server/resources "List Changed
-Notification", "Subscriptions".
+The session sends them. Source: 2025-11-25 server/tools, server/prompts and server/resources "List
+Changed Notification", "Subscriptions".
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,34 +9,34 @@ from typing import Any, Final
 
 from mcp_app.catalogue import audiences, changes
 from mcp_app.protocol.jsonrpc import notification
-from mcp_app.transport.capabilities import server_capabilities
+from mcp_app.transport.serving.capabilities import server_capabilities
 
 _LISTS: Final = (changes.TOOLS, changes.PROMPTS, changes.RESOURCES)
 
 Notices = dict[str, dict[str, Any]]
-"""What to say of a change, by its subject."""
+"""The notification of a change, by its subject."""
 
 
-def of_lists(endpoint: str) -> Notices:
-    """What every session is told of an endpoint's lists."""
+def list_notices(endpoint: str) -> Notices:
+    """Return the notifications that every session gets about an endpoint's lists."""
     delivered = server_capabilities(endpoint)
-    said = {kind: notification(f"notifications/{kind}/list_changed", {}) for kind in _LISTS if kind in delivered}
-    return {subject: said[kind] for kind in said for subject in audiences.subjects(kind)}
+    messages = {kind: notification(f"notifications/{kind}/list_changed", {}) for kind in _LISTS if kind in delivered}
+    return {subject: messages[kind] for kind in messages for subject in audiences.subjects(kind)}
 
 
-def resources(uris: Iterable[str]) -> dict[str, str]:
-    """The resources that a session watches, by subject."""
+def subjects_of_resources(uris: Iterable[str]) -> dict[str, str]:
+    """Return the URIs of the resources that a session watches, by their subjects."""
     return {changes.resource_subject(uri): uri for uri in uris}
 
 
-def of_resources(watched: Mapping[str, str]) -> Notices:
+def resource_notices(watched: Mapping[str, str]) -> Notices:
     return {subject: notification("notifications/resources/updated", {"uri": uri}) for subject, uri in watched.items()}
 
 
 def distinct(notices: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each once: changes of one list may be of several subjects."""
-    said: list[dict[str, Any]] = []
+    """Return each notification once. Several subjects may belong to one list."""
+    messages: list[dict[str, Any]] = []
     for each in notices:
-        if each not in said:
-            said.append(each)
-    return said
+        if each not in messages:
+            messages.append(each)
+    return messages

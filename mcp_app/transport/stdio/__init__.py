@@ -1,13 +1,11 @@
-"""stdio: one client, on two streams of this process. Bytes in, lines out; the calls are served as on HTTP.
+"""stdio: one client on two streams of this process. Its calls are served like those over HTTP.
 
-    streams         this process's standard streams, claimed for the protocol before anything prints
-    lines           messages in, bounded, as fast as they are served
-    writer          messages out, bounded, through a thread of its own
-    response        the messages of one request; batch: of several that came on one line
-    exchange        a request of either era, and the client that its session belongs to
-    session         what a legacy client's session keeps and is told, in memory
-    requests        the open requests, their cancellation
-    connection      one client: what each line is, and whose
+In reading order:
 
-Refuses to know why the process was started, and what else it runs: `management.stdio` does.
+    connection  one client, from its first line to its end
+    streams     the standard streams, reserved for the protocol
+    lines       messages in and out, one a line
+    requests    the open requests of the connection
+    response    the messages of one request, or of a batch (2025-03-26)
+    peer        the client, and a legacy client's session in memory
 """

@@ -1,7 +1,8 @@
-"""The standard streams of a process that speaks a protocol on them: kept for the protocol, closed to everybody else.
+"""Reserve standard input and output for the protocol.
 
-Whatever prints from then on (tools, Django, Celery, warnings, subprocesses) prints to standard error, and whatever
-reads standard input finds it empty. Refuses to let a child process inherit the protocol's streams.
+From then on, anything that prints (tools, Django, Celery, warnings, subprocesses) prints to
+standard error, and anything that reads standard input finds it empty. Child processes do not
+inherit the protocol's streams.
 """
 
 import os
@@ -13,7 +14,7 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class StandardStreams:
     """Two file descriptors that only this process has."""
 
     incoming: int
@@ -21,18 +22,21 @@ class Streams:
 
 
 def claim_early() -> None:
-    """Claim them if this process is `manage.py mcp stdio`: a site's code may print while it is loaded."""
+    """Reserve the streams if this process is `manage.py mcp stdio`.
+
+    A site's code may print while it is loaded.
+    """
     if sys.argv[1:3] == ["mcp", "stdio"]:
         claim()
 
 
 @cache
-def claim() -> Streams:
-    """Take standard input and output for the protocol; once, however often it is called.
+def claim() -> StandardStreams:
+    """Reserve standard input and output for the protocol. Later calls return the same streams.
 
-    What was printed before and waits in `sys.stdout`'s buffer goes to standard error as well.
+    Text that was printed before and is still in `sys.stdout`'s buffer goes to standard error too.
     """
-    streams = Streams(incoming=os.dup(_STDIN), outgoing=os.dup(_STDOUT))  # not inheritable
+    streams = StandardStreams(incoming=os.dup(_STDIN), outgoing=os.dup(_STDOUT))  # not inheritable
     os.dup2(_STDERR, _STDOUT)
     sys.stdout.flush()
     empty = os.open(os.devnull, os.O_RDONLY)

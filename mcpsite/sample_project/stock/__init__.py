@@ -1,4 +1,4 @@
-"""What a shop has in stock."""
+"""The stock of a shop."""
 
 from stock.inventory import Inventory, OutOfStock
 

@@ -1,15 +1,15 @@
-"""Counts of articles: they arrive, and they are taken."""
+"""Counts articles that arrive and are taken."""
 
 import json
 from collections import Counter
 
 
 class OutOfStock(Exception):
-    """There are fewer of an article than were asked for."""
+    """There is not enough of an article."""
 
 
 class Inventory:
-    """How many there are of each article."""
+    """The number of each article."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -21,7 +21,7 @@ class Inventory:
         self._counts[article] += number
 
     def take(self, article: str, number: int) -> None:
-        """Raise OutOfStock, and take none, unless there are enough."""
+        """Take articles. Raise `OutOfStock`, and take none, if there are not enough."""
         if self.count(article) < number:
             raise OutOfStock(f"{number} of {article} were asked for, {self.count(article)} are there")
         self._counts[article] -= number

@@ -2,7 +2,7 @@
 
 from django.contrib.auth.models import User
 
-from mcp_app.auth.connection import HTTPConnection
+from mcp_app.auth.authentication import HTTPConnection
 
 
 def named_user(connection: HTTPConnection) -> User | None:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from http.client import HTTPException
 from typing import Any, Final
 
-from tests.acceptance.wire import Connection
 from tests.chaos.ledger import Call, Ledger
 from tests.chaos.plan import Errand
 from tests.chaos.site import Site
+from tests.support.site.wire import Connection
 
 SILENCE: Final = 75.0
 """Seconds in which even a call that waited for a worker, an engine and its end has been answered."""

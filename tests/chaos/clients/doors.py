@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from tests.acceptance.browsing import Browser
 from tests.chaos import journal
 from tests.chaos.ledger import Call
 from tests.chaos.plan import Errand
 from tests.chaos.site import ADMINISTRATOR, Site
+from tests.support.site.browsing import Browser
 
 APPEARING: Final = 1.5
 

@@ -4,13 +4,13 @@ import socket
 from typing import Final
 from uuid import uuid4
 
-from tests.acceptance.wire import BOTH, JSON, message
 from tests.chaos.clients.conversation import BROKEN, leave, reach
 from tests.chaos.clients.doors import Doors
 from tests.chaos.clients.tasks import KNOWS
 from tests.chaos.ledger import Ledger
 from tests.chaos.plan import Errand
 from tests.chaos.site import Site
+from tests.support.site.wire import BOTH, JSON, message
 
 _NOISE: Final = (
     b"",

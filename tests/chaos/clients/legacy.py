@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from tests.acceptance import legacy_wire
-from tests.acceptance.wire import BOTH, JSON, Connection
 from tests.chaos.clients.conversation import BROKEN, LEAVING, Conversation
 from tests.chaos.clients.doors import Doors
 from tests.chaos.clients.modern import arguments
 from tests.chaos.ledger import Call, Ledger
 from tests.chaos.plan import Errand
 from tests.chaos.site import Site
+from tests.support.site import legacy_wire
+from tests.support.site.wire import BOTH, JSON, Connection
 
 ATTEMPTS: Final = 12
 """To get back to a stream whose server has just ended."""

@@ -2,12 +2,12 @@
 
 import time
 
-from tests.acceptance.wire import message
 from tests.chaos.clients.conversation import BROKEN, leave, reach
 from tests.chaos.clients.doors import Doors
 from tests.chaos.ledger import Ledger
 from tests.chaos.plan import Errand
 from tests.chaos.site import Site
+from tests.support.site.wire import message
 
 
 def listener(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.acceptance.wire import BOTH, JSON, message
 from tests.chaos.clients.conversation import BROKEN, Conversation
 from tests.chaos.clients.doors import Doors
 from tests.chaos.ledger import Ledger
 from tests.chaos.plan import Errand
 from tests.chaos.site import Site
+from tests.support.site.wire import BOTH, JSON, message
 
 
 def arguments(errand: Errand) -> dict[str, Any]:

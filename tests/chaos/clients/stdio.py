@@ -7,14 +7,14 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
-from tests.acceptance import wire
-from tests.acceptance.line_process import LineProcess
-from tests.acceptance.stack import MANAGE
 from tests.chaos.clients.conversation import note
 from tests.chaos.clients.modern import arguments
 from tests.chaos.ledger import Call, Ledger
 from tests.chaos.plan import Errand
 from tests.chaos.site import SETTINGS, Site
+from tests.support.site import wire
+from tests.support.site.line_process import LineProcess
+from tests.support.site.stack import MANAGE
 
 PATIENCE: Final = 75.0
 OF_ONE_PROCESS: Final = 6

@@ -3,13 +3,13 @@
 import time
 from typing import Any, Final
 
-from tests.acceptance.wire import META, message
 from tests.chaos.clients.conversation import BROKEN, Conversation, note
 from tests.chaos.clients.doors import Doors
 from tests.chaos.clients.modern import arguments
 from tests.chaos.ledger import Call, Ledger
 from tests.chaos.plan import Errand
 from tests.chaos.site import Site
+from tests.support.site.wire import META, message
 
 KNOWS: Final = {META + "clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}}}
 PATIENCE: Final = 75.0

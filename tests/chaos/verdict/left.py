@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.acceptance import own_engines, programs
 from tests.chaos.rows import Rows
 from tests.chaos.site import Site
+from tests.support.site import own_engines, programs
 
 if TYPE_CHECKING:
     import psycopg

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Final
 
-from tests.acceptance.wire import Connection, message
 from tests.chaos.clients.conversation import BROKEN
 from tests.chaos.site import Site
+from tests.support.site.wire import Connection, message
 
 DISCOVER_SECONDS: Final = 1.0
 TRIES: Final = 5

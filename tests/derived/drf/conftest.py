@@ -1,4 +1,4 @@
-"""The tests of this folder need Django REST framework, which the basic tests do without."""
+"""The tests in this folder need Django REST framework, which the basic tests do not install."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A serializer as a tool: its fields are the arguments, its errors what the model is told."""
+"""A serializer as a tool: its fields are the arguments, and the model gets its errors."""
 
 from decimal import Decimal
 from typing import Any

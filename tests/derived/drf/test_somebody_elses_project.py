@@ -1,4 +1,4 @@
-"""The viewsets of django-push-notifications, which we did not write, published as they are and called."""
+"""Viewsets of another project, django-push-notifications, are published unchanged and called."""
 
 from typing import Any
 
@@ -9,11 +9,14 @@ from push_notifications.models import APNSDevice, GCMDevice
 from mcp_app.drf_tools import viewset_tools
 from tests.derived.calling import call, offered, schemas, user
 
+pytestmark = pytest.mark.usefixtures("_published")
+
+
 ALL = ("list", "retrieve", "create", "partial_update", "destroy")
 TOKEN = "0123456789abcdef"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _published() -> None:
     viewset_tools(APNSDeviceAuthorizedViewSet, actions=ALL)
     viewset_tools(GCMDeviceAuthorizedViewSet, actions={"create": {"name": "add_phone"}})

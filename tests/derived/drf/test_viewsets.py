@@ -1,4 +1,7 @@
-"""A viewset's actions as tools: DRF's own dispatch holds its permissions, throttles, filters, pages and serializers."""
+"""A viewset's actions as tools.
+
+DRF applies its permissions, throttles, filters, pagination and serializers.
+"""
 
 from io import BytesIO
 from typing import Any
@@ -14,6 +17,8 @@ from mcp_app.drf_tools import viewset_tools
 from tests.derived.calling import call, schemas, user
 from tests.derived.conftest import Shop
 from tests.derived.shop.models import Author, Book
+
+pytestmark = pytest.mark.usefixtures("_published")
 
 
 class AuthorSerializer(serializers.ModelSerializer):
@@ -98,7 +103,7 @@ class BookViewSet(viewsets.ModelViewSet):
         """Not an action."""
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _published(settings: Any) -> None:
     names = (
         "list",

@@ -1,4 +1,4 @@
-"""A shop that publishes its models: every kind of field, rows that belong to somebody, relations that are limited."""
+"""A shop that publishes its models: every kind of field, rows with an owner, limited relations."""
 
 from decimal import Decimal
 from typing import ClassVar
@@ -64,7 +64,7 @@ class Book(models.Model):
 
 
 class Novel(Book):
-    """A row of two tables: its key is a relation; some of it is the database's work."""
+    """A row of two tables: its key is a relation, and the database computes some of its fields."""
 
     length = models.DurationField(null=True, blank=True)
     words = models.IntegerField(null=True, blank=True)
@@ -74,7 +74,7 @@ class Novel(Book):
 
 
 class Cover(models.Model):
-    """What JSON cannot fill, and what it has no word for."""
+    """Fields that JSON cannot fill, and fields without a JSON type."""
 
     image = models.FileField()
     thumbnail = models.BinaryField(editable=True)

@@ -1,4 +1,4 @@
-"""Calls that wait in a queue while what lets them in changes, and what becomes of them."""
+"""Calls that wait in a queue while the caller's access changes, and their ends."""
 
 import secrets
 from dataclasses import replace
@@ -14,13 +14,13 @@ from pydantic import BaseModel
 
 from mcp_app import conf
 from mcp_app.auth import tokens
-from mcp_app.auth.connection import HeaderFields, HTTPConnection
+from mcp_app.auth.authentication import HeaderFields, HTTPConnection
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import publishing
 from mcp_app.models import Request, Token
 from mcp_app.states import Status
 from mcp_app.testing.worker import InProcessWorker
-from tests.lifecycle import rows
+from tests.support import rows
 
 TOKENS = "mcp_app.auth.tokens.bearer"
 
@@ -57,7 +57,7 @@ class Ready(BaseModel):
 
 
 def let_in(token: str, endpoint: str = "default") -> Principal:
-    """Who the authenticator of an endpoint says shows this token."""
+    """Return the principal that an endpoint's authenticator accepts for this token."""
     fields = HeaderFields([(b"authorization", f"Bearer {token}".encode())])
     asked = import_string(conf.settings.at(endpoint).AUTHENTICATOR)
     return replace(asked(HTTPConnection(fields, "192.0.2.1", "/mcp", endpoint)), endpoint=endpoint)
@@ -71,7 +71,7 @@ def queued(principal: Principal, name: str = "plain", **changes: Any) -> Request
 
 
 def run(at_work: InProcessWorker, row: Request) -> tuple[int, str] | None:
-    """Have the worker take what is queued; the error that the caller of this call is told, None where it ran."""
+    """Run the queued calls in the worker. Return the error that the caller gets, or `None` if the tool ran."""
     at_work.run_queued()
     row.refresh_from_db()
     if row.status == Status.COMPLETED:
@@ -95,7 +95,7 @@ def revoke() -> None:
 
 
 class Grant:
-    """What a user let a client do at the site that is its own authorization server."""
+    """A user's grant to a client, at a site that is its own authorization server."""
 
     def __init__(self, user: User) -> None:
         self.user = user
@@ -118,7 +118,7 @@ class Grant:
         return found
 
     def renew(self, **changes: Any) -> None:
-        """As its client does, again and again."""
+        """Refresh the token, as the client does again and again."""
         self.newest.refresh_token.revoke()
         self.issue(**changes)
 

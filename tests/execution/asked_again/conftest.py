@@ -1,4 +1,4 @@
-"""Tools, and the worker of the test's own process."""
+"""Tools, and a worker in the test's own process."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,12 +7,12 @@ import pytest
 from django.contrib.auth.models import User
 
 from mcp_app.catalogue.declaration import isolated_registries
-from mcp_app.lifecycle import broker
+from mcp_app.celery_adapter import broker
 from mcp_app.testing import worker
 from mcp_app.testing.connections import BorrowedConnections
 from mcp_app.testing.worker import InProcessWorker
 from mcp_app.tools import ToolContext, tool
-from tests.auth.own_server import of_page
+from tests.auth.own_server import page_headers
 from tests.execution.asked_again.calls import ORIGIN, Grant, Ready, ran, revoke
 
 
@@ -61,7 +61,7 @@ def ada() -> User:
 
 @pytest.fixture
 def grant(ada: User, settings: Any, configure: Any) -> Grant:
-    values = of_page(ORIGIN)
+    values = page_headers(ORIGIN)
     scopes = {**values["OAUTH2_PROVIDER"]["SCOPES"], "ink": "Fill in"}
     settings.OAUTH2_PROVIDER = {**values["OAUTH2_PROVIDER"], "SCOPES": scopes}
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # of the client's secret

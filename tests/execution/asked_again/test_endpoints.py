@@ -1,4 +1,4 @@
-"""What an endpoint takes is asked for again when a queued call's tool is to start."""
+"""The endpoint's rules are checked again when the tool of a queued call is about to start."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +47,7 @@ def test_who_lost_what_the_endpoint_takes_is_refused_when_their_call_is_to_start
 
 
 def _withdraw() -> None:
-    """The tool's next release is offered elsewhere."""
+    """Offer the tool at another endpoint, as its next release may do."""
     from mcp_app.catalogue.registry import _registry
 
     del _registry._declared["internal"]

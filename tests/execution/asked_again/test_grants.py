@@ -1,4 +1,4 @@
-"""What a user let a client do at the site's own authorization server is asked for again as a call starts."""
+"""A user's grant at the site's own authorization server is checked again when a call starts."""
 
 from collections.abc import Callable
 from typing import Any

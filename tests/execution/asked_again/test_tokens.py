@@ -1,6 +1,6 @@
-"""Who asked is asked about again when a queued call's tool is to start: the token, the user, the endpoint.
+"""The token, the user and the endpoint are checked again when the tool of a queued call is about to start.
 
-A call of whom an authenticator let in is stored, and run by the worker of the test's own process once things changed.
+A call of an authenticated caller is stored. Then the test changes access and runs the worker in its own process.
 """
 
 import logging
@@ -13,8 +13,9 @@ from django.contrib.auth.models import User
 from django.core import serializers
 
 from mcp_app.auth import tokens
-from mcp_app.lifecycle import input_rounds, publishing
-from mcp_app.lifecycle.input_rounds import Retry
+from mcp_app.lifecycle import publishing
+from mcp_app.lifecycle.input import input_rounds
+from mcp_app.lifecycle.input.input_rounds import Retry
 from mcp_app.models import Request, Token
 from mcp_app.states import Status
 from mcp_app.testing.worker import InProcessWorker
@@ -32,7 +33,7 @@ from tests.execution.asked_again.calls import (
     run,
     words,
 )
-from tests.lifecycle import rows
+from tests.support import rows
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.fault("G6")]
 

@@ -1,1 +1,1 @@
-"""An app of which only some users may call the tool."""
+"""An app whose tool only some users may call."""

@@ -1,4 +1,4 @@
-"""What takes a permission."""
+"""A tool that requires a permission."""
 
 from mcp_app.tools import ToolContext, tool
 

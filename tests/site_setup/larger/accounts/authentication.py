@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from accounts.models import Key, Member
-from mcp_app.auth.connection import HTTPConnection
+from mcp_app.auth.authentication import HTTPConnection
 
 
 def member_of(connection: HTTPConnection) -> Member | None:

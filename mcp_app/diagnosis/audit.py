@@ -1,0 +1,30 @@
+"""Check the audit: how far its sealing is behind."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from django.db.models import Count, Min
+from django.db.models.functions import Now
+
+from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
+from mcp_app.lifecycle.audit import sealing
+
+NAME: Final = "audit"
+LATE_SECONDS: Final = 300.0
+"""After so many seconds, an unsealed row is a warning. Supervision usually seals within seconds."""
+
+
+def check(shared: SharedFacts) -> Iterator[Finding]:
+    """Check how many final rows are not sealed, and since when."""
+    final = sealing.unsealed().filter(settled_at__isnull=False).order_by()
+    counted = final.aggregate(count=Count("pk"), oldest=Min("settled_at"), now=Min(Now()))
+    if not counted["count"]:
+        yield ok(NAME, "All that is final is sealed.")
+        return
+    late = (counted["now"] - counted["oldest"]).total_seconds()
+    found = f"Of what is final {counted['count']} not sealed, the oldest for {max(0.0, late):.0f} s."
+    if late < LATE_SECONDS:
+        yield ok(NAME, found)
+        return
+    remedy = "Run `python manage.py mcp supervise --once`, look what it logs, and have a worker or a supervisor run."
+    yield warning(NAME, found, remedy)

@@ -1,0 +1,274 @@
+"""Start the call of another tool from a tool, for the same caller.
+
+1. Such a call is a request like a client's: it is stored, queued, run by any worker, and audited.
+2. Its row names the run that started it. It is cancelled when that run is cancelled or ends.
+3. No client is connected to it, so it cannot ask questions.
+4. A tool that waits for it polls its row, through the recorder, up to ten times a second.
+5. A tool may learn from a child's row that its own call must stop before its watcher does. It then
+   waits for its stop signal for up to STOP_NOTICE_SECONDS, so that it ends as cancelled.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import mcp_types
+
+from mcp_app import request_ids
+from mcp_app.auth.confirmation import confirm
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import arguments as schema
+from mcp_app.catalogue import catalogue
+from mcp_app.catalogue.arguments import Accepted
+from mcp_app.catalogue.catalogue import OfferedTool
+from mcp_app.catalogue.errors import CallFailed, CannotAsk, ToolError
+from mcp_app.catalogue.registry import RegisteredTool
+from mcp_app.conf import settings
+from mcp_app.execution.recorder import Recorder
+from mcp_app.execution.stopping.interrupt import Interrupter, StopSignal
+from mcp_app.lifecycle import children, publishing
+from mcp_app.lifecycle.audit.attempts import Actor
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.children import ChildState, ParentStoppedError, TooManyChildrenError
+from mcp_app.lifecycle.limits import call_rates, concurrency
+from mcp_app.lifecycle.limits.call_rates import UncountableError
+from mcp_app.lifecycle.publishing import BrokerUnavailableError
+from mcp_app.lifecycle.requests.submission import Submission, redacted_arguments
+from mcp_app.models import Request
+from mcp_app.protocol.errors import Rejection, unknown_tool_message
+from mcp_app.states import TERMINAL, Cause, Status
+
+logger = logging.getLogger(__name__)
+
+NO_CLIENT_TO_ASK = "A call that a tool starts has no client: ask in the tool that starts it, and hand over the answer."
+
+R = TypeVar("R")
+
+_NO_WORKER_WARNING: Final = (
+    "%s (%s) is waited for, and no worker has taken it for %.0f s. Where calls that wait hold every slot that it could "
+    "run in, nothing moves before their time limits: give its tool a queue and a worker of its own."
+)
+
+FIRST_POLL_SECONDS: Final = 0.01
+MAX_POLL_SECONDS: Final = 0.1
+STOP_NOTICE_SECONDS: Final = 5.0
+"""The time within which a tool whose row says that it must stop gets its stop signal."""
+SCARCE_AFTER_SECONDS: Final = 10.0
+"""The time after which the log warns of an awaited call that no worker takes."""
+
+
+class StartedCall:
+    """A call that a tool has started. It ends with the run that started it, at the latest.
+
+    `id` is the id of its request, `tool` its tool's name. In a coroutine, `await` it instead of
+    calling `result`.
+    """
+
+    def __init__(self, starter: "ChildCalls", request_id: UUID, tool: str) -> None:
+        self._starter = starter
+        self.id = request_id
+        self.tool = tool
+
+    def __await__(self) -> Generator[Any, None, mcp_types.CallToolResult]:
+        return self._starter.await_end(self).__await__()
+
+    @property
+    def status(self) -> Status:
+        """The current status."""
+        return self._starter.state_of(self.id).status
+
+    def result(self, timeout: float | None = None) -> mcp_types.CallToolResult:
+        """Wait for the call to end, and return its result. `timeout` is in seconds.
+
+        Raises `CallFailed` with the tool's message if the call failed, was cancelled or is lost.
+        Raises `TimeoutError` if it has not ended in time; it goes on. Raises `ToolCancelled` if the
+        waiting call is cancelled, and then the started one is cancelled, too.
+        """
+        return self._starter.wait(self, timeout)
+
+    def cancel(self, reason: str = "") -> None:
+        """Ask the call to stop, with the calls that it has started.
+
+        Does nothing if it has ended.
+        """
+        self._starter.cancel(self.id, reason)
+
+
+class _PollTimes:
+    """The times at which a waiting tool polls."""
+
+    def __init__(self, call: StartedCall, timeout: float | None) -> None:
+        self._call = call
+        self._timeout = math.inf if timeout is None else timeout
+        self._began_at = time.monotonic()
+        self._step = FIRST_POLL_SECONDS
+        self._has_warned = False
+
+    def is_over(self, state: ChildState) -> bool:
+        """Return whether the call has ended. Raises `TimeoutError`."""
+        if state.status in TERMINAL:
+            return True
+        waited = time.monotonic() - self._began_at
+        if waited >= self._timeout:
+            raise TimeoutError(f"{self._call.tool} ({self._call.id}) has not ended within {self._timeout:g} s.")
+        if state.status == Status.QUEUED and waited > SCARCE_AFTER_SECONDS and not self._has_warned:
+            self._has_warned = True
+            logger.warning(_NO_WORKER_WARNING, self._call.tool, self._call.id, waited)
+        return False
+
+    def step(self) -> float:
+        """Return the seconds until the next poll. They grow."""
+        step, self._step = self._step, min(2 * self._step, MAX_POLL_SECONDS)
+        return max(0.0, min(step, self._began_at + self._timeout - time.monotonic()))
+
+
+class ChildCalls:
+    """The calls that one run starts."""
+
+    def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter, stop: StopSignal) -> None:
+        self._row, self._recorder, self._interrupter, self._stop = row, recorder, interrupter, stop
+        self.has_started = False
+        """Whether the run may have started a call."""
+
+    def start(self, tool: str, arguments: dict[str, Any]) -> StartedCall:
+        """See `ToolContext.start`."""
+        self._stop.check()
+        if self._row.depth >= settings.MAX_CHILD_DEPTH:
+            raise ToolError(f"{tool} was not started: as many calls as may have started one another already.")
+        self.has_started = True
+        offered, accepted = self._through_recorder(partial(self._find_tool, tool, arguments))
+        # The id is chosen here, so that a repeated attempt stores no second row.
+        request_id = request_ids.new()
+        # Not on the recorder's thread, because the site's function may be slow.
+        with self._interrupter.shield():
+            kept = redacted_arguments(tool, arguments, accepted.arguments)
+        submission = _submission(self._row, request_id, offered, arguments, kept)
+        try:
+            self._through_recorder(partial(self._submit, submission, offered))
+            return StartedCall(self, submission.id, tool)
+        except ParentStoppedError:
+            if not self._stop.is_shielded:
+                self._stop.pause(STOP_NOTICE_SECONDS)
+                self._stop.check()
+            raise ToolError(f"{tool} was not started: the call that would have is to stop.") from None
+
+    def wait(self, call: StartedCall, timeout: float | None) -> mcp_types.CallToolResult:
+        """See `StartedCall.result`."""
+        wait = _PollTimes(call, timeout)
+        while not wait.is_over(state := self.state_of(call.id)):
+            self._stop.check()
+            self._stop.pause(wait.step())
+        if state.stopped_with_parent and not self._stop.is_shielded:
+            self._stop.pause(STOP_NOTICE_SECONDS)
+        self._stop.check()
+        return _result_of(call, state)
+
+    async def await_end(self, call: StartedCall) -> mcp_types.CallToolResult:
+        """Wait for the call in an event loop, and return its result."""
+        wait = _PollTimes(call, None)
+        while not wait.is_over(state := await asyncio.to_thread(self.state_of, call.id)):  # noqa: ASYNC110 - other processes end it, so there is no event
+            await asyncio.sleep(wait.step())
+        if state.stopped_with_parent and not self._stop.is_shielded:
+            await asyncio.sleep(STOP_NOTICE_SECONDS)
+        return _result_of(call, state)
+
+    def state_of(self, request_id: UUID) -> ChildState:
+        """Return the current state of a call that this run has started."""
+        return self._through_recorder(partial(children.look, request_id))
+
+    def cancel(self, request_id: UUID, reason: str) -> None:
+        """See `StartedCall.cancel`."""
+        actor = Actor(f"tool {self._row.tool}")
+        ask = CancellationRequest(request_id, Cause.PARENT, actor, reason, part_of=f"started by {self._row.pk}")
+        self._through_recorder(partial(cancellation.sweep, [ask]))
+
+    def _find_tool(self, name: str, arguments: dict[str, Any]) -> tuple[OfferedTool, Accepted]:
+        """Return the tool if the caller may call it now, with the accepted arguments."""
+        caller = confirm(Principal.of(self._row))
+        if isinstance(caller, Rejection):
+            raise ToolError(f"{name} was not started: {caller.message}")
+        tool = catalogue.find(name, caller)
+        if tool is None:
+            raise ToolError(unknown_tool_message(name))
+        if missing := tool.registered.access.missing_scopes(caller):
+            raise ToolError(f"{name} was not started: the caller's token lacks {', '.join(missing)}.")
+        if tool.registered.requires:
+            raise CannotAsk(f"{name} was not started: it asks its client. {NO_CLIENT_TO_ASK}")
+        accepted = schema.accept(tool.registered, arguments)
+        self._count(tool.registered, caller)
+        return tool, accepted
+
+    def _count(self, tool: RegisteredTool, caller: Principal) -> None:
+        """Count the call against the tool's own rate.
+
+        The site's rate limit is for calls of clients.
+        """
+        if tool.rate is None:
+            return
+        try:
+            wait = call_rates.take(tool.rate, call_rates.of_caller(caller, tool.name), time.time())
+        except UncountableError as error:
+            logger.error("%s is not started, as the cache does not count its calls: %s", tool.name, error)
+            raise ToolError(f"{tool.name} was not started: how often it is called cannot be counted now.") from error
+        if wait:
+            raise ToolError(f"{tool.name} was not started: its caller may have it again in {math.ceil(wait)} s.")
+
+    def _submit(self, submission: Submission, tool: OfferedTool) -> None:
+        """Store and publish the call.
+
+        On the recorder's connection, outside the tool's transactions.
+        """
+        store = partial(children.submit, worker=self._row.worker)
+        try:
+            if (at_most := tool.registered.concurrency) is None:
+                row: Request | None = store(submission)
+            else:
+                row = concurrency.submit(submission, at_most, store, with_started=True)
+            if row is None:
+                raise ToolError(f"{tool.name} was not started: at most {at_most} of its caller's calls may be open.")
+            publishing.publish(row)
+        except (TooManyChildrenError, BrokerUnavailableError) as error:
+            raise ToolError(f"{tool.name} was not started: {error}") from error
+
+    def _through_recorder(self, function: Callable[[], R]) -> R:
+        # An interrupt while the recorder's lock is held would leave it taken for good.
+        with self._interrupter.shield():
+            return self._recorder.call(function)
+
+
+def _submission(
+    row: Request,
+    request_id: UUID,
+    tool: OfferedTool,
+    arguments: dict[str, Any],
+    kept: dict[str, Any],
+) -> Submission:
+    return Submission(
+        **tool.terms,
+        id=request_id,
+        jsonrpc_id=str(request_id),
+        arguments=arguments,
+        kept_arguments=kept,
+        protocol_version=row.protocol_version,
+        principal=Principal.of(row),
+        client_info=row.client_info,
+        trace_context=row.trace_context,
+        language=row.language,
+        remote_address=row.remote_address,
+        parent=row.pk,
+        depth=row.depth + 1,
+    )
+
+
+def _result_of(call: StartedCall, state: ChildState) -> mcp_types.CallToolResult:
+    result = mcp_types.CallToolResult.model_validate(state.result)
+    if state.status == Status.COMPLETED:
+        return result
+    words = "\n".join(block.text for block in result.content if isinstance(block, mcp_types.TextContent))
+    raise CallFailed(words or f"{call.tool} ended as {state.status.label}.", call.tool, state.status)

@@ -1,0 +1,137 @@
+"""Check whether there is room for one more call: what its caller has open, and how many calls wait for a worker.
+
+The counts are over all processes, in one statement that reads indexes alone and never counts further than a limit.
+Each count is in the order of its index, because a bitmap scan of PostgreSQL would visit an entry for each call that has
+ended. Nothing is locked, so calls that are admitted at the same moment may together exceed a limit a little.
+
+A caller with a credential is counted by its principal. All anonymous callers of an endpoint have the same principal,
+so each is counted by its network (`Principal.network`), and all of them together may have `ANONYMOUS_LIMIT_FACTOR`
+times as much as one.
+"""
+
+from enum import Enum, auto
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from django.db.models import QuerySet
+
+from mcp_app import databases
+from mcp_app.auth.principal import COLUMNS, Principal, is_anonymous, principal_key
+from mcp_app.conf import settings
+from mcp_app.models import Request
+from mcp_app.states import Status
+
+_OPEN = f"""
+    SELECT 1 FROM {Request._meta.db_table} WHERE issuer = %s AND subject = %s AND client_id = %s AND endpoint = %s
+    AND finished_at IS NULL AND status IN ('{Status.QUEUED}', '{Status.RUNNING}')
+"""  # noqa: S608 - its names and values are constants of ours
+_OWN = f"(SELECT COUNT(*) FROM ({_OPEN} AND network = %s ORDER BY status LIMIT %s) AS own)"  # noqa: S608
+_TOGETHER = f"(SELECT COUNT(*) FROM ({_OPEN} ORDER BY network, status LIMIT %s) AS together)"  # noqa: S608
+_WAITING = f"""(SELECT COUNT(*) FROM (
+    SELECT 1 FROM {Request._meta.db_table} WHERE status = '{Status.QUEUED}' ORDER BY submitted_at LIMIT %s
+) AS waiting)"""  # noqa: S608 - its names and values are constants of ours
+COUNTS = f"{_OWN}, {_TOGETHER}, {_WAITING}"
+"""The columns of a SELECT that make `Counts`. Their values are `parameters`."""
+
+
+class Counts(NamedTuple):
+    """Numbers of open calls."""
+
+    own: int = 0
+    """Open calls of the caller."""
+    together: int = 0
+    """Open calls of all anonymous callers, if the caller is one."""
+    waiting: int = 0
+    """Calls of all callers that wait for a worker."""
+
+    def plus(self, other: "Counts") -> "Counts":
+        return Counts(*map(sum, zip(self, other, strict=True)))
+
+
+class Lack(Enum):
+    """The limit that is reached."""
+
+    CALLER = auto()
+    """The caller's own limit. Tasks have another one."""
+    ANONYMOUS = auto()
+    """The limit of all anonymous callers together."""
+    QUEUE = auto()
+    """The limit of calls that wait for a worker."""
+
+
+def parameters(principal: Principal) -> tuple[Any, ...]:
+    return tuple(chain.from_iterable(_values(principal)))
+
+
+def lack(principal: Principal) -> Lack | None:
+    """Return why the principal may not make one more call, or `None` if it may."""
+    with databases.connection().cursor() as cursor:
+        cursor.execute(f"SELECT {COUNTS}", parameters(principal))
+        return judged(principal, Counts(*cursor.fetchone()))
+
+
+def judged(principal: Principal, stored: Counts, beside: Counts = Counts()) -> Lack | None:  # noqa: B008 - immutable
+    """Return why the principal may not make one more call, or `None`.
+
+    `stored` counts the stored calls, and `beside` the calls that are about to be stored.
+    """
+    most, count = _most(principal), stored.plus(beside)
+    own, together = columns(principal), principal.columns
+    if count.own >= most.own and _waited_for(own, most.own) + beside.own >= most.own:
+        return Lack.CALLER
+    if (
+        principal.is_anonymous
+        and count.together >= most.together
+        and _waited_for(together, most.together) + beside.together >= most.together
+    ):
+        return Lack.ANONYMOUS
+    return Lack.QUEUE if count.waiting >= most.waiting else None
+
+
+def _values(principal: Principal) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """Return the values of each column of `COUNTS`."""
+    most, key = _most(principal), principal_key(principal)
+    return (*key, principal.network, most.own), (*key, most.together), (most.waiting,)
+
+
+def _most(principal: Principal) -> Counts:
+    """Return the limits; for a caller with a credential `together` is 0, so that nothing is counted."""
+    own: int = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
+    together = limit_together(own) if principal.is_anonymous else 0
+    return Counts(own, together, settings.MAX_QUEUED_REQUESTS)
+
+
+def _waited_for(owner: dict[str, Any], at_most: int) -> int:
+    """Return the number of open calls that are not tasks. No index contains this, so it reads the rows."""
+    being_done = Request.objects.filter(**owner, status__in=(Status.QUEUED, Status.RUNNING), finished_at=None)
+    return being_done.filter(task_handle=None).order_by()[:at_most].count()
+
+
+COUNTED: Final = (*COLUMNS, "network")
+"""The columns that the limits count a row by."""
+
+
+def columns(caller: Any) -> dict[str, Any]:
+    """Return the columns that find the rows that count against a caller's own limit."""
+    return {name: getattr(caller, name) for name in COUNTED}
+
+
+def limit_together(at_most: int) -> int:
+    """Return the limit for all anonymous callers of an endpoint if one caller may have `at_most`."""
+    together: int = at_most * settings.ANONYMOUS_LIMIT_FACTOR
+    return together
+
+
+def has_room(caller: Any, rows: QuerySet[Any], at_most: int, *, more: int = 1) -> bool:
+    """Return whether a caller may have `more` rows in addition to its own among `rows`, which belong to all callers.
+
+    `caller` is a principal or one of its rows. The rows are counted in Python, because SQLite would scan all rows that
+    this caller ever had.
+    """
+    open_rows = list(rows.values_list(*COUNTED))
+    if open_rows.count(tuple(columns(caller).values())) + more > at_most:
+        return False
+    if not is_anonymous(caller):
+        return True
+    together = sum(row[: len(COLUMNS)] == principal_key(caller) for row in open_rows)
+    return bool(together + more <= limit_together(at_most))

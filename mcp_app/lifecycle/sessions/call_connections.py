@@ -1,0 +1,90 @@
+"""The connection that receives a call's events and result, for calls of a legacy session.
+
+In a session, a client whose connection is lost may reconnect and get the rest of the response, from
+any server process. Until then the call goes on. If the client does not reconnect within
+`ABANDONED_AFTER` seconds, the call is cancelled with the cause "abandoned".
+
+`Request.follower` identifies the connection, and `Request.left_at` is the time at which it was
+lost.
+"""
+
+from uuid import UUID
+
+from django.db.models import Exists, QuerySet
+from django.db.models.functions import Now
+
+from mcp_app.conf import settings
+from mcp_app.lifecycle.audit.attempts import SYSTEM
+from mcp_app.lifecycle.cancellation import cancellation
+from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
+from mcp_app.lifecycle.database.clock import from_now
+from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.liveness import processes
+from mcp_app.lifecycle.liveness.processes import not_lost
+from mcp_app.lifecycle.requests import transitions
+from mcp_app.lifecycle.requests.events import Event
+from mcp_app.models import Request, RequestEvent
+from mcp_app.states import OPEN, Cause, EventKind, ProcessRole, Status
+
+BATCH = 500
+_DETACHED = Event(EventKind.NOTE, {"message": "Its client left; it goes on."})
+
+
+@transactional
+def record_disconnect(request_id: UUID, follower: UUID | None) -> None:
+    """Record that a connection ended before its call did. Ignored if another has taken over."""
+    Request.objects.filter(pk=request_id, follower=follower, status__in=OPEN, left_at=None).update(left_at=Now())
+
+
+@transactional
+def detach(request_id: UUID) -> None:
+    """Detach a call from its server process: no client is waiting for it, and it must go on."""
+    row = Request.objects.select_for_update().filter(pk=request_id, status__in=OPEN).first()
+    if row is not None:
+        transitions.move(row, Status(row.status), [_DETACHED], server=None)
+
+
+def find_call(session: UUID, request_id: UUID) -> Request | None:
+    """Return the session's call with this id, open or ended, or `None`."""
+    return Request.objects.filter(pk=request_id, session=session).first()
+
+
+@transactional
+def take_over(request_id: UUID, follower: UUID, server: UUID) -> Request:
+    """Send a call's events to another connection from now on, and return the call.
+
+    `follower` identifies the new connection, and `server` the process that has it. The connection
+    that had the call before sends nothing more.
+    """
+    Request.objects.filter(pk=request_id).update(follower=follower, server=server, left_at=None)
+    return Request.objects.get(pk=request_id)
+
+
+def last_progress(request_id: UUID, seq: int) -> dict[str, object] | None:
+    """Return the data of the last progress event up to `seq`, inclusive, or `None`."""
+    events = RequestEvent.objects.filter(request=request_id, kind=EventKind.PROGRESS, seq__lte=seq).order_by("-seq")
+    return events.values_list("data", flat=True).first()
+
+
+def disconnect_calls_of_silent_servers() -> None:
+    """Record that the connections to dead server processes have ended. A step of supervision."""
+    followed = _session_calls().filter(
+        left_at=None, server__isnull=False, submitted_at__lt=from_now(-settings.LOST_AFTER)
+    )
+    orphans = followed.exclude(Exists(not_lost("server", ProcessRole.SERVER))).values_list("pk", "follower")[:BATCH]
+    for request_id, follower in processes.share(orphans):
+        record_disconnect(request_id, follower)
+
+
+def cancel_abandoned_calls() -> None:
+    """Cancel the calls whose clients did not reconnect in time. A step of supervision."""
+    abandoned = _session_calls().filter(left_at__lt=from_now(-settings.ABANDONED_AFTER), cancel_requested_at=None)
+    ids = abandoned.order_by("left_at").values_list("pk", flat=True)[:BATCH]
+    reason = "nobody came back for its result"
+    cancellation.sweep(
+        CancellationRequest(request_id, Cause.ABANDONED, SYSTEM, reason) for request_id in processes.share(ids)
+    )
+
+
+def _session_calls() -> QuerySet[Request]:
+    return Request.objects.filter(session__isnull=False, status__in=OPEN)

@@ -1,0 +1,108 @@
+"""The database triggers that protect sealed rows of the audit from changes and deletions.
+
+The migration `0002_audit_triggers` installs them on PostgreSQL and SQLite. `mcp audit verify` compares the installed
+triggers with the text here.
+"""
+
+from typing import Final
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from mcp_app.models.cancellation import Cancellation
+
+_SAME_ROW: Final = """SELECT 1 FROM mcp_app_cancellation WHERE seal_number IS NOT NULL AND (
+    id = NEW.id OR attempt_id = NEW.attempt_id OR (sealed_on = NEW.sealed_on AND seal_number = NEW.seal_number)
+)"""
+"""A query for a sealed row that `OR REPLACE` would delete. SQLite fires no trigger for such a deletion."""
+
+SQLITE: Final = {
+    "mcp_audit_insert": f"""\
+CREATE TRIGGER mcp_audit_insert BEFORE INSERT ON mcp_app_cancellation WHEN EXISTS ({_SAME_ROW})
+BEGIN
+    SELECT RAISE(ABORT, 'what is sealed in the audit cannot be replaced');
+END""",
+    "mcp_audit_replace": f"""\
+CREATE TRIGGER mcp_audit_replace BEFORE UPDATE ON mcp_app_cancellation WHEN EXISTS ({_SAME_ROW} AND id <> OLD.id)
+BEGIN
+    SELECT RAISE(ABORT, 'what is sealed in the audit cannot be replaced');
+END""",
+    "mcp_audit_update": """\
+CREATE TRIGGER mcp_audit_update BEFORE UPDATE ON mcp_app_cancellation WHEN OLD.seal_number IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'what is sealed in the audit cannot be changed');
+END""",
+    "mcp_audit_delete": """\
+CREATE TRIGGER mcp_audit_delete BEFORE DELETE ON mcp_app_cancellation WHEN OLD.seal_number IS NOT NULL
+AND NOT EXISTS (SELECT 1 FROM mcp_app_auditday WHERE day = OLD.sealed_on AND purged_at IS NOT NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'what is sealed in the audit cannot be deleted; see manage.py mcp purge');
+END""",
+}
+
+_BODY: Final = """
+BEGIN
+    IF TG_OP = 'UPDATE' AND OLD.seal_number IS NOT NULL THEN
+        RAISE EXCEPTION 'what is sealed in the audit cannot be changed'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF TG_OP = 'DELETE' AND OLD.seal_number IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM mcp_app_auditday WHERE day = OLD.sealed_on AND purged_at IS NOT NULL
+    ) THEN
+        RAISE EXCEPTION 'what is sealed in the audit cannot be deleted; see manage.py mcp purge'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF TG_OP = 'TRUNCATE' AND EXISTS (SELECT 1 FROM mcp_app_cancellation WHERE seal_number IS NOT NULL) THEN
+        RAISE EXCEPTION 'what is sealed in the audit cannot be deleted; see manage.py mcp purge'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+END
+"""
+
+POSTGRESQL: Final = {
+    "mcp_audit_rows": """\
+CREATE TRIGGER mcp_audit_rows BEFORE DELETE OR UPDATE ON mcp_app_cancellation \
+FOR EACH ROW EXECUTE FUNCTION mcp_audit_keep()""",
+    "mcp_audit_truncate": """\
+CREATE TRIGGER mcp_audit_truncate BEFORE TRUNCATE ON mcp_app_cancellation \
+FOR EACH STATEMENT EXECUTE FUNCTION mcp_audit_keep()""",
+}
+"""The triggers as `pg_get_triggerdef` prints them."""
+
+INSTALL: Final = {
+    "sqlite": tuple(SQLITE.values()),
+    "postgresql": (
+        f"CREATE FUNCTION mcp_audit_keep() RETURNS trigger LANGUAGE plpgsql AS $${_BODY}$$",
+        *POSTGRESQL.values(),
+    ),
+}
+REMOVE: Final = {
+    "sqlite": tuple(f"DROP TRIGGER IF EXISTS {name}" for name in SQLITE),
+    "postgresql": (
+        *(f"DROP TRIGGER IF EXISTS {name} ON mcp_app_cancellation" for name in POSTGRESQL),
+        "DROP FUNCTION IF EXISTS mcp_audit_keep()",
+    ),
+}
+
+_IN_FORCE: Final = {
+    "sqlite": "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s",
+    # `tgenabled` is O for enabled, A for enabled also on replicas, R for replicas only, and D for disabled.
+    "postgresql": """\
+SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true) || ' ' || prosrc
+FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_language ON pg_language.oid = prolang
+WHERE tgrelid = to_regclass(%s) AND tgenabled IN ('O', 'A') AND lanname = 'plpgsql' AND proconfig IS NULL""",
+}
+_EXPECTED: Final = {
+    "sqlite": SQLITE,
+    "postgresql": {name: f"{text} {_BODY}" for name, text in POSTGRESQL.items()},
+}
+
+
+def tampered(connection: BaseDatabaseWrapper) -> list[str]:
+    """Return the names of the triggers that are missing, disabled, or different from those that this app installs."""
+    if connection.vendor not in _EXPECTED:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_IN_FORCE[connection.vendor], [Cancellation._meta.db_table])
+        found = dict(cursor.fetchall())
+    return [name for name, text in _EXPECTED[connection.vendor].items() if found.get(name) != text]

@@ -1,0 +1,44 @@
+"""Turns exceptions inside the server into errors for the client.
+
+The log has the details. The client never receives the text of an exception.
+"""
+
+import logging
+
+from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
+
+from mcp_app import descriptors
+from mcp_app.lifecycle import redaction
+from mcp_app.protocol.errors import INTERNAL_ERROR, Rejection, RequestId, refuse
+from mcp_app.transport.process.admission import BUSY, unavailable
+from mcp_app.transport.watching.row_watcher import RowGoneError
+
+logger = logging.getLogger(__name__)
+
+INTERNAL = "The server failed; its operator can find the details in the log."
+DATABASE_AWAY = "The server's database is not reachable; try again in a moment."
+GONE = "The server's database lost this call. It may have run, and its result is lost: look before you repeat it."
+
+
+def explain(error: Exception, request_id: RequestId | None) -> Rejection:
+    """Log why a request failed, and return the error for its client."""
+    if isinstance(error, OperationalError | InterfaceError):  # the database is away
+        logger.error("the database failed a request: %s", str(error).strip())
+        return database_away(request_id)
+    if isinstance(error, DatabaseError):
+        logger.error("the database failed a request", exc_info=redaction.wordless(error))
+        return database_away(request_id)
+    if isinstance(error, RowGoneError):
+        logger.error("the row of a request that is waited for is gone: its database went back, or somebody deleted it")
+        return refuse(INTERNAL_ERROR, GONE, request_id)
+    if descriptors.are_exhausted(error):
+        logger.error("a request failed: this process has no file descriptor left; raise its limit (ulimit -n)")
+        return unavailable(BUSY, request_id)
+    logger.error("a request failed inside the server", exc_info=redaction.wordless(error))
+    return refuse(INTERNAL_ERROR, INTERNAL, request_id)
+
+
+def database_away(request_id: RequestId | None) -> Rejection:
+    """Return the error for a request that could not be stored."""
+    return unavailable(DATABASE_AWAY, request_id)

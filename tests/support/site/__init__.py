@@ -1,0 +1,1 @@
+"""A site as real processes, and the clients that talk to it."""

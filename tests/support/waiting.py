@@ -1,0 +1,22 @@
+"""Wait until a condition is true, for a bounded time."""
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+PATIENCE: Final = 10.0
+PAUSE: Final = 0.02
+
+
+def eventually(
+    condition: Callable[[], T], what: str | Callable[[], str] = "the condition is true", within: float = PATIENCE
+) -> T:
+    """Return the first true value of `condition`; fail after `within` seconds, naming `what` was awaited."""
+    deadline = time.monotonic() + within
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within:g} s: {what if isinstance(what, str) else what()}")
+        time.sleep(PAUSE)
+    return value
