@@ -256,7 +256,7 @@ def holds_more_than(value: Any, most: int) -> bool:
     pending, found = [value], 0
     while pending:
         node = pending.pop()
-        members = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+        members = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
         found += len(members)
         if found >= most:
             return True

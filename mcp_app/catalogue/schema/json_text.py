@@ -65,15 +65,17 @@ class _Pass:
         if depth >= MAX_DEPTH:
             return value
         if isinstance(value, dict):
-            return {
-                name: self.read(member, self._schema_of(name, "object", schema), depth + 1)
-                for name, member in value.items()
-            }
+            return {name: self._read_member(value, name, "object", schema, depth) for name in value}
         if isinstance(value, list):
-            return [
-                self.read(item, self._schema_of(index, "array", schema), depth + 1) for index, item in enumerate(value)
-            ]
+            return [self._read_member(value, index, "array", schema, depth) for index in range(len(value))]
         return value
+
+    def _read_member(self, holder: Any, key: str | int, container: str, schema: Any, depth: int) -> Any:
+        """Read one member of the array or object `holder`, which `schema` describes."""
+        member = holder[key]
+        if not isinstance(member, str | list | dict):
+            return member  # neither text nor a holder of text: its schema need not be found
+        return self.read(member, self._schema_of(key, container, schema), depth + 1)
 
     def _read_text(self, text: str, schema: Any, depth: int) -> Any:
         types = self._types(schema)
