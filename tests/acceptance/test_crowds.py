@@ -182,8 +182,8 @@ def test_each_call_of_a_crowd_is_one_task_and_is_answered_once(unlimited: Stack)
 def crowded(engines: dict[str, str], tmp_path: Path) -> Iterator[Stack]:
     """A server and two workers, embedded or on PostgreSQL and Redis, that let in a crowd of one caller's calls."""
     limits = {"REQUEST_BURST": 100_000, "MAX_OPEN_REQUESTS_PER_PRINCIPAL": 1_000, "MAX_QUEUED_REQUESTS": 1_000}
-    # As patient as a site: while 300 calls arrive on two cores, a heartbeat may be seconds late.
-    environment = {**engines, "MCP_TEST_SETTINGS": json.dumps(limits), "MCP_TEST_LOST_AFTER": "10"}
+    # While 300 calls arrive on two shared cores, a heartbeat may be late by many seconds.
+    environment = {**engines, "MCP_TEST_SETTINGS": json.dumps(limits), "MCP_TEST_LOST_AFTER": "60"}
     with layouts.apart(tmp_path, environment, workers=2, settings="tests.acceptance.narrow_settings") as stack:
         yield stack
 
@@ -192,15 +192,18 @@ def crowded(engines: dict[str, str], tmp_path: Path) -> Iterator[Stack]:
 @pytest.mark.timeout(300)
 def test_I2_when_300_clients_leave_at_once_no_queued_call_begins_afterwards(crowded: Stack) -> None:
     [server] = crowded.servers
-    steps = request_bytes(call("sleep_sync", seconds=60, path="/dev/null", step=0.01))
+    steps = request_bytes(call("sleep_sync", seconds=600, path="/dev/null", step=0.01))
+
+    def stored() -> str:
+        return f"all calls are stored; open are {len(crowded.ask('open requests'))}, ended {crowded.ask('ends')}"
 
     async def storm() -> float:
         crowd = Crowd(server.port)
-        await asyncio.gather(*(crowd.send(steps) for _ in range(300)))
-        await asyncio.to_thread(
-            eventually, lambda: len(crowded.ask("open requests")) == 300, "all calls are stored", PATIENCE
-        )
-        await crowd.leave()
+        try:
+            await asyncio.gather(*(crowd.send(steps) for _ in range(300)))
+            await asyncio.to_thread(eventually, lambda: len(crowded.ask("open requests")) == 300, stored, PATIENCE)
+        finally:
+            await crowd.leave()
         return time.time()
 
     for _ in range(3):
