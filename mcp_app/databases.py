@@ -73,7 +73,7 @@ def on_commit(function: Callable[[], object]) -> None:
     try:
         function()
     except Exception:
-        logger.exception("what follows a statement failed")
+        logger.exception("a function registered with on_commit failed")
 
 
 def connection() -> BaseDatabaseWrapper:

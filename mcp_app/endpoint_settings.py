@@ -62,7 +62,7 @@ def check_names(endpoints: Any) -> None:
     Raises `ImproperlyConfigured` unless each endpoint has settings of `PER_ENDPOINT` only.
     """
     if not isinstance(endpoints, dict) or not all(isinstance(own, dict) for own in endpoints.values()):
-        raise ImproperlyConfigured('MCP["ENDPOINTS"] is no dictionary from names to dictionaries.')
+        raise ImproperlyConfigured('MCP["ENDPOINTS"] must be a dictionary from names to dictionaries.')
     for endpoint, own in endpoints.items():
         if unknown := sorted(set(own) - PER_ENDPOINT):
             raise ImproperlyConfigured(

@@ -16,7 +16,7 @@ class Status(TextChoices):
     """The status of a request. `cancel_requested_at` is independent of it, and not a status."""
 
     QUEUED = "queued", _("queued")
-    """→ RUNNING when claimed, CANCELLED by `cancel()`, FAILED if the broker rejects it."""
+    """→ RUNNING when claimed, CANCELLED when cancelled, FAILED if its message could not be sent or read."""
     RUNNING = "running", _("running")
     """→ COMPLETED, FAILED, CANCELLED or LOST, or INPUT_REQUIRED when the tool asks its client."""
     INPUT_REQUIRED = "input_required", _("input required")

@@ -26,7 +26,7 @@ from mcp_app.execution.tool.context import PAGE_PARAMETER
 from mcp_app.lifecycle.input import visits
 from mcp_app.models import Request
 
-NOT_YOURS = "This page belongs to a call of somebody else, or to one that does not ask for it any more."
+NOT_YOURS = "This page belongs to another user's call, or to one that no longer needs it."
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
         if principal is not None and not has_access(principal, endpoint):
             return access_denied()
     except MalformedCredentialsError:
-        return malformed("Show one token, in one Authorization field: Bearer, a space and the token.", endpoint)
+        return malformed("Send exactly one token, in one header: `Authorization: Bearer TOKEN`.", endpoint)
     except InvalidCredentialsError:
         return invalid_credentials(endpoint)
     except InsufficientScopeError as error:
@@ -172,7 +172,9 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
         where = "".join(traceback.format_tb(error.__traceback__))
         kind = f"{type(error).__name__}: {error}" if isinstance(error, UnusablePrincipalError) else type(error).__name__
         logger.error("the authenticator %s failed with %s\n%s", authenticator, kind, where)
-        return refuse(INTERNAL_ERROR, "The server could not find out who asks; its operator can find why in the log.")
+        return refuse(
+            INTERNAL_ERROR, "The server failed to authenticate this call. Its operator can find the reason in the log."
+        )
     finally:
         close_old_connections()
     return authenticate_anonymous(connection) if principal is None else replace(principal, endpoint=endpoint)
@@ -213,14 +215,15 @@ def authenticate_anonymous(connection: HTTPConnection) -> Principal | Rejection:
     if is_public(endpoint) or (allows_anonymous(endpoint) and is_from_this_machine(connection)):
         return replace(ANONYMOUS, endpoint=endpoint, network=network_of(connection.remote_address))
     if own.AUTHENTICATOR is not None:
-        message = "The server does not accept this call's credentials, or it has none; send those of its operator."
+        message = "This call has no valid credentials; send the ones that the server's operator gave you."
     elif allows_anonymous(endpoint):
         message = (
-            "Without credentials only calls from this server's own machine are served; send those of its operator."
+            "This server accepts calls without credentials only from its own machine; send the ones "
+            "that its operator gave you."
         )
     else:
         message = (
-            'This server serves no anonymous calls; its operator can let callers in with MCP["AUTHENTICATOR"] = '
+            'This server accepts no anonymous calls. Its operator can enable tokens with MCP["AUTHENTICATOR"] = '
             '"mcp_app.auth.tokens.bearer", or everybody with MCP["ALLOW_ANONYMOUS"] = True.'
         )
     return unauthorized(message, endpoint)
@@ -303,16 +306,16 @@ def authentication_unavailable() -> Rejection:
 
     Clients discard a valid token when they get a 401, so this must not be one.
     """
-    message = "The server did not find out in time who asks; try again in a moment."
+    message = "The server could not authenticate this call in time; try again in a moment."
     return refuse_for_load(UNAVAILABLE, message, retry_after=settings.RETRY_AFTER)
 
 
 def invalid_credentials(endpoint: str) -> Rejection:
     """Return a 401: the credential is not valid."""
-    message = "The credentials of this call are not good, or not good any more; ask the server's operator for new ones."
+    message = "The credentials of this call are invalid or have expired; ask the server's operator for new ones."
     return unauthorized(message, endpoint, error="invalid_token")
 
 
 def access_denied() -> Rejection:
     """Return a 403: the caller is known but does not meet `endpoint_access`."""
-    return refuse(FORBIDDEN, "You may not use this endpoint; ask its operator.")
+    return refuse(FORBIDDEN, "You do not have access to this endpoint; ask the server's operator for it.")

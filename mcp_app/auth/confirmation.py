@@ -31,12 +31,12 @@ def confirm(principal: Principal) -> Principal | Rejection:
     """
     endpoint = principal.endpoint
     if endpoint not in settings.endpoints:
-        return refuse(NOT_FOUND, "The endpoint of this call is not there any more.")
+        return refuse(NOT_FOUND, "The endpoint of this call no longer exists.")
     user = None
     if principal.user_id:
         user = get_user_model()._default_manager.filter(pk=principal.user_id).first()
         if user is None or not user.is_active:
-            return unauthorized("The user of this call may not log in any more.", endpoint, error="invalid_token")
+            return unauthorized("The user of this call is no longer active.", endpoint, error="invalid_token")
     # A user who started `mcp stdio` was never checked against the endpoint.
     if principal.issuer != local.ISSUER and not endpoint_access(endpoint).admits(user):
         return access_denied()

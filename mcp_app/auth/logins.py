@@ -71,7 +71,7 @@ def _check_forgery(request: HttpRequest) -> None:
     except UnacceptableRequestError as error:
         logger.info("a request with a session was refused: %s", error)
         header = HttpHeaders.parse_header_name(settings.CSRF_HEADER_NAME)
-        what = "A request with the site's session has to come from its pages, with Django's CSRF token in"
+        what = "A request that uses the site's session must come from the site's pages, with Django's CSRF token in"
         raise UnacceptableRequestError(f"{what} {header}: {error}.") from None
 
 

@@ -162,7 +162,7 @@ def _record_use(row: Token) -> None:
         try:
             Token.objects.filter(pk=row.pk).update(last_used_at=Now())
         except databases.AWAY as error:  # read-only for now; the next use is recorded
-            logger.warning("the use of token %s is not noted: %s", row.prefix, str(error).strip())
+            logger.warning("the last use of token %s could not be stored: %s", row.prefix, str(error).strip())
 
 
 def _digest(text: str) -> str:

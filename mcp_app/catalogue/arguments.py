@@ -40,9 +40,9 @@ MANY_VALUES: Final = 10_000
 MAX_MISFITS: Final = 1_000
 """If the model finds more mismatches, the schema's validator reports the first of them instead."""
 
-_NO_JSON: Final = "they hold text that is not valid Unicode, or a number or depth out of range"
+_NO_JSON: Final = "they contain text that is not valid Unicode, a number out of range, or too many nested levels"
 _TOO_LARGE: Final = "they are too large or too deep to be checked; send less"
-_TOO_WRONG: Final = "hardly any of them fits; read the tool's schema again"
+_TOO_WRONG: Final = "nearly all of them are wrong; read the tool's schema again"
 
 
 @dataclass(frozen=True, slots=True)

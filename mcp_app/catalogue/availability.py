@@ -81,11 +81,11 @@ def check_completions(completions: Mapping[str, Completion], arguments: Collecti
     Raises `UnusableOptionError` and `UnusableSignatureError`.
     """
     if unknown := sorted(completions.keys() - set(arguments)):
-        raise UnusableOptionError(f"completions name {', '.join(unknown)}, which is no argument")
+        raise UnusableOptionError(f"completions has {', '.join(unknown)}, which is not an argument")
     for name, completion in completions.items():
         if not inspect.isroutine(completion):
             raise UnusableOptionError(
-                f"the completion of {name} is a function of what was typed and the other arguments"
+                f"the completion of {name} must be a function of the typed text and the other arguments"
             )
         text_signature.context_parameter(completion, ReadContext)
 

@@ -202,17 +202,17 @@ class Excess:
     """Seconds until the call may be accepted; `None` if unknown."""
 
 
-_TOO_OFTEN: Final = "You call this tool too often; wait a moment."
-TOO_MANY_AT_ONCE: Final = Excess("Too many calls of this tool of yours are open; wait for one to end.")
+_TOO_OFTEN: Final = "You are calling this tool too often; wait a moment."
+TOO_MANY_AT_ONCE: Final = Excess("You have too many open calls of this tool; wait for one to end.")
 NOT_COUNTED: Final = Excess(
-    "How often this tool is called cannot be counted now; try again in a moment.", is_callers=False
+    "The rate limit of this tool cannot be checked at the moment; try again shortly.", is_callers=False
 )
 _LACKS: Final = {
-    Lack.CALLER: Excess("Too many calls of yours are open; wait for one to end."),
+    Lack.CALLER: Excess("You have too many open calls; wait for one to end."),
     Lack.ANONYMOUS: Excess(
         "Too many calls of callers without a credential are open; try again in a moment.", is_callers=False
     ),
-    Lack.QUEUE: Excess("As many calls as may wait for a worker already; try again in a moment.", is_callers=False),
+    Lack.QUEUE: Excess("Too many calls are waiting for a worker; try again in a moment.", is_callers=False),
 }
 
 
@@ -247,7 +247,7 @@ def _rate_excess(submission: Submission, tool: OfferedTool) -> Excess | None:
     try:
         wait = call_rates.take(tool.rate, who, time.time())
     except UncountableError as error:
-        logger.error("calls of %s are refused, as the cache does not count them: %s", tool.name, error)
+        logger.error("calls of %s are refused, because the cache cannot count them: %s", tool.name, error)
         return NOT_COUNTED
     return Excess(_TOO_OFTEN, retry_after=wait) if wait else None
 

@@ -56,7 +56,7 @@ def notify_resource_updated(*uris: str, using: str = DEFAULT_DB_ALIAS) -> None:
     """
     for uri in uris:
         if not is_uri(uri):
-            raise ValueError(f"{uri!r} is no URI")
+            raise ValueError(f"{uri!r} is not a URI")
     _tell(map(resource_subject, uris), using)
 
 

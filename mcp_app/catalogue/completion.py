@@ -67,11 +67,11 @@ def _complete(
 
 def _completion(found: object) -> dict[str, Any]:
     if isinstance(found, str) or not isinstance(found, Iterable):
-        raise InvalidResult(f"a completion is a list of texts, not a {type(found).__name__}")
+        raise InvalidResult(f"a completion must be a list of strings, not a {type(found).__name__}")
     known = len(found) if isinstance(found, list | tuple) else None
     values = list(islice(found, MAX_COMPLETIONS + 1))
     if any(not isinstance(each, str) for each in values):
-        raise InvalidResult("a completion is a list of texts")
+        raise InvalidResult("a completion must be a list of strings")
     more = len(values) > MAX_COMPLETIONS
     total = len(values) if not more else known
     return {

@@ -67,8 +67,8 @@ class Registry(Generic[D]):
         """Add a declaration. Raises `error` if another one has the same name."""
         if (other := self._declared.get(key)) is not None:
             raise self._error(
-                f"Two {self._kind}s are named {key!r}: {other.location} and {declared.location}; "
-                "give one of them another name."
+                f"Two {self._kind}s have the name {key!r}: {other.location} and {declared.location}; "
+                "rename one of them."
             )
         self._declared[key] = declared
 
@@ -127,19 +127,19 @@ def is_name(text: str) -> bool:
 
 def check_name(name: str) -> None:
     if not is_name(name):
-        raise UnusableOptionError("a name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
+        raise UnusableOptionError("a name must have 1 to 128 characters from A-Z a-z 0-9 _ . -")
 
 
 def check_icons(icons: Sequence[mcp_types.Icon]) -> None:
     if not all(is_icon_source(icon.src) for icon in icons):
-        raise UnusableOptionError("an icon's src begins with https:// or data:")
+        raise UnusableOptionError("the src of an icon must begin with https:// or data:")
 
 
 def check_annotations(annotations: object, expected: type[BaseModel]) -> None:
     if annotations is not None and not isinstance(annotations, expected):
         raise UnusableOptionError(f"annotations is a mcp_types.{expected.__name__}")
     if isinstance(annotations, mcp_types.Annotations) and not is_dated(annotations):
-        raise UnusableOptionError("last_modified is a time as ISO 8601 has it, as 2026-01-31T15:00:58Z")
+        raise UnusableOptionError("last_modified must be an ISO 8601 time, such as 2026-01-31T15:00:58Z")
 
 
 def check_forms(asks: Sequence[Schema]) -> None:
@@ -173,11 +173,11 @@ def access_of(
         ("endpoints", endpoints),
     ):
         if isinstance(names, str):
-            raise UnusableOptionError(f"{option} is a list of names, not one of them")
+            raise UnusableOptionError(f"{option} must be a list of names, not a single name")
     if unusable := [name for name in permissions if not _PERMISSION.fullmatch(name)]:
-        raise UnusableOptionError(f"a permission is named app_label.codename, not {unusable[0]!r}")
+        raise UnusableOptionError(f"a permission must be written as app_label.codename, not {unusable[0]!r}")
     if unusable := [name for name in scopes if not _SCOPE.fullmatch(name)]:
-        raise UnusableOptionError(f"a scope has no space, quote or backslash: {unusable[0]!r}")
+        raise UnusableOptionError(f"a scope must not contain spaces, quotes or backslashes: {unusable[0]!r}")
     return Access(tuple(permissions), tuple(groups), tuple(scopes), tuple(endpoints))
 
 

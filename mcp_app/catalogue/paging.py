@@ -65,9 +65,9 @@ def read(list_name: str, cursor: object) -> str:
     Raises `InvalidCursor` for a cursor of another list.
     """
     if not isinstance(cursor, str) or len(cursor) > MAX_CURSOR_CHARS:
-        raise InvalidCursor("The cursor is not one that this list issued; start again without a cursor.")
+        raise InvalidCursor("This list did not issue the cursor; start again without one.")
     try:
         last = signing.loads(cursor, salt=_SALT + list_name)
     except (signing.BadSignature, ValueError) as error:
-        raise InvalidCursor("The cursor is not one that this list issued; start again without a cursor.") from error
+        raise InvalidCursor("This list did not issue the cursor; start again without one.") from error
     return str(last)

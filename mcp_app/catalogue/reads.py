@@ -203,16 +203,16 @@ def _members(template: RegisteredResource, principal: Principal) -> list[_Member
     assert template.members is not None
     returned = availability.run(template.members, ReadContext(principal))
     if not isinstance(returned, Iterable):
-        raise InvalidResult(f"the resources of {template.uri} are a list, not a {type(returned).__name__}")
+        raise InvalidResult(f"the resources of {template.uri} must be a list, not a {type(returned).__name__}")
     found = list(islice(returned, MAX_MEMBERS + 1))
     for each in found:
         if not isinstance(each, mcp_types.Resource) or template.match(each.uri) is None:
-            raise InvalidResult(f"{each!r} is no resource of {template.uri}")
+            raise InvalidResult(f"{each!r} is not a resource of {template.uri}")
         check_uri(each.uri)
         check_annotations(each.annotations)
         check_icons(each.icons)
     if len(found) > MAX_MEMBERS:
-        logger.warning("%s lists more than %d resources; the others are left out", template.uri, MAX_MEMBERS)
+        logger.warning("%s lists more than %d resources; the rest is left out", template.uri, MAX_MEMBERS)
     return [_Member(each) for each in found[:MAX_MEMBERS]]
 
 

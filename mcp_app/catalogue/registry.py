@@ -242,15 +242,15 @@ def _check_options(
     at_least_zero = {"cooperative_grace": cooperative_grace, "hard_grace": hard_grace, "task_after": task_after}
     for option, seconds in at_least_zero.items():
         if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
-            raise UnusableOptionError(f"{option} is a number of seconds, 0 or more")
+            raise UnusableOptionError(f"{option} must be a number of seconds, at least 0")
     if time_limit is not None and not (math.isfinite(time_limit) and time_limit > 0):
-        raise UnusableOptionError("time_limit is a number of seconds above 0")
+        raise UnusableOptionError("time_limit must be a number of seconds above 0")
     if concurrency is not None and (isinstance(concurrency, bool) or concurrency < 1):
-        raise UnusableOptionError("concurrency is a whole number, 1 or more")
+        raise UnusableOptionError("concurrency must be a whole number of at least 1")
     if not isinstance(json_text, bool | None):
-        raise UnusableOptionError("json_text is True, False or None")
+        raise UnusableOptionError("json_text must be True, False or None")
     if queue is not None and not is_name(queue):
-        raise UnusableOptionError("a queue's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -")
+        raise UnusableOptionError("a queue's name must have 1 to 128 characters from A-Z a-z 0-9 _ . -")
     check_icons(icons)
     check_annotations(annotations, mcp_types.ToolAnnotations)
     check_meta(meta)

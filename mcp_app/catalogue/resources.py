@@ -201,18 +201,18 @@ def resource(
 def _check(declared: RegisteredResource) -> None:
     variables = () if declared.template is None else declared.template.variables
     if set(variables) != set(declared.signature.arguments):
-        raise UnusableOptionError("its parameters are the variables of its URI, by name")
+        raise UnusableOptionError("its parameters must have the names of the variables in its URI")
     if declared.template is not None and declared.size is not None:
-        raise UnusableOptionError("a template has no size")
+        raise UnusableOptionError("a template cannot have a size")
     if declared.template is None and declared.members is not None:
-        raise UnusableOptionError("only a template has members")
+        raise UnusableOptionError("only a template can have members")
     numbers = [number for number in (declared.size, declared.ttl_ms) if number is not None]
     if any(type(number) is not int or number < 0 for number in numbers):
-        raise UnusableOptionError("size is a number of bytes and ttl_ms one of milliseconds, 0 or more")
+        raise UnusableOptionError("size (bytes) and ttl_ms (milliseconds) must be at least 0")
     if declared.cache_scope not in (None, "public", "private"):
-        raise UnusableOptionError('cache_scope is "public" or "private"')
+        raise UnusableOptionError('cache_scope must be "public" or "private"')
     if declared.cache_scope == "public" and declared.depends_on_caller:
-        raise UnusableOptionError("what depends on its caller is not public")
+        raise UnusableOptionError("a result that depends on the caller cannot be public")
     check_completions(declared.completions, variables)
     check_annotations(declared.annotations, mcp_types.Annotations)
     check_icons(declared.icons)

@@ -25,7 +25,7 @@ from mcp_app.catalogue.schema.violations import sentence
 from mcp_app.lifecycle.redaction import RedactedError
 from mcp_app.protocol.results import tool_error
 
-CONTRADICTS: Final = "it does not fit what the tool declares that it returns"
+CONTRADICTS: Final = "it does not match the type that the tool declares"
 MAX_PROBLEMS: Final = 5
 MAX_ERROR_CHARS: Final = 2_000
 """Characters of an exception's text that are stored and shown."""
@@ -84,7 +84,7 @@ def failure_text(thing: str, error: BaseException, shown: BaseException) -> str:
     try:
         details = str(shown)
     except Exception:  # raised by an author's `__str__`
-        details = "its text cannot be read"
+        details = "its text cannot be shown"
     if not isinstance(shown, RedactedError):
         details = f"{type(shown).__name__}: {details}"
     return f"{text} Shown because DEBUG is on: {details[:MAX_ERROR_CHARS]}"
@@ -135,7 +135,7 @@ def _as_annotated(tool: RegisteredTool, value: object) -> dict[str, Any]:
         accepted = adapter.validate_python(value)
         return _structured(adapter.dump_python(accepted, mode="json", by_alias=True, warnings="error"))
     except ValidationError as error:
-        raise InvalidResult(f"it is not what its annotation says: {_problems(error)}", CONTRADICTS) from error
+        raise InvalidResult(f"it does not match its annotation: {_problems(error)}", CONTRADICTS) from error
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise InvalidResult(f"it cannot be written as JSON: {error}", NO_JSON) from error
 
@@ -149,15 +149,15 @@ def _problems(error: ValidationError) -> str:
 
 def _jsonable(value: object) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
-        raise InvalidResult("bytes have no type; return Image, Audio or an embedded resource", NO_JSON)
+        raise InvalidResult("bytes have no MIME type; return Image, Audio or an embedded resource", NO_JSON)
     return jsonable(value)
 
 
 def _check_output(tool: RegisteredTool, result: dict[str, Any]) -> None:
     if "structuredContent" not in result:
-        raise InvalidResult("it has no structured content, which the output schema asks for", CONTRADICTS)
+        raise InvalidResult("it has no structured content, which the output schema requires", CONTRADICTS)
     for error in tool.signature.output_validator.iter_errors(result["structuredContent"]):
-        raise InvalidResult(f"it contradicts the output schema: {error.json_path} {sentence(error)}", CONTRADICTS)
+        raise InvalidResult(f"it does not match the output schema: {error.json_path} {sentence(error)}", CONTRADICTS)
 
 
 def _sendable(result: dict[str, Any]) -> dict[str, Any]:

@@ -65,16 +65,16 @@ def parse(text: str) -> URITemplate | None:
     literals, variables = tuple(_VARIABLE.split(text)[::2]), tuple(_VARIABLE.findall(text))
     if not is_uri(_VARIABLE.sub("x", text)):
         raise UnusableOptionError(
-            "it is no URI (RFC 3986), nor one with variables as {name}; percent-encode other characters"
+            "it is neither a URI (RFC 3986) nor one with variables such as {name}; percent-encode other characters"
         )
     if not variables:
         return None
     if not is_uri(f"{literals[0]}x"):
-        raise UnusableOptionError("a template's scheme has no variables")
+        raise UnusableOptionError("the scheme of a template cannot have variables")
     if len(set(variables)) < len(variables):
-        raise UnusableOptionError("each variable stands once in a template")
+        raise UnusableOptionError("each variable may appear once in a template")
     if any(not literal for literal in literals[1:-1]):
-        raise UnusableOptionError("two variables have something between them")
+        raise UnusableOptionError("there must be some text between two variables")
     return URITemplate(text, literals, variables)
 
 

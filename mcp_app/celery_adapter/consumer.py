@@ -118,7 +118,7 @@ class SteadyConsumer(Consumer):
             # whose delivery tag is no string.
             if self._is_connection_lost(error) and not isinstance(error, DataError):
                 raise
-            logger.exception("the broker held something that is no message; it is dropped")
+            logger.exception("the broker delivered something that is not a message; it is dropped")
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], None]:
         """Return the function that is called with each message."""
@@ -154,7 +154,7 @@ class SteadyConsumer(Consumer):
         elif "task" in message.headers:
             self._reject(message, exc)
         else:  # a control command, which must not be rejected, or nothing that Celery sends
-            logger.error("a message that names no task cannot be decoded and is dropped: %.300r", exc)
+            logger.error("a message without a task name could not be decoded and is dropped: %.300r", exc)
             message.ack_log_error(logger, self.connection_errors)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
@@ -163,7 +163,9 @@ class SteadyConsumer(Consumer):
             super().on_connection_error_after_connected(exc)
         except AttributeError as error:
             # kombu gives messages back on the connection that it has just dropped.
-            logger.warning("messages that were fetched and not begun are left to be published again: %s", error)
+            logger.warning(
+                "fetched messages could not be returned to the broker; supervision will publish them again: %s", error
+            )
 
     def _is_connection_lost(self, error: Exception) -> bool:
         """Return whether Celery must connect again.
@@ -201,7 +203,10 @@ def holds_work() -> bool:
 
 
 def revoke(request_ids: Iterable[UUID]) -> None:
-    """Drop the messages of these requests when they arrive. Called in the worker's event loop."""
+    """Make this worker drop the messages of these requests, those that it has fetched and those to come.
+
+    Call it in the worker's event loop.
+    """
     state.revoked.update(list(map(str, request_ids)))
 
 

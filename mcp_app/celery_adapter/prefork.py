@@ -53,7 +53,7 @@ class PreforkPool:
             try:
                 request.terminate(self._worker.pool, signal="KILL")
             except Exception:
-                logger.exception("Celery could not be told that request %s was killed", request_id)
+                logger.exception("Celery was not informed that request %s was killed", request_id)
 
 
 def _active(request_id: UUID, pid: int) -> ToolRequest | None:

@@ -63,7 +63,7 @@ class ToolRequest(Request):
         """
         args, kwargs, embedded = payload
         if parsed_id(task_id) is None or list(args) != [task_id] or kwargs != {} or not isinstance(embedded, dict):
-            raise ValueError("its arguments are not one request's id")
+            raise ValueError("its only argument must be a request id")
         return [task_id]
 
     @property

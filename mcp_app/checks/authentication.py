@@ -17,7 +17,7 @@ from mcp_app.conf import settings
 
 COOKIE: Final = "mcp_app.auth.logins.cookie"
 SIGNED_COOKIES: Final = "django.contrib.sessions.backends.signed_cookies"
-_AUTHENTICATOR = 'MCP["AUTHENTICATOR"] = "mcp_app.auth.tokens.bearer"  # or a function of yours that says who asks'
+_AUTHENTICATOR = 'MCP["AUTHENTICATOR"] = "mcp_app.auth.tokens.bearer"  # or your own function'
 _FUNCTION = lines.indented("def caller(connection):  # → a user, or None", "    …")
 
 
@@ -50,7 +50,7 @@ def check_anonymous(**kwargs: Any) -> list[CheckMessage]:
 
 
 def _open_endpoint(endpoint: str) -> CheckMessage:
-    message = f"Whoever reaches {_name_endpoint(endpoint)} may call every tool without saying who they are."
+    message = f"Every client that reaches {_name_endpoint(endpoint)} can call every tool without authentication."
     hint = lines.in_settings(f"{lines.setting('ALLOW_ANONYMOUS', endpoint)} = False", _AUTHENTICATOR)
     return Warning(message, hint=hint, id="mcp_app.W009")
 
@@ -60,7 +60,7 @@ def _closed_endpoint(endpoint: str) -> CheckMessage:
     if settings.at(endpoint).ALLOW_ANONYMOUS is None:
         hint += "\nWhile you develop, DEBUG = True serves calls from your own machine."
     at = f" at {_name_endpoint(endpoint)}" if settings.ENDPOINTS else ""
-    return Warning(f"Nobody may call{at}: every call is answered by a 401.", hint=hint, id="mcp_app.W008")
+    return Warning(f"No client can call{at}: every call gets a 401 response.", hint=hint, id="mcp_app.W008")
 
 
 def _name_endpoint(endpoint: str) -> str:
@@ -78,7 +78,7 @@ def check_logins(**kwargs: Any) -> list[CheckMessage]:
         # A setting that endpoints share is reported only once.
         found += [message for message in _check_origins(endpoint) if message not in found]
     if used and django_settings.SESSION_ENGINE == SIGNED_COOKIES:
-        message = "Who logs out is not out: a session that is a signed cookie is good until it expires."
+        message = "Logging out does not end access: a session stored in a signed cookie stays valid until it expires."
         hint = lines.in_settings('SESSION_ENGINE = "django.contrib.sessions.backends.db"')
         found.append(Warning(message, hint=hint, id="mcp_app.W015"))
     return found
@@ -86,7 +86,7 @@ def check_logins(**kwargs: Any) -> list[CheckMessage]:
 
 def _check_origins(endpoint: str) -> Iterator[CheckMessage]:
     if not settings.at(endpoint).ALLOWED_ORIGINS and not django_settings.DEBUG:
-        message = "No page may call: browsers say from which origin they are asked, and none is allowed."
+        message = "No web page can call: browsers send the origin of the page, and no origin is allowed."
         named = lines.setting("ALLOWED_ORIGINS", endpoint)
         hint = lines.in_settings(f'{named} = ["https://example.com"]  # the site\'s own')
         yield Warning(message, hint=hint, id="mcp_app.W014")

@@ -52,11 +52,11 @@ def check_broker(**kwargs: Any) -> list[CheckMessage]:
     url = _broker_url()
     if not url:
         message = "CELERY_BROKER_URL is not set: Celery looks for RabbitMQ on this machine."
-        hint = f"{lines.in_settings(*lines.broker())}\nor the URL of the broker that you have."
+        hint = f"{lines.in_settings(*lines.broker())}\nor the URL of your broker."
         return [Warning(message, hint=hint, id="mcp_app.W010")]
     scheme = urlsplit(url).scheme
     if scheme in OWN_PROCESS_ONLY:
-        message = f"Calls would be lost: the broker {scheme}:// does not reach a worker for certain."
+        message = f"Calls would be lost: the broker {scheme}:// does not deliver reliably to a worker."
         # Not an error, because many sites use this broker in their tests, and Django's test runner
         # stops at errors.
         return [Warning(message, hint=lines.in_settings(*lines.broker()), id="mcp_app.W011")]
@@ -65,10 +65,13 @@ def check_broker(**kwargs: Any) -> list[CheckMessage]:
         message = "The broker mcpfs:// needs a folder."
         return [Error(message, hint=lines.in_settings(*lines.broker()), id="mcp_app.E013")]
     if scheme == "mcpfs" and not os.path.isabs(folder):
-        message = f"Calls would be lost if a process is started elsewhere: the folder of mcpfs:// is {folder!r}."
+        message = (
+            "Calls would be lost if a process is started in another folder: the folder of mcpfs:// "
+            f"is relative: {folder!r}."
+        )
         return [Warning(message, hint=lines.in_settings(*lines.broker()), id="mcp_app.W037")]
     if scheme == "mcpfs" and file_permissions.others_may(file_permissions.WRITE, folder):
-        message = f"Every user of this machine can put messages into the broker's folder {folder}."
+        message = f"Every user of this machine can write messages to the broker's folder {folder}."
         return [Warning(message, hint=f"Run `chmod o-w {folder}`.", id="mcp_app.W041")]
     return []
 
@@ -85,12 +88,15 @@ def check_messages(**kwargs: Any) -> list[CheckMessage]:
         return [Error(message, hint=_accept_content(conf.accept_content, conf.task_serializer), id="mcp_app.E014")]
     if JSON not in accepted:
         message = (
-            "Workers would not hear that a call is cancelled: they do not accept JSON, which Celery sends this in."
+            "Workers would not receive cancellations: Celery sends control commands as JSON, which they do not accept."
         )
-        hint = _accept_content(conf.accept_content, "json") + "\nElse they find out when they look, within a second."
+        hint = _accept_content(conf.accept_content, "json") + "\nWithout them they poll, once a second."
         return [Warning(message, hint=hint, id="mcp_app.W035")]
     if unsafe := [name for name in conf.accept_content if content_type(name) in UNSAFE]:
-        message = f"Workers accept more than JSON: {', '.join(unsafe)}. By pickle the broker's writers run code."
+        message = (
+            f"Workers accept more than JSON: {', '.join(unsafe)}. With pickle, everyone who can write "
+            "to the broker can run code."
+        )
         safe = [name for name in conf.accept_content if name not in unsafe]
         hint = lines.in_settings(f"CELERY_ACCEPT_CONTENT = {safe}") + "\nunless the site's own tasks need the others."
         return [Warning(message, hint=hint, id="mcp_app.W012")]
@@ -106,7 +112,9 @@ def check_queues(**kwargs: Any) -> list[CheckMessage]:
     wanted = {tool.queue or settings.QUEUE for tool in registered_tools().values()} or {settings.QUEUE}
     if not (missing := sorted(wanted - known)):
         return []
-    message = f"Nothing may make the tools' queues {', '.join(missing)}: CELERY_TASK_CREATE_MISSING_QUEUES is False."
+    message = (
+        f"Celery may not create the tools' queues {', '.join(missing)}: CELERY_TASK_CREATE_MISSING_QUEUES is False."
+    )
     queues = "".join(f'Queue("{queue}"), ' for queue in missing).rstrip(" ")
     hint = lines.in_settings("from kombu import Queue", f"CELERY_TASK_QUEUES += ({queues})")
     if len(missing) < len(wanted):
@@ -127,7 +135,7 @@ def check_results(**kwargs: Any) -> list[CheckMessage]:
     if not missing:
         return []
     message = "The admin cannot show Celery's own view of a call: that needs django_celery_results, and its backend."
-    hint = f"{lines.in_settings(*missing)}\nIf you can do without:{lines.silenced('mcp_app.W002')}"
+    hint = f"{lines.in_settings(*missing)}\nIf you do not need it:{lines.silenced('mcp_app.W002')}"
     return [Warning(message, hint=hint, id="mcp_app.W002")]
 
 
@@ -159,7 +167,7 @@ def check_workers(**kwargs: Any) -> list[CheckMessage]:
 def _find_short_lived_processes() -> Iterator[CheckMessage]:
     """Find settings that end a pool's processes after one or a few calls."""
     conf = current_app.conf
-    hint = "Raise it, or remove it. If this is what you want, silence the warning:" + lines.indented(
+    hint = "Raise or remove it. If you want this, silence the warning:" + lines.indented(
         'SILENCED_SYSTEM_CHECKS = ["mcp_app.W021"]'
     )
     if (calls := conf.worker_max_tasks_per_child) is not None and calls < FEW_CALLS:
@@ -179,10 +187,10 @@ def _find_short_lived_processes() -> Iterator[CheckMessage]:
 
 def _pool_warning(pool: str) -> CheckMessage:
     """Return the warning for a pool in which tools cannot be killed, or cannot run at all."""
-    message = f"CELERY_WORKER_POOL is {pool!r}, in which no tool can run."
+    message = f"CELERY_WORKER_POOL is {pool!r}, in which tools cannot run."
     if pool in WITHOUT_KILL:
         killed = [tool.name for tool in registered_tools().values() if tool.cancel_policy == CancelPolicy.KILL]
-        named = f", though these say so: {', '.join(sorted(killed))}" if killed else ""
+        named = f", although these tools allow it: {', '.join(sorted(killed))}" if killed else ""
         message = f"CELERY_WORKER_POOL is {pool!r}, in which a tool cannot be killed{named}."
     hint = (
         "Run tools in workers that `manage.py mcp worker` starts, whose pool is prefork unless you say --pool; then "

@@ -32,7 +32,13 @@ def check_database(**kwargs: Any) -> list[CheckMessage]:
         return [_unknown_database(alias)]
     if router.db_for_write(Tool) != alias or not router.allow_migrate_model(alias, Tool):
         hint = f"{lines.in_settings(lines.ROUTER)}\nbefore any router that claims mcp_app."
-        return [Error(f"The rows of mcp_app do not go to the database {alias!r}.", hint=hint, id="mcp_app.E003")]
+        return [
+            Error(
+                f"The database routers send mcp_app's rows elsewhere than to the database {alias!r}.",
+                hint=hint,
+                id="mcp_app.E003",
+            )
+        ]
     return _ENGINES.get(connections[alias].vendor, _unsupported_engine)(alias)
 
 
@@ -41,14 +47,14 @@ def check_times(**kwargs: Any) -> list[CheckMessage]:
     """Check that Django uses time zones, because all times of this app's rows are in UTC."""
     if django_settings.USE_TZ:
         return []
-    message = "The times of mcp_app's rows are in UTC, which Django keeps with time zones only."
+    message = "mcp_app stores times in UTC, which needs USE_TZ."
     return [Error(message, hint=lines.in_settings("USE_TZ = True"), id="mcp_app.E032")]
 
 
 def _unknown_database(alias: object) -> CheckMessage:
     known = ", ".join(map(repr, connections))
     hint = f'{lines.in_settings(*lines.sqlite_database(str(alias)))}\nor MCP["DATABASE"] = one of {known}.'
-    return Error(f'MCP["DATABASE"] names {alias!r}, which DATABASES has not.', hint=hint, id="mcp_app.E002")
+    return Error(f'MCP["DATABASE"] names {alias!r}, which is not in DATABASES.', hint=hint, id="mcp_app.E002")
 
 
 def _unsupported_engine(alias: str) -> list[CheckMessage]:
@@ -69,11 +75,11 @@ def _check_sqlite(alias: str) -> list[CheckMessage]:
     name = _file(alias)
     if _is_in_memory(name):
         hint = lines.in_settings(*lines.sqlite_database(alias))
-        message = f"The database {alias!r} is in the memory of one process; the server and the worker must share it."
+        message = f"The database {alias!r} is in memory; the server and the worker must share a database."
         return [Error(message, hint=hint, id="mcp_app.E008")]
     if name in (_file(other) for other in connections if other != alias) or alias == "default":
         hint = lines.in_settings(*lines.sqlite_database("mcp"), lines.ROUTER, 'MCP = {"DATABASE": "mcp", …}')
-        message = "On SQLite a tool that writes to the site's tables would hold up cancellations and progress."
+        message = "On SQLite, a tool that writes to the site's tables would delay cancellations and progress."
         return [Warning(message, hint=hint, id="mcp_app.W001")]
     return [*_check_options(alias), *_check_permissions(name)]
 
@@ -81,7 +87,7 @@ def _check_sqlite(alias: str) -> list[CheckMessage]:
 def _check_permissions(file: str) -> list[CheckMessage]:
     if not file_permissions.others_may(file_permissions.READ, file):
         return []
-    message = f"Every user of this machine can read {file}, which holds what tools were given and returned."
+    message = f"Every user of this machine can read {file}, which contains the arguments and results of tools."
     hint = f"Run `chmod o= {file}*`, or keep it in a folder that only this user can enter."
     return [Warning(message, hint=hint, id="mcp_app.W040")]
 
@@ -92,7 +98,7 @@ def _check_options(alias: str) -> list[CheckMessage]:
     wal = "journal_mode=wal" in str(options.get("init_command")).lower().replace(" ", "")
     if begins_writing and wal:
         return []
-    message = f"Calls that run at once would fail with “database is locked” on the database {alias!r}."
+    message = f"Concurrent calls would fail with “database is locked” on the database {alias!r}."
     return [Warning(message, hint=lines.in_settings(*lines.sqlite_database(alias)), id="mcp_app.W003")]
 
 
@@ -102,7 +108,7 @@ def _check_postgresql(alias: str) -> list[CheckMessage]:
     is_here = not host or host.startswith("/") or host in _LOOPBACK
     if is_here or {"tcp_user_timeout", "keepalives_idle", "service"} & options.keys():
         return []
-    message = f"A connection to the database {alias!r} that the network forgot would be waited for for 15 minutes."
+    message = f"A connection to the database {alias!r} that the network dropped would block for 15 minutes."
     hint = lines.in_settings(f'DATABASES["{alias}"].setdefault("OPTIONS", {{}}).update({_NETWORK})')
     return [Warning(message, hint=hint, id="mcp_app.W017")]
 

@@ -42,7 +42,7 @@ def check_offered(**kwargs: Any) -> list[CheckMessage]:
 def _check_names() -> Iterator[CheckMessage]:
     for name in settings.endpoints:
         if not _NAME.fullmatch(name):
-            message = f"An endpoint is named {name!r}: a name has 1 to 64 of the characters a-z 0-9 _ -"
+            message = f"An endpoint is named {name!r}: a name must have 1 to 64 characters from a-z 0-9 _ -"
             yield _error(message, 'Rename it in MCP["ENDPOINTS"], and where tools name it.', "mcp_app.E024")
 
 
@@ -50,10 +50,10 @@ def _check_paths() -> Iterator[CheckMessage]:
     paths = {name: settings.at(name).PATH for name in settings.endpoints}
     for name, path in paths.items():
         if not _PATH.fullmatch(path):
-            message = f"The endpoint {name!r} is at {path!r}, which is no path."
-            yield _error(message, 'Write its PATH as it is in addresses, such as "/mcp/staff".', "mcp_app.E024")
+            message = f"The endpoint {name!r} is at {path!r}, which is not a path."
+            yield _error(message, 'Write its PATH as in a URL, such as "/mcp/staff".', "mcp_app.E024")
     for names in _names_that_share((path.rstrip("/"), name) for name, path in paths.items()):
-        message = f"The endpoints {names} have one path, {paths[names.split(', ')[0]]}."
+        message = f"The endpoints {names} have the same path, {paths[names.split(', ')[0]]}."
         yield _error(message, 'Give each a PATH of its own in MCP["ENDPOINTS"].', "mcp_app.E025")
 
 
@@ -61,7 +61,7 @@ def _check_audiences() -> Iterator[CheckMessage]:
     resources = {name: protected_resource(name) for name in settings.endpoints}
     named = ((canonical_uri(audience), name) for name, each in resources.items() if each for audience in each.audiences)
     for names in _names_that_share(named):
-        message = f"The endpoints {names} have one audience: a token for one opens the other."
+        message = f"The endpoints {names} have the same audience: a token for one is valid for the other."
         hint = 'Give each an OAUTH_RESOURCE, and OAUTH_AUDIENCES, of its own in MCP["ENDPOINTS"].'
         yield _error(message, hint, "mcp_app.E025")
 
@@ -70,7 +70,7 @@ def _check_offered_at(kind: str, declared: Mapping[str, Guarded]) -> Iterator[Ch
     for name, each in declared.items():
         unknown = [endpoint for endpoint in each.access.endpoints if endpoint not in settings.endpoints]
         if unknown == [DEFAULT_ENDPOINT] == list(each.access.endpoints):
-            message = f"The {kind} {name!r} says not where it is offered, and no endpoint is named 'default'."
+            message = f"The {kind} {name!r} names no endpoint, and no endpoint is named 'default'."
             hint = f'Write @{kind}(endpoints=[…]) with names of MCP["ENDPOINTS"]: {", ".join(settings.endpoints)}.'
             yield Warning(message, hint=hint, id="mcp_app.W013")
         elif unknown:

@@ -29,10 +29,10 @@ def check(setting: str, path: str, example: str, *, unusable: str, not_plain: st
         message = f"{named} cannot be imported: {type(error).__name__}: {error}"
         return [Error(message, hint=f"Name a plain function by its dotted path:{example}", id=unusable)]
     if not callable(function):
-        message = f"{named} is no function."
+        message = f"{named} is not a function."
         return [Error(message, hint=f"Name a plain function by its dotted path:{example}", id=unusable)]
     if is_async(function):
-        message = f"{named} is async; it is called in a thread, where it may wait as it likes."
+        message = f"{named} is async, but it is called in a thread, where it may block."
         return [Error(message, hint=f"Write it as a plain function:{example}", id=not_plain)]
     return []
 

@@ -27,13 +27,20 @@ def check_cache(**kwargs: Any) -> list[CheckMessage]:
         return []
     cache = caches[DEFAULT_CACHE_ALIAS]
     if isinstance(cache, DummyCache):
-        message = f"The cache counts nothing, so calls of {rated}, which has a rate, are refused."
+        message = f"The cache cannot count, so calls of {rated}, which has a rate, are refused."
         return [Warning(message, hint=_SHARED, id="mcp_app.W020")]
     if isinstance(cache, LocMemCache):
-        message = f"The rate of {rated} is counted in each server process by itself: the cache is its memory."
-        return [Warning(message, hint=f"Right where there is one such process; else {_SHARED}", id="mcp_app.W020")]
+        message = (
+            f"The rate of {rated} is counted separately in each server process, because the cache is in its memory."
+        )
+        return [
+            Warning(message, hint=f"Correct if there is only one such process; otherwise {_SHARED}", id="mcp_app.W020")
+        ]
     if isinstance(cache, DatabaseCache | FileBasedCache):
-        message = f"Calls of {rated} that come together may be counted as one: the cache does not add atomically."
+        message = (
+            f"Calls of {rated} that arrive together may be counted as one, because the cache does not "
+            "increment atomically."
+        )
         return [Warning(message, hint=_SHARED, id="mcp_app.W020")]
     return []
 

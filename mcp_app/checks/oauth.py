@@ -48,16 +48,18 @@ def _is_used(own: EndpointSettings) -> bool:
 def _find_missing(endpoint: str) -> Iterator[CheckMessage]:
     own, named = settings.at(endpoint), partial(lines.setting, endpoint=endpoint)
     if own.OAUTH_RESOURCE is None:
-        why = "no token can name this endpoint as its audience"
+        why = "no token can have this endpoint as its audience"
         yield _missing_setting(named("OAUTH_RESOURCE"), '"https://example.com/mcp"', why)
     if not own.OAUTH_ISSUERS:
-        why = "there is nobody whose tokens are taken"
+        why = "there is no issuer whose tokens are accepted"
         yield _missing_setting(named("OAUTH_ISSUERS"), '["https://login.example.com"]', why)
     if own.AUTHENTICATOR == JWTS:
         for issuer in own.OAUTH_ISSUERS:
             if issuer not in own.OAUTH_JWKS_URLS:
                 value = f'{{"{issuer}": "https://…"}}'
-                yield _missing_setting(named("OAUTH_JWKS_URLS"), value, f"nothing proves the tokens of {issuer}")
+                yield _missing_setting(
+                    named("OAUTH_JWKS_URLS"), value, f"there is no way to verify the tokens of {issuer}"
+                )
     if own.AUTHENTICATOR == INTROSPECTION:
         for name in ("OAUTH_INTROSPECTION_URL", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET"):
             if not getattr(own, name):
@@ -80,11 +82,13 @@ def _find_invalid(endpoint: str) -> Iterator[CheckMessage]:
     if own.OAUTH_INTROSPECTION_URL:
         yield from _check_url(named("OAUTH_INTROSPECTION_URL"), own.OAUTH_INTROSPECTION_URL)
     if refused := sorted(set(settings.OAUTH_ALGORITHMS) - ASYMMETRIC):
-        message = f'MCP["OAUTH_ALGORITHMS"] has {", ".join(refused)}; only these prove a token: '
+        message = f'MCP["OAUTH_ALGORITHMS"] has {", ".join(refused)}; only these algorithms are secure: '
         yield _invalid_setting(message + ", ".join(sorted(ASYMMETRIC)) + ".")
     for scope in own.OAUTH_REQUIRED_SCOPES:
         if not _SCOPE.fullmatch(scope) or scope == "offline_access":
-            yield _invalid_setting(f"{named('OAUTH_REQUIRED_SCOPES')} has {scope!r}, which is no scope of a resource.")
+            yield _invalid_setting(
+                f"{named('OAUTH_REQUIRED_SCOPES')} has {scope!r}, which is not a scope of a resource."
+            )
 
 
 def _check_url(name: str, url: str, *, names: bool = False) -> Iterator[CheckMessage]:
@@ -100,7 +104,9 @@ def _check_url(name: str, url: str, *, names: bool = False) -> Iterator[CheckMes
     if not fits or parts.scheme not in ("https", "http") or (names and parts.query):
         yield _invalid_setting(f"{name} has {url!r}: write a whole address, such as https://example.com/path.")
     elif parts.scheme == "http" and not django_settings.DEBUG:
-        yield _invalid_setting(f"{name} has {url!r}: outside DEBUG it must be https, else anybody may listen.")
+        yield _invalid_setting(
+            f"{name} has {url!r}: without DEBUG it must be https, because others could read it otherwise."
+        )
 
 
 def _check_user_function(endpoint: str) -> Iterator[CheckMessage]:

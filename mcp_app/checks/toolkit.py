@@ -62,7 +62,7 @@ def check_toolkit(**kwargs: Any) -> list[CheckMessage]:
         return []
     if not apps.is_installed(APP):
         hint = lines.in_settings(f"INSTALLED_APPS += [\"{APP}\"]  # pip install 'django-mcp-app[oauth-server]'")
-        return [Error(f"{APP} is not installed: nobody issues tokens.", hint=hint, id="mcp_app.E027")]
+        return [Error(f"{APP} is not installed: no tokens are issued.", hint=hint, id="mcp_app.E027")]
     found: list[CheckMessage] = []
     for endpoint in used:
         # A setting that endpoints share is reported only once.
@@ -80,14 +80,17 @@ def _check_settings(endpoint: str) -> Iterator[CheckMessage]:
         wrong["OIDC_ISS_ENDPOINT"] = issuer
     if wrong:
         hint = lines.in_settings(*(f'OAUTH2_PROVIDER["{name}"] = {value!r}' for name, value in wrong.items()))
-        message = f"OAUTH2_PROVIDER is not what MCP asks of an authorization server: {', '.join(wrong)}."
+        message = (
+            "OAUTH2_PROVIDER does not have the values that MCP requires of an authorization server: "
+            f"{', '.join(wrong)}."
+        )
         yield Error(message, hint=hint, id="mcp_app.E027")
     if others:
-        message = f"{named('OAUTH_ISSUERS')} names others than this site, whose tokens it does not know."
+        message = f"{named('OAUTH_ISSUERS')} names issuers other than this site, whose tokens it cannot verify."
         hint = lines.in_settings(f'{named("OAUTH_ISSUERS")} = ["{issuer}"]')
         yield Error(message, hint=hint, id="mcp_app.E027")
     for name, why in (
-        ("OAUTH_USER", "a token's user is who gave it"),
+        ("OAUTH_USER", "the user of a token is the one who authorized it"),
         ("OAUTH_AUDIENCES", "a token names the resource itself"),
     ):
         if getattr(own, name):
@@ -97,7 +100,7 @@ def _check_settings(endpoint: str) -> Iterator[CheckMessage]:
         # A client that was authorized without a resource can name one when it fetches or renews its
         # token.
         required = named("OAUTH_REQUIRED_SCOPES")
-        message = f"{required} is empty: whatever users ever let a client do at this site, it may call."
+        message = f"{required} is empty: any client that a user has authorized at this site may call tools."
         yield Error(message, hint=lines.in_settings(f'{required} = ["mcp"]'), id="mcp_app.E027")
     yield from _check_scopes(endpoint, oauth2_settings)
 
@@ -113,7 +116,7 @@ def _check_scopes(endpoint: str, oauth2_settings: Any) -> Iterator[CheckMessage]
         for declared in registered.values():
             taken.extend(declared.access.scopes if endpoint in declared.access.endpoints else ())
     if unknown := [name for name in dict.fromkeys(taken) if name not in oauth2_settings.SCOPES]:
-        message = f"Nobody can have the scopes that are taken here: {', '.join(unknown)}."
+        message = f"No user can grant the scopes that are accepted here: {', '.join(unknown)}."
         hint = lines.in_settings(*(f'OAUTH2_PROVIDER["SCOPES"]["{name}"] = "…"  # for users' for name in unknown))
         if set(required) & set(unknown):
             yield Error(message, hint=hint, id="mcp_app.E027")
@@ -127,11 +130,11 @@ def _check_pages(endpoint: str) -> Iterator[CheckMessage]:
         missing.append(path)
     if missing:
         hint = f"In {lines.package()}/urls.py:{lines.indented(*_URLS)}"
-        message = f"Clients do not find the authorization server: there is no {', no '.join(missing)}."
+        message = f"Clients cannot find the authorization server: there is no {', no '.join(missing)}."
         yield Error(message, hint=hint, id="mcp_app.E028")
     login = str(django_settings.LOGIN_URL)
     if not _is_page(login):
-        message = f"Users cannot log in before they agree: there is no page at LOGIN_URL, {login}."
+        message = f"Users cannot log in to authorize a client: there is no page at LOGIN_URL, {login}."
         yield Error(message, hint=lines.in_settings('LOGIN_URL = "…"'), id="mcp_app.E028")
 
 
@@ -164,6 +167,6 @@ def _is_page(address: str) -> bool:
 def _check_consent_page() -> Iterator[CheckMessage]:
     page: Any = get_template("oauth2_provider/authorize.html")
     if Path(page.origin.name).is_relative_to(apps.get_app_config(APP).path):
-        message = "Users who are asked to agree are not shown where they are sent."
+        message = "The page that asks users to authorize a client does not show where they are sent."
         hint = f"In INSTALLED_APPS, put mcp_app before {APP}; a page of your own shows the host of redirect_uri."
         yield Warning(message, hint=hint, id="mcp_app.W016")

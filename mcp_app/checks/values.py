@@ -132,7 +132,7 @@ def _check_each(own: dict[str, Any]) -> Iterator[str]:
         yield f'MCP["QUEUE"] is {settings.QUEUE!r}: a queue\'s name has 1 to 128 of the characters A-Z a-z 0-9 _ . -'
     if settings.OAUTH_INTROSPECTION_CACHE > MAX_CACHE_SECONDS:
         yield (
-            f'MCP["OAUTH_INTROSPECTION_CACHE"] is {settings.OAUTH_INTROSPECTION_CACHE!r}: a revoked token would be '
+            f'MCP["OAUTH_INTROSPECTION_CACHE"] is {settings.OAUTH_INTROSPECTION_CACHE!r}: a revoked token would stay '
             f"good for so many seconds; {MAX_CACHE_SECONDS:g} at most."
         )
     if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
@@ -144,10 +144,10 @@ def _check_endpoints() -> Iterator[str]:
         allowed = settings.at(endpoint).ALLOW_ANONYMOUS
         if allowed not in (True, False, None, authentication.LOCAL):
             named = lines.setting("ALLOW_ANONYMOUS", endpoint)
-            yield f'{named} is {allowed!r}: it is True, False, "{authentication.LOCAL}" or None.'
+            yield f'{named} is {allowed!r}: it must be True, False, "{authentication.LOCAL}" or None.'
     for named, icon in _icons():
         if not _is_icon(icon):
-            yield f'{named} has {icon!r}: an icon is {{"src": …}}, at https:// or data:, as MCP has it.'
+            yield f'{named} has {icon!r}: an icon is {{"src": …}}, with an https:// or data: address (MCP, Icon).'
     for named, origin in _origins():
         if not _ORIGIN.fullmatch(origin):
             yield f"{named} has {origin!r}: write it as browsers send it, such as https://example.com."
@@ -189,16 +189,16 @@ def _check_together() -> Iterator[str]:
     if settings.LOST_AFTER <= 2 * settings.HEARTBEAT_INTERVAL:
         yield (
             f'MCP["LOST_AFTER"] ({settings.LOST_AFTER:g} s) is not more than twice MCP["HEARTBEAT_INTERVAL"] '
-            f"({settings.HEARTBEAT_INTERVAL:g} s): work that goes on would be declared lost."
+            f"({settings.HEARTBEAT_INTERVAL:g} s): running calls would be declared lost."
         )
     if settings.MAX_HELD_BODY_BYTES < settings.MAX_BODY_BYTES:
         yield (
             f'MCP["MAX_HELD_BODY_BYTES"] ({settings.MAX_HELD_BODY_BYTES}) is less than MCP["MAX_BODY_BYTES"] '
-            f"({settings.MAX_BODY_BYTES}): a body of the size that may be would be refused for load, always."
+            f"({settings.MAX_BODY_BYTES}): a body of the maximum size would always be refused."
         )
     requests, audit = settings.REQUEST_RETENTION_DAYS, settings.AUDIT_RETENTION_DAYS
     if audit is not None and (requests is None or audit < requests):
         yield (
             f'MCP["AUDIT_RETENTION_DAYS"] ({audit}) is less than MCP["REQUEST_RETENTION_DAYS"] '
-            f"({'None: always' if requests is None else requests}): the audit must outlive what it is about."
+            f"({'None: always' if requests is None else requests}): the audit must be kept longer than the requests."
         )

@@ -24,7 +24,7 @@ def with_cleaned(
     parameters = dict(inspect.signature(function).parameters)
     context_parameter = signature.take_context(parameters, annotations, Context)
     if len(parameters) != 1:
-        raise ValueError("besides its context it takes one parameter: what was cleaned")
+        raise ValueError("besides its context it must take one parameter: the cleaned data")
     [data_parameter] = parameters
 
     def passed(data: dict[str, Any], context: ToolContext) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def kind_of(name: str, field: forms.Field) -> ValueKind:
     """Return the type of the argument for a field. Raises `UnusableFieldError`."""
     kind = None if isinstance(field, _REFUSED) else _bare(name, field)
     if kind is None:
-        raise UnusableFieldError(f"{name} is a {type(field).__name__}, which JSON cannot fill; leave it out")
+        raise UnusableFieldError(f"{name} is a {type(field).__name__}, which has no JSON form; leave it out")
     return kind.with_schema(description=_description(field), default=_default(kind, field))
 
 

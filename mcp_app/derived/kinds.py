@@ -163,21 +163,21 @@ DECIMAL_TEXT: Final = ValueKind({"type": "string"}, _decimal, str)
 """For output."""
 BOOLEAN: Final = ValueKind({"type": "boolean"}, bool, bool)
 DATE: Final = ValueKind(
-    {"type": "string", "format": "date"}, _parsed(parse_date, "This is no date; write it as 2026-11-22."), _iso
+    {"type": "string", "format": "date"}, _parsed(parse_date, "This is not a date; write it as 2026-11-22."), _iso
 )
 MOMENT: Final = ValueKind(
     {"type": "string", "format": "date-time"},
-    _parsed(_moment, "This is no date and time; write it as 2026-11-22T15:30:00Z."),
+    _parsed(_moment, "This is not a date and time; write it as 2026-11-22T15:30:00Z."),
     _write_moment,
 )
 TIME: Final = ValueKind(
-    {"type": "string", "format": "time"}, _parsed(parse_time, "This is no time; write it as 15:30:00."), _iso
+    {"type": "string", "format": "time"}, _parsed(parse_time, "This is not a time; write it as 15:30:00."), _iso
 )
 DURATION: Final = ValueKind(
     {"type": "string", "format": "duration"},
-    _parsed(_duration, "This is no duration; write it as P1DT2H30M."),
+    _parsed(_duration, "This is not a duration; write it as P1DT2H30M."),
     _write_duration,
 )
-IDENTIFIER: Final = ValueKind({"type": "string", "format": "uuid"}, _parsed(UUID, "This is no UUID."), str)
+IDENTIFIER: Final = ValueKind({"type": "string", "format": "uuid"}, _parsed(UUID, "This is not a UUID."), str)
 JSON_TEXT: Final = ValueKind({}, _json_text)
 """Any JSON, for Django's form field, which parses text."""

@@ -89,7 +89,7 @@ def of(tools: ModelTools, view_access: Access) -> Layout:
 def _check_names(tools: ModelTools) -> None:
     for option in ("fields", "read_only", "filters", "ordering", "ordering_fields"):
         if isinstance(getattr(tools, option), str):
-            raise ValueError(f"{option} is a list of names, not one of them: nothing is published that is not named")
+            raise ValueError(f"{option} must be a list of names: only the fields that it names are published")
     if not tools.fields:
         raise ValueError("it names no fields")
     if unknown := [name for name in tools.read_only if name not in tools.fields]:
@@ -100,7 +100,7 @@ def _check_names(tools: ModelTools) -> None:
     if taken := [name for name in tools.filters if name in LIST_ARGUMENTS]:
         raise ValueError(f"the filter {taken[0]!r} has the name of another argument of lists; write {taken[0]}__exact")
     if tools.max_limit < 1:
-        raise ValueError("max_limit is 1 or more")
+        raise ValueError("max_limit must be at least 1")
 
 
 def _is_column(model: type[models.Model], path: str) -> bool:
@@ -148,7 +148,7 @@ def _column(tools: ModelTools, name: str, field: Any) -> Column:
     if field is None:
         return _computed(tools, name)
     if (kind := model_fields.kind_of(field)) is None:
-        raise ValueError(f"{name} is a {type(field).__name__}, which JSON has no type for; show it by a method")
+        raise ValueError(f"{name} is a {type(field).__name__}, which has no JSON type; return it by a method")
     said = {"description": str(field.help_text) or None}
     if isinstance(field, models.ManyToManyField):
         many = kind.many().with_schema(**said)
@@ -167,10 +167,10 @@ def _computed(tools: ModelTools, name: str) -> Column:
         raise ValueError(f"{tools.model._meta.label} has no field {name}, nor {type(tools).__name__} such a method")
     annotations = signature.annotations_of(getattr(type(tools), name))
     if "return" not in annotations:
-        raise ValueError(f"the method {name} is to say what it returns: def {name}(self, row) -> str")
+        raise ValueError(f"the method {name} needs a return annotation: def {name}(self, row) -> str")
     adapter = TypeAdapter(annotations["return"])
     schema = adapter.json_schema(mode="serialization")
     if "$defs" in schema:
-        raise ValueError(f"the method {name} is to return plain values, lists or dictionaries of them")
+        raise ValueError(f"the method {name} must return plain values, or lists or dictionaries of them")
     kind = kinds.ValueKind(schema).with_schema(description=signature.description_of(method))
     return Column(dict(kind.schema), lambda row: jsonable(method(row)))

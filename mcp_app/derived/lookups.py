@@ -108,7 +108,7 @@ def _compared(lookup: str, word: str, kind: ValueKind | None) -> ValueKind:
     if word == "isnull":
         return kinds.BOOLEAN
     if kind is None or kind is kinds.ANYTHING:
-        raise UnusableLookupError(f"the filter {lookup!r} compares what JSON has no one type for")
+        raise UnusableLookupError(f"the filter {lookup!r} compares a value that has no single JSON type")
     if kind is kinds.DECIMAL_TEXT:
         kind = kinds.DECIMAL
     if word in _COMPARISONS:
@@ -124,6 +124,6 @@ def _compared(lookup: str, word: str, kind: ValueKind | None) -> ValueKind:
 
 def _unusable(lookup: str, word: str) -> UnusableLookupError:
     return UnusableLookupError(
-        f"the filter {lookup!r} has {word!r}, which is no lookup that can be offered on that field; narrow "
+        f"the filter {lookup!r} has {word!r}, a lookup that cannot be offered on that field; narrow "
         "get_queryset, or write a tool of your own"
     )

@@ -184,5 +184,5 @@ def _refusals() -> Iterator[None]:
         yield
     except IntegrityError as error:
         raise ToolError(
-            _("This conflicts with what is stored meanwhile; read it again, and try with other values.")
+            _("This conflicts with a change that was stored in the meantime; read it again and try other values.")
         ) from error

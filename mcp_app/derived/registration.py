@@ -73,7 +73,7 @@ def _publish(published: Published) -> None:
     options = _options(tools)
     if "create" in options and not _makes_keys(tools):
         raise ValueError(
-            f"nobody says the primary key of a new row of {tools.model._meta.label}; have new_object say it"
+            f"nothing sets the primary key of a new row of {tools.model._meta.label}; set it in new_object"
         )
     published.view_access = _view_access(tools, options)
     made = layout.of(tools, published.view_access)
@@ -101,7 +101,7 @@ def _options(tools: ModelTools) -> dict[str, Mapping[str, Any]]:
     """Return the options of `@tool` for each operation."""
     stated = tools.operations
     if isinstance(stated, str):
-        raise ValueError("operations is a list of names, not one of them")
+        raise ValueError("operations must be a list of names, not a single name")
     options = dict(stated) if isinstance(stated, Mapping) else {name: {} for name in stated}
     if unknown := sorted(options.keys() - ACTIONS.keys()):
         raise ValueError(f"there is no operation {unknown[0]!r}; there are {', '.join(ACTIONS)}")
@@ -167,10 +167,10 @@ def _words(tools: ModelTools, operation: str) -> tuple[str, str]:
     if not re.fullmatch(r"[a-z0-9 _-]+", many):
         many = f"{one}s"
     described = {
-        "list": f"List {many}, as far as the caller may see them, narrowed by the arguments.",
+        "list": f"List {many} that the caller may see, filtered by the arguments.",
         "get": f"Get one {one} by its primary key.",
         "create": f"Create a {one}.",
-        "update": f"Update a {one}: the arguments that are given are changed, the others kept.",
+        "update": f"Update a {one}: fields whose arguments are given are changed, the others are kept.",
     }
     about = (type(tools).__doc__ or "").strip()
     name = re.sub(r"[ -]+", "_", f"{operation} {many if operation == 'list' else one}")
@@ -196,7 +196,7 @@ def _list_arguments(made: Layout) -> dict[str, kinds.ValueKind]:
     found = {name: each.kind for name, each in made.filters.items()}
     if tools.ordering_fields:
         names = [name for each in tools.ordering_fields for name in (each, f"-{each}")]
-        said = "How to sort; - for descending."
+        said = "Sort order; a leading - means descending."
         found["order_by"] = kinds.TEXT.with_schema(enum=names, description=said)
     most = tools.max_limit
     found["limit"] = kinds.INTEGER.with_schema(minimum=1, maximum=most, default=most)
@@ -209,7 +209,10 @@ def _output_schema(made: Layout, operation: str) -> dict[str, Any]:
     if operation == "get":
         return row
     if operation == "list":
-        following = {"type": ["integer", "null"], "description": "The offset of the next page; null: there is none."}
+        following = {
+            "type": ["integer", "null"],
+            "description": "The offset of the next page, or null if there is none.",
+        }
         page = {"items": {"type": "array", "items": row}, "next_offset": following}
         return {"type": "object", "properties": page, "required": list(page)}
     return {**row, "required": ["pk"]}

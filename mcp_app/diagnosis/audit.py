@@ -19,12 +19,12 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
     final = sealing.unsealed().filter(settled_at__isnull=False).order_by()
     counted = final.aggregate(count=Count("pk"), oldest=Min("settled_at"), now=Min(Now()))
     if not counted["count"]:
-        yield ok(NAME, "All that is final is sealed.")
+        yield ok(NAME, "All ended cancellations are sealed.")
         return
     late = (counted["now"] - counted["oldest"]).total_seconds()
-    found = f"Of what is final {counted['count']} not sealed, the oldest for {max(0.0, late):.0f} s."
+    found = f"Ended cancellations that are not sealed yet: {counted['count']}, the oldest for {max(0.0, late):.0f} s."
     if late < LATE_SECONDS:
         yield ok(NAME, found)
         return
-    remedy = "Run `python manage.py mcp supervise --once`, look what it logs, and have a worker or a supervisor run."
+    remedy = "Run `python manage.py mcp supervise --once`, read its log, and keep a worker or a supervisor running."
     yield warning(NAME, found, remedy)

@@ -41,7 +41,7 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
     found = f"{where}: {what} in {took:.1f} ms."
     if folder is not None and file_permissions.others_may(file_permissions.WRITE, folder):
         remedy = f"Run `chmod o-w {folder}`."
-        yield warning(NAME, f"{found} Every user of this machine can put messages into it.", remedy)
+        yield warning(NAME, f"{found} Every user of this machine can write messages to it.", remedy)
     else:
         yield ok(NAME, found)
 
@@ -59,7 +59,7 @@ def _unreachable(where: str, error: SilentBrokerError) -> Finding:
     remedy = "Start it, or correct CELERY_BROKER_URL."
     if _folder() is not None:
         remedy = "Let this user write there, or correct CELERY_BROKER_TRANSPORT_OPTIONS."
-    return failed(NAME, f"{where}: does not answer: {first_line(error)}.", remedy)
+    return failed(NAME, f"{where}: does not respond: {first_line(error)}.", remedy)
 
 
 def _folder() -> str | None:

@@ -14,7 +14,7 @@ from mcp_app.lifecycle.liveness import wakeups
 NAME: Final = "channel layer"
 ARRIVAL_SECONDS: Final = 3.0
 """How long a message through the layer may take."""
-CONFIGURE: Final = "Set CHANNEL_LAYERS to channels_redis.core.RedisChannelLayer, as docs/deployment.md has it."
+CONFIGURE: Final = "Set CHANNEL_LAYERS to channels_redis.core.RedisChannelLayer (see docs/deployment.md)."
 
 
 def check(shared: SharedFacts) -> Iterator[Finding]:
@@ -27,7 +27,7 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
         took = asyncio.run(_round_trip())
     except Exception as error:
         why = f"within {ARRIVAL_SECONDS:g} s" if isinstance(error, TimeoutError) else f"({first_line(error)})"
-        remedy = "Start what it stands on, or correct CHANNEL_LAYERS; until then waiting clients hear of changes later."
+        remedy = "Start its server, or correct CHANNEL_LAYERS; until then waiting clients receive changes later."
         yield failed(NAME, f"{kind}: a message sent through it does not arrive {why}.", remedy)
         return
     yield ok(NAME, f"{kind}: a message arrives in {took * 1000:.1f} ms.")
@@ -59,6 +59,6 @@ async def _round_trip() -> float:
 def _missing_layer(shared: SharedFacts) -> Finding:
     hosts = {answer.hostname for answer in shared.worker_answers or []} | {socket.gethostname()}
     if len(hosts) == 1:
-        return ok(NAME, "None that crosses processes, which one host does not need.")
-    found = f"None crosses processes, and {len(hosts)} hosts are at work ({', '.join(sorted(hosts))})."
-    return warning(NAME, f"{found} What workers elsewhere do is seen only at the next look.", CONFIGURE)
+        return ok(NAME, "No channel layer connects processes; a single host needs none.")
+    found = f"No channel layer connects processes, but {len(hosts)} hosts are in use ({', '.join(sorted(hosts))})."
+    return warning(NAME, f"{found} Changes made by workers on other hosts are noticed only by polling.", CONFIGURE)

@@ -24,7 +24,7 @@ TRIES: Final = 3
 """How often the database is queried. The shortest round trip gives the most precise result."""
 MOST_SECONDS: Final = 1.0
 """The accepted difference. With more, logs are out of order, and tokens expire early or late."""
-REMEDY: Final = "Have the clocks set by NTP (`timedatectl set-ntp true`, chrony)."
+REMEDY: Final = "Synchronize the clocks with NTP (`timedatectl set-ntp true`, chrony)."
 
 
 def check(shared: SharedFacts) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ LOCK_SECONDS: Final = 2.0
 CROWDED: Final = 0.9
 """The share of used connections from which new processes may not get one."""
 UNPREPARED: Final = (
-    'It plans every statement anew: OPTIONS = {"server_side_binding": True, "prepare_threshold": 5} avoids that, '
+    'It plans each statement every time: OPTIONS = {"server_side_binding": True, "prepare_threshold": 5} avoids that, '
     "unless a pool such as pgBouncer is in front of it."
 )
 NO_SERVER: Final = "django.db.backends.dummy"
@@ -78,8 +78,10 @@ def _check_sqlite(alias: str, connection: BaseDatabaseWrapper, answers_in: str) 
     file = _file(connection)
     found = f"{alias}: SQLite {sqlite3.sqlite_version}, {mode}, at {file}, {answers_in}."
     if refusal := _find_write_error(file):
-        remedy = f"Find who writes (`fuser {file}`): a long transaction ends, a stopped process is to be ended."
-        return failed(NAME, f"{found} For {LOCK_SECONDS:g} s nobody could write: {refusal}.", remedy)
+        remedy = (
+            f"Find the process that writes (`fuser {file}`): wait for a long transaction, or end a stopped process."
+        )
+        return failed(NAME, f"{found} For {LOCK_SECONDS:g} s no process could write: {refusal}.", remedy)
     if mode != "WAL" and mode != "MEMORY":
         lines = 'OPTIONS = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL;"}'
         return warning(NAME, f"{found} Readers and writers wait for each other.", f"Give it {lines}.")
@@ -98,7 +100,7 @@ def _check_postgresql(alias: str, connection: BaseDatabaseWrapper, answers_in: s
     found = f"{alias}: PostgreSQL {version}, {answers_in}, {used} of {most} connections in use."
     if _query(connection, "SHOW transaction_read_only") == "on":
         remedy = f'Point DATABASES["{alias}"] at the server that takes writes.'
-        return failed(NAME, f"{found} It takes no writes: it is a standby, or set so.", remedy)
+        return failed(NAME, f"{found} It is read-only: a standby, or configured so.", remedy)
     if used >= CROWDED * int(most):
         remedy = "Raise its max_connections, or put a pool such as pgBouncer in front of it."
         return warning(NAME, f"{found} The next process may get none.", remedy)
@@ -122,7 +124,7 @@ def _unusable_database(alias: str, error: Error) -> Finding:
     remedy = f'Start it, or correct DATABASES["{alias}"].'
     if connections[alias].vendor == "sqlite":
         remedy = (
-            f"See that {_file(connections[alias])} can be opened and written by this user, and that nobody locks it."
+            f"Check that this user can open and write {_file(connections[alias])}, and that no process keeps it locked."
         )
     return failed(NAME, f"{alias}: {kind} cannot be used: {first_line(error)}.", remedy)
 

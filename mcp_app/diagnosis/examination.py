@@ -80,7 +80,7 @@ class SharedFacts:
         try:
             return ping_workers()
         except SilentBrokerError as error:
-            logger.debug("workers could not be asked: %s", error)
+            logger.debug("the workers could not be queried: %s", error)
             return None
 
     @cached_property
@@ -148,8 +148,8 @@ def _run_check(check: DiagnosticCheck, shared: SharedFacts, seconds: float, stat
         if isinstance(error, TimeoutError):
             found = f"No answer within {seconds:g} s."
         else:
-            logger.debug("the look at %s failed", check.name, exc_info=True)
-            found = f"It could not be looked at: {type(error).__name__}: {first_line(error)}."
+            logger.debug("the check of %s failed", check.name, exc_info=True)
+            found = f"The check failed: {type(error).__name__}: {first_line(error)}."
         return [failed(check.name, found, check.remedy)]
 
 
@@ -160,4 +160,4 @@ def first_line(error: BaseException) -> str:
 
 
 def _skipped(check: DiagnosticCheck, missing: list[str]) -> Finding:
-    return warning(check.name, f"Not looked at: it needs {' and '.join(missing)}.", f"Mend {missing[0]} first.")
+    return warning(check.name, f"Not checked: it needs {' and '.join(missing)}.", f"Mend {missing[0]} first.")

@@ -21,7 +21,7 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
         return
     if not backend.startswith(("django-db", "django_celery_results")):
         kind = backend.partition(":")[0]
-        yield warning(NAME, f"Celery keeps results in {kind}, where the admin does not look.", SET)
+        yield warning(NAME, f"Celery stores results in {kind}, which the admin does not read.", SET)
         return
     rows = apps.get_model("django_celery_results", "TaskResult").objects.order_by("-date_done").annotate(now=Now())
     newest = rows.values_list("date_done", "now")[:1]

@@ -14,7 +14,7 @@ from mcp_app.models import Request
 from mcp_app.states import OPEN, ProcessRole, Status
 
 NAME: Final = "supervision"
-ONCE: Final = "Run `python manage.py mcp supervise --once`, and have a worker or `mcp supervise` run."
+ONCE: Final = "Run `python manage.py mcp supervise --once`, and keep a worker or `mcp supervise` running."
 
 
 def check(shared: SharedFacts) -> Iterator[Finding]:
@@ -36,12 +36,12 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
 
 def _describe_alive(alive: list[KnownProcess]) -> str:
     if not alive:
-        return "Nobody goes round but server processes in which clients wait."
+        return "Only server processes with waiting clients run supervision."
     workers = sum(process.identity.role == ProcessRole.WORKER for process in alive)
     counted = {"workers": workers, "supervisors": len(alive) - workers}
     last = max(0.0, min(process.silent_for for process in alive))
     counts = " and ".join(f"{count} {what if count > 1 else what[:-1]}" for what, count in counted.items() if count)
-    return f"{counts} {'go' if len(alive) > 1 else 'goes'} round, last heard of {last:.1f} s ago."
+    return f"Supervision runs in {counts}, last heartbeat {last:.1f} s ago."
 
 
 def _find_overdue() -> str:

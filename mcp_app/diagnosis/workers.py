@@ -13,8 +13,10 @@ from mcp_app.diagnosis.worker_ping import ANSWER_SECONDS, WorkerAnswer
 from mcp_app.lifecycle.liveness.processes import KnownProcess
 
 NAME: Final = "workers"
-START: Final = "Start one: `python manage.py mcp worker`, or `python manage.py mcp serve`, which brings its own."
-RESTART: Final = "See its log; once it is ended its calls are lost, and another worker takes those that wait."
+START: Final = "Start one: `python manage.py mcp worker`, or `python manage.py mcp serve`, which starts its own."
+RESTART: Final = (
+    "Read its log. When it has ended, its running calls are lost, and another worker takes the waiting ones."
+)
 
 
 def check(shared: SharedFacts) -> Iterator[Finding]:
@@ -26,7 +28,7 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
     vouched = {worker.identity.boot_id: worker for worker in shared.workers}
     if not any(worker.lives for worker in vouched.values()) and not any(each.runs_tools for each in answered.values()):
         last = _describe_last(shared.workers)
-        yield failed(NAME, f"No worker that runs tools is alive{last}: calls wait, and time out.", START)
+        yield failed(NAME, f"No worker for tools is alive{last}: calls wait until they time out.", START)
     for worker in vouched.values():
         if worker.lives:
             yield _describe_alive(
@@ -46,21 +48,23 @@ def _describe_alive(worker: KnownProcess, answer: WorkerAnswer | None, *, asked:
         takes = ", ".join(answer.queues) or "no queue"
         return ok(NAME, f"{name}: {answer.pool}, {answer.slots} slots, {heartbeat}, takes {takes}.")
     if not asked:
-        return ok(NAME, f"{name}: {heartbeat}. The broker could not be asked what it takes.")
-    remedy = f"See that it has the same broker, and that no tool holds its process. {RESTART}"
-    return warning(NAME, f"{name}: {heartbeat}, and no answer over the broker within {ANSWER_SECONDS:g} s.", remedy)
+        return ok(NAME, f"{name}: {heartbeat}. The broker could not be asked which queues it consumes.")
+    remedy = f"Check that it uses the same broker, and that no tool blocks its process. {RESTART}"
+    return warning(NAME, f"{name}: {heartbeat}, and no response over the broker within {ANSWER_SECONDS:g} s.", remedy)
 
 
 def _describe_without_heartbeat(answer: WorkerAnswer, known: KnownProcess | None) -> Finding:
     name = f"{answer.hostname}:{answer.pid} ({answer.node})"
     takes = ", ".join(answer.queues) or "no queue"
     if not answer.runs_tools:
-        return ok(NAME, f"{name}: takes {takes}, and none of the tools' queues when it began.")
+        return ok(NAME, f"{name}: takes {takes}, and none of the tools' queues when it started.")
     if known is None:
-        found = f"{name}: answers over the broker, takes {takes}, and has no row in this database."
-        return warning(NAME, found, "Give it the same database: what it takes from the queue it cannot find.")
-    found = f"{name}: answers over the broker, but its last heartbeat was {known.silent_for:.0f} s ago."
-    return warning(NAME, found, f"See whether it reaches the database. {RESTART}")
+        found = f"{name}: responds over the broker, consumes {takes}, and has no row in this database."
+        return warning(
+            NAME, found, "Give it the same database: it cannot find the requests that it takes from the queue."
+        )
+    found = f"{name}: responds over the broker, but its last heartbeat was {known.silent_for:.0f} s ago."
+    return warning(NAME, found, f"Check that it can reach the database. {RESTART}")
 
 
 def _describe_last(workers: list[KnownProcess]) -> str:
@@ -68,4 +72,4 @@ def _describe_last(workers: list[KnownProcess]) -> str:
     if not workers:
         return ""
     last = workers[0]
-    return f"; {last.identity.hostname}:{last.identity.pid} was last heard of {last.silent_for:.0f} s ago"
+    return f"; {last.identity.hostname}:{last.identity.pid} sent its last heartbeat {last.silent_for:.0f} s ago"

@@ -185,11 +185,11 @@ class Channel(virtual.Channel):
         payload: dict[str, Any] = loads(data)
         properties = payload["properties"]
         if not isinstance(payload["headers"], dict):
-            raise TypeError("headers are no object")
+            raise TypeError("headers must be an object")
         if not {"exchange", "routing_key"} <= properties["delivery_info"].keys():
             raise KeyError("delivery_info")
         if not isinstance(properties["delivery_tag"], str):
-            raise TypeError("delivery_tag is no string")
+            raise TypeError("delivery_tag must be a string")
         self.Message(payload, channel=self)
         return payload
 

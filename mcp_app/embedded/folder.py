@@ -194,7 +194,7 @@ class Folder:
         names = _listdir(directory)
         messages = sorted(name for name in names if _MESSAGE_NAME.match(name))
         for name in set(names).difference(messages):
-            self._set_aside(os.path.join(directory, name), "its name is not a message's")
+            self._set_aside(os.path.join(directory, name), "its name is not that of a message")
         if max_age is None:
             return messages
         oldest = f"{time.time_ns() - int(max_age * 1e9):020d}"
@@ -213,13 +213,13 @@ class Folder:
         except OSError as error:
             self._report(path, f"{reason}; it cannot be set aside: {error}")
         else:
-            logger.warning("Set a file aside that is no message: %s (%s), kept as %s", path, reason, kept)
+            logger.warning("A file that is not a message was set aside: %s (%s), kept as %s", path, reason, kept)
 
     def _report(self, path: str, reason: str) -> None:
         """Log an error once for each file: the file stays, and every check meets it again."""
         if path not in self._reported:
             self._reported.add(path)
-            logger.error("Left a file that is no message: %s (%s)", path, reason)
+            logger.error("A file that is not a message was left in place: %s (%s)", path, reason)
 
 
 class Backlog(Generic[T]):

@@ -213,7 +213,7 @@ class EmbeddedServer(Server):
             except TimeoutError:
                 logger.warning("Stopping although draining has not ended in %s s", self._drain_seconds)
             except Exception:
-                logger.exception("Draining failed; stopping all the same")
+                logger.exception("Draining failed; stopping anyway")
         await self._end_applications()
         await self.http_factory.close_connections(FLUSH_SECONDS)
         self.stop()
@@ -393,7 +393,7 @@ def _framing_fault(headers: Headers, version: bytes) -> str | None:
         return "Send Transfer-Encoding once, as chunked, in HTTP/1.1; or send Content-Length."
     hosts = headers.getRawHeaders(b"Host", [])
     if len(hosts) > 1 or (version == b"HTTP/1.1" and not hosts):
-        return "Send the header Host once."
+        return "Send the Host header once."
     return None
 
 

@@ -79,7 +79,7 @@ class EmbeddedChannel(_Channel):
         A proxy could read it as two.
         """
         if line.startswith((b" ", b"\t")):
-            self.transport.write(refusal(400, "Bad Request", "Send each header in one line."))
+            self.transport.write(refusal(400, "Bad Request", "Send each header on one line."))
             self.transport.loseConnection()
         else:
             super().lineReceived(line)

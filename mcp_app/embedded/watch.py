@@ -123,7 +123,7 @@ class FolderWatch:
         try:
             self._maintain()
         except OSError:
-            logger.exception("The broker's folder cannot be tended; trying again")
+            logger.exception("Maintenance of the broker's folder failed; trying again")
         self._on_turn()
 
     def _on_turn(self) -> None:
@@ -134,7 +134,7 @@ class FolderWatch:
         self.check_soon()
 
     def _poll_instead(self, error: OSError) -> None:
-        logger.warning("Looking for messages every %d ms: %s", POLL_SECONDS * 1000, error)
+        logger.warning("Polling for messages every %d ms: %s", POLL_SECONDS * 1000, error)
         self._close_inotify()
         self._timers.append(self._loop.call_repeatedly(POLL_SECONDS, self._on_turn))
 

@@ -168,7 +168,7 @@ class Recorder:
             try:
                 function()
             except Exception:
-                logger.exception("a write that nobody waits for failed")
+                logger.exception("a write in the background failed")
 
         self._put(job)
 
@@ -315,7 +315,7 @@ def retry_while_away(function: Callable[[], R], give_up_at: float) -> R:
 
 
 def _reconnect(error: Exception) -> None:
-    logger.warning("the database is away, trying again: %s", error)
+    logger.warning("the database cannot be reached, trying again: %s", error)
     databases.connection().close()
     # The site's users may be in another database.
     for connection in connections.all(initialized_only=True):

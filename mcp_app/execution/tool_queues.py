@@ -42,9 +42,9 @@ class ToolQueues:
         try:
             self._worker.consumer.add_task_queue(queue)
         except Exception:
-            logger.exception("queue %s is consumed from the next connection on", queue)
+            logger.exception("queue %s will be consumed after the next reconnect", queue)
         else:
-            logger.warning("queue %s is new, and consumed from now on", queue)
+            logger.warning("queue %s is new and is consumed from now on", queue)
 
 
 def note_options(worker: Any, options: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ def warn_of_pool(worker: Any) -> None:
     """Log that a worker without `-Q` takes no tools because of its pool."""
     if not _names_queues(worker) and settings.WORKERS_TAKE_TOOLS and not can_run_tools(worker.pool_cls):
         logger.warning(
-            "this worker takes no calls of tools, because tools cannot run in its pool. "
+            "this worker runs no tools, because tools cannot run in its pool. "
             "Start another one for them: `python manage.py mcp worker`"
         )
 

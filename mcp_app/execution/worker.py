@@ -202,11 +202,11 @@ def _consumes_tools(worker: Any) -> bool:
         )
     except Error as error:
         if not is_for_tools:
-            logger.error("whether tools are sent to this worker's queues cannot be read: %s", str(error).strip())
+            logger.error("the queues of the tools could not be read: %s", str(error).strip())
             return False
         # Celery ignores exceptions of a signal receiver: the worker would take calls without a
         # ladder.
-        logger.critical("this worker cannot find out which tools are its own, and ends: %s", str(error).strip())
+        logger.critical("this worker could not read which tools it must run, so it exits: %s", str(error).strip())
         raise celery_consumer.ending(worker, os.EX_TEMPFAIL) from error
 
 
@@ -251,7 +251,7 @@ def _ladder_for(worker: Any) -> Ladder:
         return AsyncLadder(worker_identity(), ThreadsPool(worker), open_for_threads(), worker.pool.loop)
     if kind == "threads":
         return ThreadsLadder(worker_identity(), ThreadsPool(worker), open_for_threads())
-    why = "this worker takes calls of tools and ends, because they cannot run in its pool"
+    why = "this worker consumes queues of tools, which cannot run in its pool, so it ends"
     logger.critical("%s. %s", why, UnsupportedPoolError.__doc__)
     raise celery_consumer.ending(worker, os.EX_USAGE)
 

@@ -47,7 +47,7 @@ def submit(submission: Submission, *, worker: UUID | None) -> Request:
 
     Raises `ParentStoppedError`, also if `worker` does not run the parent any more, and `TooManyChildrenError`.
     """
-    assert submission.parent is not None, "calls without a parent go to `transitions`"
+    assert submission.parent is not None, "calls without a parent are stored by `transitions`"
     # A cancellation locks the parent's row, too. It either comes first and is seen here, or it finds this child.
     parent = transitions.unstopped().select_for_update().filter(pk=submission.parent, worker=worker, killing=False)
     if not parent.values_list("pk").first():

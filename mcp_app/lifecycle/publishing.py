@@ -55,7 +55,7 @@ def _closed(request: Request, refused: Exception) -> Exception | None:
             return None
     except Exception as error:
         return error
-    unavailable = BrokerUnavailableError("The task queue is not reachable; try again in a moment.")
+    unavailable = BrokerUnavailableError("The task queue cannot be reached; try again in a moment.")
     unavailable.__cause__ = refused
     return unavailable
 

@@ -207,14 +207,14 @@ def columns(row: Request | None, **values: Redacted) -> dict[str, Any]:
     return {**kept, "unredacted": held or None, "redacted": sorted(redacted)}
 
 
-def columns_at_end(row: Request, *told: str, **values: Redacted) -> dict[str, Any]:
+def columns_at_end(row: Request, *needed: str, **values: Redacted) -> dict[str, Any]:
     """Return the columns that store these values in a row that ends.
 
-    Of all original values, only those named in `told` are kept, because the client still needs them.
+    Of all original values, only those named in `needed` are kept, because the client still needs them.
     """
     stored = columns(row, **values)
     held = stored["unredacted"] or {}
-    return {**stored, "unredacted": {name: held[name] for name in told if name in held} or None}
+    return {**stored, "unredacted": {name: held[name] for name in needed if name in held} or None}
 
 
 def forget_delivered(request_ids: Collection[UUID]) -> None:

@@ -54,7 +54,9 @@ def head(text: str) -> str:
         except ValueError:
             found = None
     if not found:
-        raise argparse.ArgumentTypeError(f"{text} is no head: copy the last word that `mcp audit verify` says")
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a head: copy the last word of the output of `mcp audit verify`"
+        )
     return text
 
 
@@ -71,5 +73,5 @@ def _counted() -> dict[str, int]:
 def _all_is_well() -> str:
     counted = _counted()
     sealed, purged = count_of(counted["sealed"], "attempt"), count_of(counted["purged_days"], "day")
-    said = f"The audit is as it was written: {sealed} sealed, {counted['waiting']} not yet, {purged} purged."
-    return f"{said}\nIts head, to be kept elsewhere: {verification.head() or 'none yet'}"
+    said = f"The audit is unchanged: {sealed} sealed, {counted['waiting']} not yet, {purged} purged."
+    return f"{said}\nKeep its head in another place: {verification.head() or 'none yet'}"

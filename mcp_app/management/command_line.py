@@ -26,29 +26,29 @@ def add_commands(parser: CommandParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     common = _common_options()
 
-    def add(name: str, told: str) -> CommandParser:
-        added: CommandParser = commands.add_parser(name, parents=[common], help=told)
+    def add(name: str, help_text: str) -> CommandParser:
+        added: CommandParser = commands.add_parser(name, parents=[common], help=help_text)
         return added
 
     _add_serve(add("serve", "start the site: web server and worker"))
     _add_stdio(add("stdio", "serve the client that starts this, on standard input and output"))
     _add_worker(add("worker", "run a Celery worker for the tools"))
-    rounds = add("supervise", "find what was lost and finish what nobody else will, until stopped")
+    rounds = add("supervise", "run supervision: find lost requests and enforce deadlines, until stopped")
     rounds.add_argument("--once", action="store_true", help="one round")
-    _add_call(add("call", "call a tool, and wait for what comes of it"))
+    _add_call(add("call", "call a tool and wait for its result"))
     _add_cancel(add("cancel", "cancel a request, or all of a kind"))
     _add_requests(add("requests", "list requests, or show one"))
-    _add_json(add("watch", "show what is in flight, as it changes"), "an object a line for each change")
+    _add_json(add("watch", "show requests in flight, live"), "an object a line for each change")
     _add_tools(add("tools", "list the tools"))
-    _add_doctor(add("doctor", "say what is wrong with the site, and what to do"))
+    _add_doctor(add("doctor", "find problems of the site and how to fix them"))
     _add_token(commands.add_parser("token", help="bearer tokens, for `mcp_app.auth.tokens.bearer`"), common)
-    _add_json(add("purge", "delete what was kept for as long as the settings say"))
+    _add_json(add("purge", "delete rows whose retention time has passed"))
     _add_audit(commands.add_parser("audit", help="the audit of cancellations"), common)
 
 
 def _add_serve(serve: CommandParser) -> None:
     serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=_port, default=8000, help="0 takes a free one")
+    serve.add_argument("--port", type=_port, default=8000, help="0 chooses a free port")
     workers = serve.add_mutually_exclusive_group()
     _add_concurrency(workers)
     _add_pool(serve)
@@ -73,12 +73,17 @@ def _add_call(call: CommandParser) -> None:
         default=[],
         dest="given",
         metavar="NAME=VALUE",
-        help="may be repeated; a text as it is, anything else as JSON; =@FILE, and =- for standard input",
+        help="may be repeated; strings as they are, other values as JSON; =@FILE reads a file, =- standard input",
     )
-    call.add_argument("--args", dest="whole", metavar="JSON", help="the whole object; @FILE, and - for standard input")
+    call.add_argument(
+        "--args",
+        dest="whole",
+        metavar="JSON",
+        help="all arguments as a JSON object; @FILE reads a file, - standard input",
+    )
     call.add_argument("--user", metavar="USERNAME", help="the user of the site that the tool sees as its caller")
     call.add_argument("--endpoint", metavar="NAME", help='which of MCP["ENDPOINTS"] it is at; default: "default"')
-    call.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="until it is to have ended")
+    call.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="time limit of the call")
     _add_json(call, "the whole CallToolResult")
     own = call.add_mutually_exclusive_group()
     _add_concurrency(own)
@@ -87,9 +92,11 @@ def _add_call(call: CommandParser) -> None:
 
 def _add_requests(listed: CommandParser) -> None:
     listed.add_argument("id", nargs="?", help="show this one, by its id or the beginning of it")
-    listed.add_argument("--all", action="store_true", help="those that have ended as well")
-    told = f"{', '.join(Status.values)}; may be repeated"
-    listed.add_argument("--status", action="append", choices=Status.values, default=[], metavar="STATUS", help=told)
+    listed.add_argument("--all", action="store_true", help="include requests that have ended")
+    help_text = f"{', '.join(Status.values)}; may be repeated"
+    listed.add_argument(
+        "--status", action="append", choices=Status.values, default=[], metavar="STATUS", help=help_text
+    )
     listed.add_argument("--tool", metavar="NAME")
     listed.add_argument(
         "--principal", metavar="CALLER", help="its name as the admin shows it, or ISSUER,SUBJECT,CLIENT"
@@ -100,19 +107,21 @@ def _add_requests(listed: CommandParser) -> None:
 
 
 def _add_tools(listed: CommandParser) -> None:
-    told = "first have their rows say what the code has, as `serve` does when it starts"
-    listed.add_argument("--sync", action="store_true", help=told)
+    help_text = "first update their rows from the code, as `serve` does when it starts"
+    listed.add_argument("--sync", action="store_true", help=help_text)
     _add_json(listed)
 
 
-def _add_json(parser: argparse.ArgumentParser, told: str = "for programs") -> None:
-    parser.add_argument("--json", action="store_true", dest="as_json", help=told)
+def _add_json(parser: argparse.ArgumentParser, help_text: str = "for programs") -> None:
+    parser.add_argument("--json", action="store_true", dest="as_json", help=help_text)
 
 
 def _add_worker(work: CommandParser) -> None:
     _add_concurrency(work)
     _add_pool(work)
-    work.add_argument("--queues", type=_names, help="comma-separated; default: all of the tools', new ones included")
+    work.add_argument(
+        "--queues", type=_names, help="comma-separated; default: all queues of the tools, including new ones"
+    )
     work.add_argument("--parent-pid", type=int, help="end when this process, the parent, is gone")
 
 
@@ -133,7 +142,7 @@ def _add_doctor(doctor: CommandParser) -> None:
         type=_check_seconds,
         default=CHECK_SECONDS,
         metavar="SECONDS",
-        help="for each look; default %(default)g",
+        help="for each check; default %(default)g",
     )
 
 
@@ -150,7 +159,7 @@ def _common_options() -> CommandParser:
 
 def _add_audit(parser: CommandParser, common: CommandParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    verify = actions.add_parser("verify", parents=[common], help="find what was changed, deleted or inserted")
+    verify = actions.add_parser("verify", parents=[common], help="find rows that were changed, deleted or inserted")
     verify.add_argument("--head", type=audit.head, help="an earlier one, kept elsewhere, that must still be there")
     _add_json(verify)
     export = actions.add_parser("export", parents=[common], help="write all of it to standard output")
@@ -172,13 +181,13 @@ def _add_selection(selection: _Options) -> None:
 
 def _add_token(parser: argparse.ArgumentParser, common: CommandParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", parents=[common], help="make one, and show it this once")
-    create.add_argument("username", help="whose it is")
+    create = actions.add_parser("create", parents=[common], help="create a token and show it once")
+    create.add_argument("username", help="its user")
     create.add_argument("--name", required=True, help="what it is for, such as the client's name")
     create.add_argument("--scope", action="append", dest="scopes", help="may be repeated; none: not limited by scopes")
-    create.add_argument("--days", type=_days, help="until it expires; default: never")
+    create.add_argument("--days", type=_days, help="lifetime; default: it does not expire")
     _add_json(actions.add_parser("list", parents=[common], help="list them, without their secrets"))
-    revoke = actions.add_parser("revoke", parents=[common], help="make it nobody's, at once")
+    revoke = actions.add_parser("revoke", parents=[common], help="revoke a token, at once")
     revoke.add_argument("prefix", help="as the list shows it, or the whole token")
 
 
@@ -190,16 +199,16 @@ def _add_concurrency(parser: _Options) -> None:
 
 
 def _add_pool(parser: _Options) -> None:
-    told = (
+    help_text = (
         "prefork (default): a process for each call, which can be killed; threads: for many calls that wait; async: "
         "threads, and one event loop in which hundreds of async tools wait"
     )
-    parser.add_argument("--pool", choices=tuple(worker.POOLS), default=worker.PREFORK, help=told)
+    parser.add_argument("--pool", choices=tuple(worker.POOLS), default=worker.PREFORK, help=help_text)
 
 
 def _port(text: str) -> int:
     if not 0 <= (port := _integer(text)) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text} is not a port from 0 to 65535")
     return port
 
 
@@ -213,7 +222,7 @@ def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number") from None
 
 
 def _seconds(text: str) -> float:
@@ -222,14 +231,14 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
     return seconds
 
 
 def _check_seconds(text: str) -> float:
     if (seconds := _seconds(text)) < MIN_CHECK_SECONDS:
         raise argparse.ArgumentTypeError(
-            f"workers alone have {MIN_CHECK_SECONDS:g} s to answer; give each look as much"
+            f"workers alone have {MIN_CHECK_SECONDS:g} s to respond; give each check at least as much"
         )
     return seconds
 
@@ -244,14 +253,14 @@ def _id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no id, such as {UUID(int=1)}") from None
+        raise argparse.ArgumentTypeError(f"{text} is not an id such as {UUID(int=1)}") from None
 
 
 def _age(text: str) -> float:
     """Parse a number with a unit as seconds."""
     found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if not found:
-        raise argparse.ArgumentTypeError(f"{text} is no length of time: write 90s, 15m, 2h or 7d")
+        raise argparse.ArgumentTypeError(f"{text} is not a duration: write 90s, 15m, 2h or 7d")
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
 
 

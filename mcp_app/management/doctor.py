@@ -36,14 +36,14 @@ def examination(seconds: float) -> Iterator[Finding]:
 def tell(findings: Iterator[Finding], say: Callable[[str], None], style: Style) -> int:
     """Print each finding for people. Return the number of failures."""
     counts = dict.fromkeys(State, 0)
-    told = ""
+    last_remedy = ""
     for finding in findings:
         counts[finding.state] += 1
         say(_line(finding, style))
-        if finding.remedy and finding.remedy != told:
-            told = finding.remedy
-            say("\n".join(f"{INDENT}{safe_text(line)}" for line in told.splitlines()))
-    say(f"{counts[State.FAILED]} failed, {counts[State.WARNING]} to be looked at, {counts[State.OK]} ok.")
+        if finding.remedy and finding.remedy != last_remedy:
+            last_remedy = finding.remedy
+            say("\n".join(f"{INDENT}{safe_text(line)}" for line in last_remedy.splitlines()))
+    say(f"{counts[State.FAILED]} failed, {counts[State.WARNING]} warnings, {counts[State.OK]} ok.")
     return counts[State.FAILED]
 
 
@@ -62,10 +62,10 @@ def _checks(seconds: float) -> Iterator[Finding]:
         check = partial(run_checks, include_deployment_checks=not django_settings.DEBUG, databases=[])
         messages = within(seconds, check)
     except Exception as error:  # checks of the site may fail in any way
-        logger.debug("the system checks did not end well", exc_info=True)
+        logger.debug("the system checks failed", exc_info=True)
         late = f"did not end within {seconds:g} s"
         took = late if isinstance(error, TimeoutError) else f"failed: {first_line(error)}"
-        remedy = "`python manage.py check` says which, by its traceback; what is looked at below does not need them."
+        remedy = "`python manage.py check` shows the traceback. The checks below do not depend on it."
         yield failed(SETTINGS, f"The system checks {took}.", remedy)
         return
     ours = [each for each in messages if (each.id or "").startswith("mcp_app.") and not each.is_silenced()]
@@ -76,8 +76,8 @@ def _checks(seconds: float) -> Iterator[Finding]:
 
 
 def _of_check(message: CheckMessage) -> Finding:
-    told = failed if message.level >= ERROR else warning
-    return told(SETTINGS, f"{message.id}: {message.msg}", message.hint or "")
+    make_finding = failed if message.level >= ERROR else warning
+    return make_finding(SETTINGS, f"{message.id}: {message.msg}", message.hint or "")
 
 
 def _line(finding: Finding, style: Style) -> str:

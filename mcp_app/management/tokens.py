@@ -55,8 +55,8 @@ def revoke(options: Mapping[str, Any], say: Say) -> None:
 
 def _as_json(row: Token) -> dict[str, Any]:
     times = {name: getattr(row, name) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")}
-    told = {"prefix": row.prefix, "user": row.user_label, "name": row.name, "scopes": row.scopes}
-    return {**told, **{name: None if time is None else time.isoformat() for name, time in times.items()}}
+    columns = {"prefix": row.prefix, "user": row.user_label, "name": row.name, "scopes": row.scopes}
+    return {**columns, **{name: None if time is None else time.isoformat() for name, time in times.items()}}
 
 
 def _state(row: Token) -> str:

@@ -10,7 +10,7 @@ from mcp_app.models import Tool
 from mcp_app.protocol import jsonrpc
 from mcp_app.safe_text import safe_json_text
 
-NONE: str = "No tools. Decorate functions with @tool in an installed app's mcp_tools.py."
+NONE: str = "There are no tools. Decorate functions with @tool in an installed app's mcp_tools.py."
 
 Say = Callable[[str], object]
 
@@ -54,7 +54,7 @@ def show(say: Say) -> None:
 
 def write(say: Say) -> None:
     """Print a JSON array."""
-    told = [
+    tools = [
         {
             "name": each.name,
             "state": each.state,
@@ -65,7 +65,7 @@ def write(say: Say) -> None:
         }
         for each in _listed()
     ]
-    say(safe_json_text(told, indent=2))
+    say(safe_json_text(tools, indent=2))
 
 
 def _listed() -> Iterator[ListedTool]:
@@ -80,4 +80,4 @@ def _listed() -> Iterator[ListedTool]:
 
 def _size_of_list(listed: Sequence[ListedTool], name: str) -> str:
     sizes = [each.size for each in listed if each.size is not None]
-    return f"{name}: {sum(sizes):,} bytes for the {len(sizes)} tools together, for a caller who may have them all"
+    return f"{name}: {sum(sizes):,} bytes for all {len(sizes)} tools"

@@ -22,7 +22,7 @@ try:
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 except ImportError as error:
-    raise ImportError("metrics take prometheus-client: pip install 'django-mcp-app[metrics]'") from error
+    raise ImportError("metrics need prometheus-client: pip install 'django-mcp-app[metrics]'") from error
 
 _EXPORTED: Final = range(5, len(durations.UPPER_BOUNDS), 2)
 """The buckets of a histogram: every second one of the tallies', from 10 ms on."""
@@ -73,19 +73,21 @@ def _open_metrics() -> Iterator[Metric]:
     yield requests
 
     waiting = GaugeMetricFamily("mcp_queue_waiting", "Calls that wait for a worker.", labels=["queue"])
-    oldest = GaugeMetricFamily("mcp_queue_oldest_seconds", "How long the oldest of them has waited.", labels=["queue"])
+    oldest = GaugeMetricFamily(
+        "mcp_queue_oldest_seconds", "How long the oldest of these calls has waited.", labels=["queue"]
+    )
     for age in queue_ages():
         waiting.add_metric([age.queue], age.waiting)
         oldest.add_metric([age.queue], age.oldest_seconds)
     yield waiting
     yield oldest
 
-    alive = GaugeMetricFamily("mcp_processes", "Processes that were heard of lately.", labels=["role"])
+    alive = GaugeMetricFamily("mcp_processes", "Processes with a recent heartbeat.", labels=["role"])
     for role, count in processes.count_alive().items():
         alive.add_metric([role.value], count)
     yield alive
 
-    what = "How long ago the oldest call ended that the counters below do not have yet."
+    what = "Age of the oldest ended call that the counters below do not include yet."
     yield GaugeMetricFamily("mcp_counting_behind_seconds", what, value=live_numbers.lag())
 
 
@@ -107,12 +109,12 @@ def _ended_metrics() -> Iterator[Metric]:
             calls[tool, row["status"]] += number
             if bucket != durations.NO_DURATION:
                 runs[tool].add(bucket, number, length)
-    yield _counter("mcp_calls", "Calls that ended, by how.", ["tool", "status"], calls)
+    yield _counter("mcp_calls", "Calls that ended, by outcome.", ["tool", "status"], calls)
     labels = ["tool", "cause", "stage"]
-    yield _counter("mcp_cancellations", "Calls that were stopped: why, and how far it went.", labels, cancellations)
+    yield _counter("mcp_cancellations", "Calls that were stopped, by cause and stage.", labels, cancellations)
     yield _histogram("mcp_run_seconds", "How long tools ran.", ["tool"], {(tool,): runs[tool] for tool in runs})
     yield _histogram("mcp_wait_seconds", "How long calls waited.", ["tool"], {(tool,): waits[tool] for tool in waits})
-    yield _histogram("mcp_stop_seconds", "From the request to cancel to the end.", ["cause", "stage"], stops)
+    yield _histogram("mcp_stop_seconds", "From the cancellation to the end of the call.", ["cause", "stage"], stops)
 
 
 def _counter(name: str, documentation: str, labels: list[str], counts: Mapping[tuple[str, ...], int]) -> Metric:

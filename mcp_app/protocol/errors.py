@@ -152,12 +152,12 @@ def session_not_found(request_id: RequestId | None = None) -> Rejection:
 
     Clients begin a new session when they get a 404.
     """
-    return refuse(NOT_FOUND, "Session not found; begin a new one with initialize.", request_id)
+    return refuse(NOT_FOUND, "Session not found; start a new one with initialize.", request_id)
 
 
 def body_too_large(max_bytes: int) -> Rejection:
     """Reject a body of more than `max_bytes`, whether declared or counted: 413."""
-    return refuse(CONTENT_TOO_LARGE, f"The request body may hold at most {max_bytes} bytes.")
+    return refuse(CONTENT_TOO_LARGE, f"The request body may have at most {max_bytes} bytes.")
 
 
 def clip(text: str, length: int = 80) -> str:

@@ -121,12 +121,12 @@ def check_connection(
     `allow_loopback_origins` adds loopback origins on any port.
     """
     if not _is_served_host(headers.value("Host") or "", tuple(allowed_hosts)):
-        return refuse(FORBIDDEN, "The Host header names no host that this server serves.")
+        return refuse(FORBIDDEN, "This server does not serve the host in the Host header.")
     origin = headers.value("Origin")  # also `None` if it was sent twice
     if headers.values("Origin") and (
         origin is None or not is_allowed_origin(origin, allowed_origins, loopback=allow_loopback_origins)
     ):
-        return refuse(FORBIDDEN, "The Origin header names no origin that this server allows.")
+        return refuse(FORBIDDEN, "This server does not allow the origin in the Origin header.")
     if preflight_fields(http_method, headers) is not None:
         return None
     if http_method in ("GET", "DELETE"):

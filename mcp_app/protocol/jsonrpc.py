@@ -116,7 +116,7 @@ def read_message(decoded: Decoded, limits: Limits) -> RequestMessage | Notificat
     """Read one request or notification. Anything else is -32600."""
     message = decoded.value
     if isinstance(message, list):
-        return refuse(INVALID_REQUEST, "Batches are not served; send each message by itself.")
+        return refuse(INVALID_REQUEST, "Batches are not supported; send each message by itself.")
     if not isinstance(message, dict):
         return refuse(INVALID_REQUEST, "The body must be a JSON-RPC object.")
     request_id = message.get("id")
@@ -147,7 +147,7 @@ def read_response(decoded: Decoded, limits: Limits) -> ClientResponse | Rejectio
 
 def _message_fault(message: dict[str, Any], text: str, limits: Limits) -> str | None:
     if holds_forbidden_text(message, text):
-        return "Strings may hold neither U+0000 nor lone surrogates."
+        return "Strings must not contain U+0000 or lone surrogates."
     if message.get("jsonrpc") != "2.0":
         return 'The member jsonrpc must be "2.0".'
     if "result" in message or "error" in message:
@@ -207,7 +207,7 @@ def _size_fault(text: str, limits: Limits) -> str | None:
         if depth > limits.max_depth:
             return f"The JSON may be nested at most {limits.max_depth} levels deep."
         if values > limits.max_values:
-            return f"The JSON may hold at most {limits.max_values} values; send less at once."
+            return f"The JSON may contain at most {limits.max_values} values; send less at once."
     return None
 
 

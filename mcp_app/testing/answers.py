@@ -43,4 +43,6 @@ class Answers:
             if question is not None and (waiting := self._prepared.get(question)):
                 return waiting.pop(0)
         asked = key if message is None else f"{key}: {message}"
-        raise UnansweredError(f"It asks ({asked}), and no answer is left: mcp_client.answer({key!r}, {{…}}) first.")
+        raise UnansweredError(
+            f"The call asks ({asked}), and no answer is left: mcp_client.answer({key!r}, {{…}}) first."
+        )

@@ -140,4 +140,4 @@ def _finish(handling: Coroutine[Any, Any, None]) -> None:
     except StopIteration:
         return
     handling.close()
-    raise AssertionError("a handler waits, and nothing here would wake it")
+    raise AssertionError("a handler waits for an event that cannot happen in this client")

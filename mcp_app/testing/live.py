@@ -144,6 +144,6 @@ def _eventually(look: Callable[[], T | None]) -> T:
     give_up_at = time.monotonic() + PATIENCE
     while (seen := look()) is None:
         if time.monotonic() > give_up_at:
-            raise TimeoutError(f"the call has not got that far within {PATIENCE:g} s")
+            raise TimeoutError(f"the call did not reach this point within {PATIENCE:g} s")
         time.sleep(LOOK_SECONDS)
     return seen

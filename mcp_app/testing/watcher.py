@@ -44,7 +44,7 @@ class InProcessWatcher(Watcher):
     def cancel(self, reason: str) -> None:
         """Cancel the running call and the calls it started. Raises RuntimeError if no call is running."""
         if not (running := list(self.running().values())):
-            raise RuntimeError("No call runs: have a function that the tool calls cancel it, or use cancel_when.")
+            raise RuntimeError("No call is running. Cancel it from a function that the tool calls, or use cancel_when.")
         outermost = running[0]
         self._ask(outermost, Cause.CLIENT, CLIENT, reason)
         for each in running:

@@ -133,7 +133,7 @@ async def _end(what: str, step: Coroutine[Any, Any, object]) -> None:
         async with asyncio.timeout(ENDING_SECONDS):
             await step
     except Exception as error:
-        logger.error("this process ends without having ended %s: %s", what, str(error) or "it takes too long")
+        logger.error("this process exits although this has not ended: %s (%s)", what, str(error) or "it takes too long")
 
 
 _servers: WeakKeyDictionary[asyncio.AbstractEventLoop, Server] = WeakKeyDictionary()

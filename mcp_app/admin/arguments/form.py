@@ -53,10 +53,10 @@ class CallForm(forms.Form):
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
         """Show each error beside its field, or above the form."""
-        for path, told in problems:
+        for path, problem in problems:
             name, rest = self._place(path)
-            said = f"{dotted(rest)}: {told}" if rest else told
-            self.add_error(name, safe_text(said, PROBLEM_CHARS))
+            message = f"{dotted(rest)}: {problem}" if rest else problem
+            self.add_error(name, safe_text(message, PROBLEM_CHARS))
 
     @abstractmethod
     def _place(self, path: tuple[str | int, ...]) -> tuple[str | None, tuple[str | int, ...]]:

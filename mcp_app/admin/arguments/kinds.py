@@ -107,18 +107,18 @@ def field_of(of: Shape, subschemas: Subschemas, *, required: bool) -> ArgumentFi
 
 def help_text(of: Shape, field: ArgumentField, *, when_empty: Any) -> str:
     """Return the help text of a field. `when_empty` is the JSON value of an empty field, or `MISSING`."""
-    said = [str(of.schema["description"])] if of.schema.get("description") else []
+    notes = [str(of.schema["description"])] if of.schema.get("description") else []
     if isinstance(field, LinesField):
-        said.append("One to a line.")
+        notes.append("One to a line.")
     elif isinstance(field, Moment):
-        said.append(f"In the time zone {get_current_timezone_name()}.")
+        notes.append(f"In the time zone {get_current_timezone_name()}.")
     elif isinstance(field, Anything):
-        said.append("As JSON.")
+        notes.append("As JSON.")
     if when_empty is not MISSING:
-        said.append(f"Empty: {_label(when_empty)} is sent.")
+        notes.append(f"Empty: {_label(when_empty)} is sent.")
     elif of.default not in NOTHINGS and not isinstance(field, Check) and getattr(field, "first", MISSING) is MISSING:
-        said.append(f"Empty: it is left out, which means {safe_text(_label(of.default), DEFAULT_CHARS)}.")
-    return words(" ".join(said), DESCRIPTION_CHARS + DEFAULT_CHARS) if said else ""
+        notes.append(f"Empty: it is left out, which means {safe_text(_label(of.default), DEFAULT_CHARS)}.")
+    return words(" ".join(notes), DESCRIPTION_CHARS + DEFAULT_CHARS) if notes else ""
 
 
 def words(text: object, limit: int) -> SafeString:

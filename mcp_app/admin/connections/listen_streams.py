@@ -51,12 +51,12 @@ class ListenStreamAdmin(ClosingAdmin):
 
     @admin.display(description=_("told of"))
     def told_of(self, row: ListenStream) -> str:
-        told = [f"list of {name}" for key, name in _LISTS.items() if row.filter.get(key)]
+        subjects = [f"list of {name}" for key, name in _LISTS.items() if row.filter.get(key)]
         if uris := row.filter.get("resourceSubscriptions"):
-            told.append(f"{len(uris)} resources")
+            subjects.append(f"{len(uris)} resources")
         if tasks := row.filter.get("tasks"):
-            told.append(f"{tasks} tasks")
-        return ", ".join(told) or NOTHING
+            subjects.append(f"{tasks} tasks")
+        return ", ".join(subjects) or NOTHING
 
     @admin.display(description=_("resources"))
     def resources(self, row: ListenStream) -> SafeString:

@@ -17,9 +17,9 @@ def progress_bar(done: float | None, total: float | None) -> str:
         return NOTHING
     if total is None or total <= 0:
         return number(done)
-    told = f"{number(done)} of {number(total)}"
+    text = f"{number(done)} of {number(total)}"
     # repr: a localised decimal comma is no number to a browser
     return format_html(
         '<span class="mcp-bar"><progress max="{}" value="{}">{}</progress> <span>{}</span></span>',
-        repr(total), repr(min(max(done, 0.0), total)), told, told,
+        repr(total), repr(min(max(done, 0.0), total)), text, text,
     )  # fmt: skip

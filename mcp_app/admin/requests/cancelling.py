@@ -72,8 +72,8 @@ def deny(request: HttpRequest, request_ids: Sequence[UUID | str]) -> NoReturn:
 
 def describe(outcomes: Counter[Outcome]) -> str:
     """Describe the outcomes of cancellations, for example `3 cancelled, 1 had already finished`."""
-    told = [(outcomes[outcome], words) for outcome, words in _WORDS.items() if outcomes[outcome]]
-    return ", ".join(f"{count} {words[count != 1]}" for count, words in told)
+    counted = [(outcomes[outcome], words) for outcome, words in _WORDS.items() if outcomes[outcome]]
+    return ", ".join(f"{count} {words[count != 1]}" for count, words in counted)
 
 
 def posted_ids(request: HttpRequest) -> list[str]:

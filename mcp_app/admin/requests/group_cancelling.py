@@ -87,8 +87,10 @@ def cancel(request: HttpRequest, row: Request, kind: str) -> None:
     try:
         outcomes = groups.cancel(group(row, kind), cause=Cause.ADMIN, actor=actor(request), reason=reason)
     except DatabaseError:
-        logger.exception("a group of requests could not be cancelled to its end")
-        messages.error(request, "The database is busy or away: not all were cancelled. Try again in a moment.")
+        logger.exception("not all requests of a group could be cancelled")
+        messages.error(
+            request, "The database is busy or cannot be reached, so not all were cancelled. Try again in a moment."
+        )
         return
     level = messages.SUCCESS if outcomes[Outcome.ACCEPTED] else messages.WARNING
     messages.add_message(request, level, describe(outcomes) or "Nothing of it was open.")

@@ -192,7 +192,9 @@ class InFlightRequestAdmin(LiveListAdmin, SomeRequestsAdmin):
         chosen = queryset.values_list("pk", flat=True)[:2]
         row = Request.objects.defer(*group_cancelling.PAYLOAD).get(pk=chosen[0]) if len(chosen) == 1 else None
         if row is None or kind not in group_cancelling.kinds(row):
-            messages.warning(request, f"Choose one request that has a {kind}: all others of the same are found by it.")
+            messages.warning(
+                request, f"Choose one request that has a {kind}; it selects all others with the same value."
+            )
             return None
         return HttpResponseRedirect(group_cancelling.url(self.admin_site, row.pk, kind))
 

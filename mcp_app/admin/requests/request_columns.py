@@ -21,9 +21,9 @@ NAME_CHARS = 80
 
 def status_badge(row: Request) -> SafeString:
     """Return the status. For a running request that is to stop, add that, and whether its worker can stop it."""
-    told = describe_status(row)
-    shown = badge("stopping" if told.stopping else row.status, told.label)
-    return format_html('{} <span class="mcp-quiet">{}</span>', shown, told.remark) if told.remark else shown
+    described = describe_status(row)
+    shown = badge("stopping" if described.stopping else row.status, described.label)
+    return format_html('{} <span class="mcp-quiet">{}</span>', shown, described.remark) if described.remark else shown
 
 
 def text(value: object, limit: int = TEXT_CHARS) -> SafeString:

@@ -60,15 +60,15 @@ def what_a_stop_means(row: Request) -> str:
     """Describe in a sentence how far a cancellation of this request would go."""
     if row.status != Status.RUNNING:
         return "Nothing of it runs, so it is closed at once, unless a worker has just begun it."
-    told = "The tool is told at once"
+    plan = "The tool is told at once"
     if row.children:
-        told = "What it started is cancelled with it. The tool is told at once"
+        plan = "What it started is cancelled with it. The tool is told at once"
     if row.cancel_policy == CancelPolicy.COOPERATIVE:
-        return f"{told} and never cut: it stops where it looks for a cancellation, or runs to its end."
-    told += f", interrupted after {duration(row.cooperative_grace)}"
+        return f"{plan} and never cut: it stops where it looks for a cancellation, or runs to its end."
+    plan += f", interrupted after {duration(row.cooperative_grace)}"
     if row.cancel_policy == CancelPolicy.INTERRUPT:
-        return f"{told}, and never killed."
-    return f"{told}, and killed after {duration(row.hard_grace)}."
+        return f"{plan}, and never killed."
+    return f"{plan}, and killed after {duration(row.hard_grace)}."
 
 
 def _family(site: AdminSite, row: Request) -> dict[str, Any]:

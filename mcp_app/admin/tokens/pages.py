@@ -148,10 +148,10 @@ class TokenAdmin(ReadOnlyAdmin):
         revoked = [row for row in rows if tokens.revoke([row.prefix], by=by)]
         for row in revoked:
             self.log_change(request, row, "Revoked.")
-        said = f"Revoked: {len(revoked)}."
+        message = f"Revoked: {len(revoked)}."
         if rest := len(rows) - len(revoked):
-            said += f" Revoked before: {rest}."
-        self.message_user(request, said, messages.SUCCESS if revoked else messages.INFO)
+            message += f" Revoked before: {rest}."
+        self.message_user(request, message, messages.SUCCESS if revoked else messages.INFO)
 
     @admin.display(description="state")
     def state(self, row: Token) -> SafeString:

@@ -134,10 +134,10 @@ class ToolAdmin(TryingAdmin):
             message = [{"changed": {"fields": [_change("enabled", not enabled, enabled)]}}]
             self.log_change(request, tools[name], message)
         state = "enabled" if enabled else "disabled"
-        said = ngettext("%d tool %s.", "%d tools %s.", len(changed)) % (len(changed), state)
+        notice = ngettext("%d tool %s.", "%d tools %s.", len(changed)) % (len(changed), state)
         if (rest := len(tools) - len(changed)) > 0:
-            said += f" {rest} {'was' if rest == 1 else 'were'} {state} before."
-        self.message_user(request, said, messages.SUCCESS if changed else messages.INFO)
+            notice += f" {rest} {'was' if rest == 1 else 'were'} {state} before."
+        self.message_user(request, notice, messages.SUCCESS if changed else messages.INFO)
 
     @admin.display(description="title")
     def shown_title(self, row: Tool) -> str:

@@ -76,7 +76,7 @@ def call(tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], ask
     except BrokerUnavailableError as error:
         raise NotCalledError(str(error)) from error
     except DatabaseError:  # it is unknown whether the message was sent; the row will show it
-        logger.exception("whether the broker took request %s could not be stored", row.pk)
+        logger.exception("the result of publishing request %s could not be stored", row.pk)
     return row
 
 

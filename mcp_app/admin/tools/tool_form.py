@@ -92,11 +92,11 @@ class ToolForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         """Check that the kill would not come before the interrupt."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        said = [cleaned.get(name) for name in ("cooperative_grace", "hard_grace")]
-        if said == [None, None] or self.plain is None:
+        graces = [cleaned.get(name) for name in ("cooperative_grace", "hard_grace")]
+        if graces == [None, None] or self.plain is None:
             return cleaned
-        cooperative = self.plain.cooperative_grace if said[0] is None else said[0]
-        hard = self.plain.hard_grace if said[1] is None else said[1]
+        cooperative = self.plain.cooperative_grace if graces[0] is None else graces[0]
+        hard = self.plain.hard_grace if graces[1] is None else graces[1]
         if hard < cooperative:
             self.add_error(
                 "hard_grace",

@@ -153,7 +153,7 @@ class TryingAdmin(OfferedLookupsAdmin):
         try:
             self.log_change(request, trial.row, f"Tried: request {row.pk}.")
         except DatabaseError:  # the call has been made; an error now would make the user call again
-            logger.exception("the history of %s lacks request %s", trial.row.pk, row.pk)
+            logger.exception("request %s is missing from the admin history of %s", trial.row.pk, row.pk)
         if self.has_watch_permission(request):
             return HttpResponseRedirect(page_url(self.admin_site, row.pk))
         messages.success(request, _begun(row.pk))

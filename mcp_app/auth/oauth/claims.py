@@ -50,11 +50,11 @@ def principal_from_claims(
     if not resource.accepts_audience(claims.get("aud")):
         raise token_refusal("it was issued for another audience")
     if "cnf" in claims:  # a token that only the holder of a key may use (RFC 9449, RFC 8705)
-        raise token_refusal("it is bound to a key, and it is not checked here who holds that")
+        raise token_refusal("it is bound to a key (DPoP or mTLS), which this server does not support")
     subject = claims.get("sub")
     client = claims.get("client_id") or claims.get("azp") or ""
     if not _is_name(subject) or not (client == "" or _is_name(client)):
-        raise token_refusal("its subject or client is missing, or no plain text")
+        raise token_refusal("its subject or client is missing or is not plain text")
     given = _scopes(claims)
     if missing := missing_scopes(resource.required_scopes, given):
         raise InsufficientScopeError(missing)

@@ -20,7 +20,7 @@ from mcp_app.conf import KIB, settings
 try:
     import httpx
 except ImportError as error:
-    raise ImportError("asking an authorization server takes httpx: pip install 'django-mcp-app[oauth]'") from error
+    raise ImportError("requests to an authorization server need httpx: pip install 'django-mcp-app[oauth]'") from error
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def fetch_json(
     try:
         answer = json.loads(asyncio.run(_fetch(url, form, headers or {})))
         if not isinstance(answer, dict):
-            raise _UnusableAnswerError("it is no JSON object")
+            raise _UnusableAnswerError("it is not a JSON object")
     except _UnusableAnswerError as error:
         raise _failure(url, str(error)) from None
     except httpx.HTTPStatusError as error:
@@ -66,7 +66,7 @@ def fetch_json(
 
 def _failure(url: str, kind: str) -> UndecidedError:
     _retry_at[url] = time.monotonic() + RETRY_AFTER_SECONDS
-    logger.error("the authorization server gave no usable answer at %s: %s", url, kind)
+    logger.error("the authorization server at %s gave no usable response: %s", url, kind)
     return UndecidedError()
 
 
@@ -85,7 +85,7 @@ async def _fetch(url: str, form: Mapping[str, str] | None, headers: Mapping[str,
     ):
         response.raise_for_status()
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise _UnusableAnswerError("it is compressed, although that was not accepted")
+            raise _UnusableAnswerError("it is compressed, which the request did not accept")
         # Not `aiter_bytes`, which decodes.
         async for part in response.aiter_raw():
             body += part

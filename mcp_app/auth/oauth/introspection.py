@@ -41,7 +41,7 @@ def bearer(connection: HTTPConnection) -> Principal | None:
     issuers, own = required_resource(connection.endpoint).issuers, settings.at(connection.endpoint)
     url = own.OAUTH_INTROSPECTION_URL
     if len(issuers) != 1 or url is None:
-        raise ImproperlyConfigured('Introspection takes MCP["OAUTH_INTROSPECTION_URL"] and a single issuer.')
+        raise ImproperlyConfigured('Introspection needs MCP["OAUTH_INTROSPECTION_URL"] and exactly one issuer.')
     login = (own.OAUTH_CLIENT_ID or "", own.OAUTH_CLIENT_SECRET or "")
     issuer_and_client = f"{login[0]} {url}"  # the answer may depend on the client that asks
     answer = _answers.get(issuer_and_client, token)
@@ -68,7 +68,7 @@ def _introspect(url: str, token: str, login: tuple[str, str]) -> Answer:
 def _check_answer(answer: Answer, issuer: str) -> None:
     """Raise `InvalidCredentialsError` unless the token is in force and from this issuer."""
     if answer.get("active") is not True:
-        raise token_refusal("its issuer says that it is not active")
+        raise token_refusal("its issuer reports that it is not active")
     # The address already identifies the issuer. The answer must not contradict it.
     if answer.get("iss", issuer) != issuer:
         raise token_refusal("it has another issuer")

@@ -29,7 +29,7 @@ try:
 
     from mcp_app.auth.oauth.fetching import fetch_json
 except ImportError as error:
-    raise ImportError("tokens that are JWTs take PyJWT: pip install 'django-mcp-app[oauth]'") from error
+    raise ImportError("JWTs need PyJWT: pip install 'django-mcp-app[oauth]'") from error
 
 FRESH_SECONDS: Final = 300.0
 USABLE_SECONDS: Final = 3600.0

@@ -81,7 +81,7 @@ def required_resource(endpoint: str) -> ProtectedResource:
     """Return the resource of an endpoint. Raises `ImproperlyConfigured` if there is none."""
     resource = protected_resource(endpoint)
     if resource is None:
-        raise ImproperlyConfigured('OAuth takes MCP["OAUTH_RESOURCE"] and MCP["OAUTH_ISSUERS"].')
+        raise ImproperlyConfigured('OAuth needs MCP["OAUTH_RESOURCE"] and MCP["OAUTH_ISSUERS"].')
     return resource
 
 

@@ -29,7 +29,7 @@ try:
     from oauth2_provider.settings import oauth2_settings
     from oauthlib.common import Request
 except ImportError as error:
-    what = "the site as its own authorization server takes django-oauth-toolkit"
+    what = "the site's own authorization server needs django-oauth-toolkit"
     raise ImportError(f"{what}: pip install 'django-mcp-app[oauth-server]'") from error
 
 
@@ -44,14 +44,14 @@ def bearer(connection: HTTPConnection) -> Principal | None:
     resource = required_resource(connection.endpoint)
     if len(resource.issuers) != 1:
         raise ImproperlyConfigured(
-            'A site that is its own authorization server is the only one in MCP["OAUTH_ISSUERS"].'
+            'If the site is its own authorization server, MCP["OAUTH_ISSUERS"] may list no other.'
         )
     token = _in_force(text, resource.uri)
     if token.application is None:
-        raise token_refusal("no client of this site was given it")
+        raise token_refusal("it was issued to no client of this site")
     user: AbstractBaseUser | None = token.user
     if user is None:
-        raise token_refusal("no user of this site has agreed to it")
+        raise token_refusal("no user of this site has authorized it")
     token_claims = {
         "aud": token.resource,
         "sub": str(user.pk),
@@ -84,7 +84,7 @@ def granted_scopes(principal: Principal) -> frozenset[str]:
         if resource.accepts_audience(token.resource) and (not token.is_expired() or _is_renewable(token))
     ]
     if not scope_sets:
-        raise token_refusal("its user does not let its client in any more")
+        raise token_refusal("its user has withdrawn the authorization")
     good = [each for each in scope_sets if not missing_scopes(resource.required_scopes, each)]
     if not good:
         raise InsufficientScopeError(missing_scopes(resource.required_scopes, scope_sets[0]))

@@ -22,7 +22,7 @@ from mcp_app.catalogue.errors import InvalidResult, TooLarge
 from mcp_app.conf import settings
 from mcp_app.protocol.formats import is_base64, is_icon_source, is_mime_type, is_time, is_uri
 
-NO_JSON: Final = "it holds something that JSON cannot carry (NaN, infinity, bytes or the like)"
+NO_JSON: Final = "it contains a value that JSON cannot represent (such as NaN, infinity or bytes)"
 MAX_STEPS: Final = 20
 """Levels into a value that are searched for the part that cannot be written."""
 
@@ -93,7 +93,7 @@ def sendable(result: dict[str, Any]) -> dict[str, Any]:
         text = encode(result)
     if (size := len(text.encode())) > settings.MAX_RESULT_BYTES:
         raise TooLarge(
-            f"The result is larger than this server sends: {size} bytes, the limit is "
+            f"The result is larger than this server can send: {size} bytes, the limit is "
             f"{settings.MAX_RESULT_BYTES} bytes. Ask for less."
         )
     return result
@@ -158,7 +158,9 @@ def as_block(value: object) -> dict[str, Any]:
             raise InvalidResult(f"the data of an {type(value).__name__} is bytes, not {type(value.data).__name__}")
         value = value.block()
     if not isinstance(value, _BLOCKS):
-        raise InvalidResult(f"a {type(value).__name__} stands among content blocks; only text may")
+        raise InvalidResult(
+            f"a {type(value).__name__} is among the content blocks; besides content blocks only text is allowed"
+        )
     check_annotations(value.annotations)
     if isinstance(value, mcp_types.ImageContent | mcp_types.AudioContent):
         check_mime_type(value.mime_type)
@@ -193,27 +195,27 @@ def check_contents(contents: mcp_types.TextResourceContents | mcp_types.BlobReso
 
 def check_uri(text: str) -> None:
     if not is_uri(text):
-        raise InvalidResult(f"{text!r} is no URI")
+        raise InvalidResult(f"{text!r} is not a URI")
 
 
 def check_mime_type(text: str | None) -> None:
     if not is_mime_type(text):
-        raise InvalidResult(f"a MIME type is written as image/png; {text!r} is none")
+        raise InvalidResult(f"a MIME type looks like image/png, not {text!r}")
 
 
 def check_base64(text: str) -> None:
     if not is_base64(text):
-        raise InvalidResult("its data is no Base64")
+        raise InvalidResult("its data is not Base64")
 
 
 def check_icons(icons: Sequence[mcp_types.Icon] | None) -> None:
     if not all(is_icon_source(icon.src) for icon in icons or ()):
-        raise InvalidResult("an icon's src begins with https:// or data:")
+        raise InvalidResult("the src of an icon must begin with https:// or data:")
 
 
 def check_annotations(annotations: mcp_types.Annotations | None) -> None:
     if not is_dated(annotations):
-        raise InvalidResult("lastModified is a time as ISO 8601 has it, as 2026-01-31T15:00:58Z")
+        raise InvalidResult("lastModified must be an ISO 8601 time, such as 2026-01-31T15:00:58Z")
 
 
 def is_dated(annotations: mcp_types.Annotations | None) -> bool:

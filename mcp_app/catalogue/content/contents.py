@@ -34,7 +34,7 @@ def to_contents(uri: str, mime_type: str | None, value: object) -> list[dict[str
     if isinstance(value, list | tuple) and value and all(isinstance(item, _CONTENTS) for item in value):
         return [_ready_made(item) for item in value]
     if value is None:
-        raise InvalidResult("it returned None; raise ResourceNotFound where there is no such resource")
+        raise InvalidResult("it returned None; raise ResourceNotFound if the resource does not exist")
     default, member = _content(value)
     return [{"uri": uri, "mimeType": mime_type or default, **member}]
 
@@ -43,7 +43,7 @@ def to_messages(value: object) -> list[dict[str, Any]]:
     """Return the `messages` of a prompt."""
     messages = list(value) if isinstance(value, list | tuple) else [value]
     if not messages:
-        raise InvalidResult("a prompt has one message at least")
+        raise InvalidResult("a prompt must have at least one message")
     return [_message(message) for message in messages]
 
 
@@ -86,7 +86,7 @@ def _ready_made(value: mcp_types.TextResourceContents | mcp_types.BlobResourceCo
 def _message(value: object) -> dict[str, Any]:
     if not isinstance(value, mcp_types.PromptMessage):
         if not (isinstance(value, str | Promise) or is_block(value)):
-            raise InvalidResult(f"a {type(value).__name__} is no message; return text, content blocks or messages")
+            raise InvalidResult(f"a {type(value).__name__} is not a message; return text, content blocks or messages")
         value = user(value)
     if isinstance(value.content, mcp_types.EmbeddedResource):
         check_mime_type(value.content.resource.mime_type)

@@ -210,7 +210,7 @@ class Asking:
         request = question.request()
         # In a task, a reused key is shown with a tilde and the number of the round appended.
         if not 1 <= len(key) <= MAX_KEY_CHARS or "~" in key:
-            raise ValueError(f"A question's key has 1 to {MAX_KEY_CHARS} characters, and no tilde.")
+            raise ValueError(f"The key of a question must have 1 to {MAX_KEY_CHARS} characters and no tilde.")
         if self._seen.setdefault(key, request) != request:
             raise ValueError(f"The key {key!r} is used for two questions; give each its own.")
         if key in self._known.answers:
@@ -220,7 +220,7 @@ class Asking:
             except UnfitAnswer as problem:
                 request = questions.again(request, str(problem))
             except MalformedAnswer:
-                logger.debug("what came with the key %r is no answer; it is asked", key)
+                logger.debug("the answer with the key %r is malformed; the question is asked again", key)
         self._check_askable(question, request)
         self._asked[key] = request
         return None
@@ -236,7 +236,7 @@ class Asking:
             raise CannotAsk(why)
         if not has_capabilities(question.capability, self._known.capabilities):
             wanted = " ".join(f"{name} {' '.join(modes)}".strip() for name, modes in question.capability.items())
-            how = "" if self._revision is None else " in its session, and takes event streams"
+            how = "" if self._revision is None else " in its session and accepts event streams"
             raise CannotAsk(
                 f"This call needs a client that declares the capability {wanted}{how}.", question.capability
             )

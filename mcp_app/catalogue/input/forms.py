@@ -78,12 +78,12 @@ def _plain(field: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str
 
 def _checked(schema: Mapping[str, Any]) -> dict[str, Any]:
     if schema.get("type") != "object" or not isinstance(properties := schema.get("properties"), Mapping):
-        raise ValueError('it is an object: {"type": "object", "properties": {…}}')
+        raise ValueError('it must be an object: {"type": "object", "properties": {…}}')
     if extra := sorted(set(schema) - {"$schema", "type", "properties", "required"}):
         raise ValueError(f"it may not have {', '.join(extra)}")
     required = schema.get("required", [])
     if not isinstance(required, list) or not set(required) <= set(properties):
-        raise ValueError("required is a list of names of its properties")
+        raise ValueError("required must be a list of names of its properties")
     for name, field in properties.items():
         if fault := _fault(name, field):
             raise ValueError(f"{name}: {fault}")
@@ -92,16 +92,16 @@ def _checked(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fault(name: str, field: Any) -> str | None:
     if not isinstance(field, Mapping):
-        return "a field is described by an object"
+        return "a field must be described by an object"
     if "anyOf" in field or isinstance(field.get("type"), list):
-        return "a form knows no unions and no null; give an optional field a default of its type"
+        return "a form supports neither unions nor null; give an optional field a default of its type"
     if is_secret(name, field):
-        return "secrets do not pass through a client; ask for them on a page of your own (elicit_url)"
+        return "do not ask for secrets through a client; ask for them on a page of your own (elicit_url)"
     if any("http://" in text or "https://" in text for text in _shown(field)):
-        return "a form holds no links; send the user to a page with elicit_url"
+        return "a form must not contain links; send the user to a page with elicit_url"
     kind = next((each for each in ("enum", "oneOf") if each in field), field.get("type"))
     if kind not in _MEMBERS or (kind in ("enum", "oneOf") and field.get("type") != "string"):
-        return "a field is a string, a number, an integer, a boolean, or a choice of strings"
+        return "a field must be a string, a number, an integer, a boolean, or a choice of strings"
     return _member_fault(_MEMBERS[str(kind)], field) or _choice_fault(field)
 
 
@@ -135,14 +135,14 @@ def _member_fault(known: Mapping[str, Any], field: Mapping[str, Any]) -> str | N
 
 def _choice_fault(field: Mapping[str, Any]) -> str | None:
     if "enumNames" in field and len(field["enumNames"]) != len(field["enum"]):
-        return "enumNames has a name for each value of enum"
+        return "enumNames must have a name for each value of enum"
     if any(set(choice) != {"const", "title"} for choice in field.get("oneOf", ())):
-        return "each alternative of oneOf is a const and its title"
+        return "each alternative of oneOf must have a const and a title"
     if field.get("type") != "array":
         return None
     items = field.get("items", {})
     if set(items) == {"type", "enum"}:
-        return _member_fault({"enum": _CHOICES}, items) if items["type"] == "string" else "the choices are strings"
+        return _member_fault({"enum": _CHOICES}, items) if items["type"] == "string" else "the choices must be strings"
     if set(items) == {"anyOf"} and all(set(choice) == {"const", "title"} for choice in items["anyOf"]):
         return None
-    return "a list is a choice among strings: items is an enum, or an anyOf of consts and titles"
+    return "a list must be a choice of strings: items is an enum, or an anyOf of consts and titles"

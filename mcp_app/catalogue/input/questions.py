@@ -30,7 +30,7 @@ MAX_EVALUATIONS: Final = 10_000
 MAX_PROBLEM_CHARS: Final = 300
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _ERROR: Final = "error"
-_AGAIN: Final = "\n\nThe last answer did not fit: "
+_AGAIN: Final = "\n\nThe last answer was not valid: "
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -122,7 +122,7 @@ class Link:
         secure = parts.scheme == "https" and bool(parts.hostname)
         local = parts.scheme == "http" and parts.hostname in _LOOPBACK and django_settings.DEBUG
         if not (secure or local) or parts.username is not None or re.search(r"[\s\x00-\x1f]", url):
-            raise InvalidForm(f"{url!r} cannot be sent to a user: it is an https: address without a user's name.")
+            raise InvalidForm(f"{url!r} cannot be sent to a user; it must be an https: URL without a user name.")
         self.message, self.url = message, url
 
     def request(self) -> dict[str, Any]:
@@ -179,7 +179,9 @@ class Sampling:
             text = mcp_types.TextContent(type="text", text=messages)
             messages = [mcp_types.SamplingMessage(role="user", content=text)]
         if any(_is_of_tools(message.content_as_list) for message in messages):
-            raise ValueError("Sampling offers no tools, so its messages hold neither tool uses nor tool results.")
+            raise ValueError(
+                "Sampling offers no tools here, so its messages must not contain tool uses or tool results."
+            )
         self._params = mcp_types.CreateMessageRequestParams(
             messages=list(messages),
             max_tokens=max_tokens,
@@ -233,9 +235,9 @@ def check(request: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     """
     parsed = jsonrpc.validate(_RESULTS[request["method"]], answer)
     if parsed is None:
-        raise MalformedAnswer(f"it is no result of {request['method']}")
+        raise MalformedAnswer(f"it is not a result of {request['method']}")
     if isinstance(parsed, mcp_types.CreateMessageResultWithTools) and _is_of_tools(parsed.content_as_list):
-        raise MalformedAnswer("it uses tools, of which none were offered")
+        raise MalformedAnswer("it uses tools, but none were offered")
     if not isinstance(parsed, mcp_types.ElicitResult):
         return dict(answer)
     if parsed.action != "accept" or request["params"].get("mode") == "url":
@@ -284,7 +286,7 @@ def _misfit(schema: Mapping[str, Any], content: Mapping[str, Any]) -> str | None
         with dialects.bounded(MAX_EVALUATIONS):
             error = next(dialects.validator(schema).iter_errors(content), None)
     except (dialects.TooCostlyError, ValueError):
-        return "it is too large, or holds a number out of range"
+        return "it is too large or contains a number out of range"
     if error is None:
         return None
     place = ".".join(map(str, error.absolute_path))

@@ -30,7 +30,7 @@ class _ReadRun:
 
     def check_goes_on(self) -> None:
         if not self._may_ask:
-            raise RuntimeError("Only the function of a prompt or a resource may ask, or do something once.")
+            raise RuntimeError("Only the function of a prompt or a resource may ask the user or use once().")
 
     def check_may_end(self) -> None: ...
 

@@ -58,7 +58,7 @@ def pattern_fault(pattern: str) -> str | None:
     try:
         _pattern(pattern)
     except SchemaError:
-        return "the pattern is no regular expression that matches in linear time (no look-around or back references)"
+        return "the pattern is not a regular expression that matches in linear time (no look-around or back references)"
     return None
 
 
@@ -120,7 +120,7 @@ def _check_additional_properties(
     if not isinstance(instance, dict) or not (names := additional_names(instance, schema)):
         return
     if additional is False:
-        yield ValidationError("there are members that are not allowed")
+        yield ValidationError("some members are not allowed")
         return
     for name in names:
         yield from validator.descend(instance[name], additional, path=name)

@@ -85,7 +85,7 @@ class Subschemas:
         else:
             path = tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
         if path not in self.by_path:
-            raise UnusableSchemaError(f"$ref {reference!r} leads to no schema in this document")
+            raise UnusableSchemaError(f"$ref {reference!r} points to no schema in this document")
         return path
 
 
@@ -109,7 +109,7 @@ def check_input(schema: Any) -> None:
     """Check an input schema, which must also be of type "object"."""
     check(schema)
     if schema.get("type") != "object":
-        raise UnusableSchemaError('the root must say "type": "object"')
+        raise UnusableSchemaError('the root must have "type": "object"')
 
 
 def header_params(schema: Mapping[str, Any]) -> dict[str, Path]:
@@ -141,7 +141,7 @@ def _header_name(path: Path, subschema: Mapping[str, Any]) -> str:
         )
     if is_secret(path[-1], subschema):
         raise UnusableSchemaError(
-            f"{_at(path)}: {HEADER_KEYWORD} would repeat a secret where proxies log it; leave it out"
+            f"{_at(path)}: {HEADER_KEYWORD} would put a secret into a header, which proxies log; leave it out"
         )
     return name
 
@@ -152,7 +152,7 @@ def _check_document(schema: Any) -> None:
     try:
         size = len(json.dumps(schema, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise UnusableSchemaError("it is no plain, finite JSON in valid Unicode") from error
+        raise UnusableSchemaError("it is not plain, finite JSON in valid Unicode") from error
     if size > MAX_SCHEMA_BYTES:
         raise UnusableSchemaError(f"it has {size} bytes; {MAX_SCHEMA_BYTES} is the limit")
     if _deeper_than(schema, MAX_SCHEMA_DEPTH):
@@ -256,7 +256,7 @@ def _cost(path: Path, subschemas: Subschemas, costs: dict[Path, int], above: tup
         for next_path in _same_value(path, schema, subschemas):
             cost += _cost(next_path, subschemas, costs, (*above, path))
             if cost > MAX_SUBSCHEMAS or len(above) > MAX_SCHEMA_DEPTH:
-                raise UnusableSchemaError(f"{_at(path)}: its references reach further than the limits allow")
+                raise UnusableSchemaError(f"{_at(path)}: its references are nested too deeply")
         costs[path] = cost
     return costs[path]
 

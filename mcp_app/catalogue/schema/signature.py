@@ -180,7 +180,9 @@ def _alternatives(annotation: Any) -> list[Any]:
 def _only_parameter(parameters: Mapping[str, inspect.Parameter]) -> str:
     usable = [each.name for each in parameters.values() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     if len(parameters) != 1 or not usable:
-        raise UnusableSignatureError("with an input_schema of its own it takes one parameter: all arguments, as a dict")
+        raise UnusableSignatureError(
+            "a function with its own input_schema must take one parameter: all arguments, as a dict"
+        )
     return usable[0]
 
 
@@ -198,7 +200,7 @@ def arguments_model(
     try:
         return create_model(f"{name}_arguments", __config__=config, **fields)  # type: ignore[call-overload, no-any-return]  # fields are made at run time
     except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as error:
-        raise UnusableSignatureError(f"a parameter has a type that JSON cannot carry: {error.message}") from error
+        raise UnusableSignatureError(f"a parameter has a type that JSON cannot represent: {error.message}") from error
 
 
 def _field(parameter: inspect.Parameter, annotation: Any) -> tuple[Any, FieldInfo]:

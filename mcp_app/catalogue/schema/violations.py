@@ -79,6 +79,6 @@ _SENTENCES: Final[Mapping[Any, Callable[[Any, Any, Any], str]]] = MappingProxyTy
         "pattern": _with_value("must match the pattern {}"),
         "required": _missing,
         "type": _type,
-        "uniqueItems": _with_value("must have no item twice"),
+        "uniqueItems": _with_value("must not have duplicate items"),
     }
 )

@@ -90,7 +90,7 @@ def _data_of(response: Any) -> Any:
     if response.streaming:
         if (file := getattr(response, "file_to_stream", None)) is not None:
             file.close()  # closing the response would end a request, and its database connections
-        raise ToolError(_("This answers with a file, which no tool returns."))
+        raise ToolError(_("This action returns a file, which a tool cannot return."))
     is_json = response.headers.get("Content-Type", "").partition(";")[0] == "application/json"
     return json.loads(response.content) if is_json else response.text or None
 

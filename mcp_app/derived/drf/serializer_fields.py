@@ -42,7 +42,7 @@ def object_schema(serializer: Any, *, partial: bool = False) -> JSONSchema:
     `partial`: no field is required.
     """
     if isinstance(serializer, serializers.ListSerializer):
-        raise UnusableSerializerError("its serializer takes many at once")
+        raise UnusableSerializerError("its serializer has many=True")
     written = {
         name: field
         for name, field in serializer.fields.items()
@@ -57,7 +57,7 @@ def object_schema(serializer: Any, *, partial: bool = False) -> JSONSchema:
 def schema_of(name: str, field: Any) -> JSONSchema:
     """Return the schema of one field's value. Raises `UnusableSerializerError`."""
     if isinstance(field, fields.FileField):
-        raise UnusableSerializerError(f"{name} is a {type(field).__name__}, which JSON cannot fill; make it read_only")
+        raise UnusableSerializerError(f"{name} is a {type(field).__name__}, which has no JSON form; make it read_only")
     schema = {} if _reads_its_own_way(field) else _bare(name, field)
     if field.allow_null and ("type" in schema or "enum" in schema):
         schema = kinds.nullable(schema)

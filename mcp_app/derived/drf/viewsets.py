@@ -19,8 +19,8 @@ _STANDARD: Final = {
     "list": ("get", False, "list", "List {many}."),
     "retrieve": ("get", True, "get", "Get one {one}."),
     "create": ("post", False, "create", "Create a {one}."),
-    "update": ("put", True, "replace", "Replace a {one}: what is not given is emptied."),
-    "partial_update": ("patch", True, "update", "Update a {one}: what is not given is kept."),
+    "update": ("put", True, "replace", "Replace a {one}: fields that are not given are emptied."),
+    "partial_update": ("patch", True, "update", "Update a {one}: fields that are not given are kept."),
     "destroy": ("delete", True, "delete", "Delete a {one}."),
 }
 """DRF's actions: HTTP method, whether they apply to one row, and the name and description of their
@@ -88,7 +88,7 @@ def _action(viewset: Any, name: str) -> _Action:
         named = f"{word}_{_joined(many if name == 'list' else one)}"
         return _Action(name, verb, is_detail, {}, named, "\n\n".join(filter(None, [described, about])))
     if not hasattr(method, "mapping"):
-        raise UnusableSerializerError("it is no action of DRF's, nor decorated with @action")
+        raise UnusableSerializerError("it is neither a standard DRF action nor decorated with @action")
     verb = next(verb for verb, mapped in method.mapping.items() if mapped == name)
     described = about or f"{name.replace('_', ' ').capitalize()}: {one}."
     return _Action(name, verb, method.detail, method.kwargs, f"{name}_{_joined(one)}", described)
@@ -139,7 +139,7 @@ def _body_schema(view: Any, action: _Action) -> JSONSchema:
     except UnusableSerializerError:
         raise
     except Exception as error:
-        raise UnusableSerializerError(f"its serializer cannot be had without a request ({error})") from error
+        raise UnusableSerializerError(f"its serializer cannot be made without a request ({error})") from error
 
 
 def _key(view: Any, body: JSONSchema) -> tuple[str, JSONSchema]:

@@ -63,5 +63,5 @@ def close(worker: UUID, request_id: UUID) -> None:
     from mcp_app.states import Stage, Status
 
     processes.kill_all(request_id)
-    error = {"cause": "shutdown", "message": "its thread ended with its worker's process"}
+    error = {"cause": "shutdown", "message": "its thread ended when its worker process ended"}
     transitions.finish(request_id, Status.CANCELLED, worker=worker, stage=Stage.KILL, error=error)

@@ -109,11 +109,11 @@ class SharedLoop(asyncio.SelectorEventLoop):
             try:
                 self.run_forever()
             except BaseException:  # raised by a callback; a task keeps its exception
-                logger.exception("a callback would have ended the event loop, which goes on")
+                logger.exception("a callback tried to stop the event loop; the loop continues")
 
     def _on_ping(self) -> None:
         if self._is_reported and self._pinged_at is not None:
-            logger.error("the event loop goes on after %.1f s", time.monotonic() - self._pinged_at)
+            logger.error("the event loop continues after %.1f s", time.monotonic() - self._pinged_at)
         self._is_reported = False
         self._pinged_at = None
 

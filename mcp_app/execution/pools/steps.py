@@ -146,4 +146,4 @@ def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
     try:
         coroutine.close()
     except BaseException as error:
-        logger.debug("a coroutine that is not resumed any more did not end by itself: %r", error)
+        logger.debug("an abandoned coroutine did not end by itself: %r", error)

@@ -58,7 +58,7 @@ class ThreadsLadder(Ladder):
 
     pool_name = "threads"
     forced = frozenset({CancelPolicy.INTERRUPT, CancelPolicy.KILL})
-    loss = "its run is over, and how it ended could not be stored"
+    loss = "its run ended, but its result could not be stored"
 
     def __init__(self, identity: Identity, pool: ThreadsPool, child: Child) -> None:
         super().__init__(identity, pool)
@@ -75,7 +75,7 @@ class ThreadsLadder(Ladder):
         killed = sorted(tool.name for tool in offered if tool.cancel_policy == CancelPolicy.KILL)
         if killed:
             named = ", ".join(killed[:MAX_NAMED_TOOLS]) + (", …" if len(killed) > MAX_NAMED_TOOLS else "")
-            warning = "a worker with the %s pool kills no tool, though the policy of %d is kill (%s)"
+            warning = "a worker with the %s pool cannot kill tools, but %d tools have the cancel policy 'kill' (%s)"
             logger.warning(warning, self.pool_name, len(killed), named)
 
     def start(self) -> None:
@@ -111,7 +111,9 @@ class ThreadsLadder(Ladder):
         known = request_id in self._given_up or request_id not in self._child.watcher.running()
         if not known and transitions.give_up(request_id):
             self._given_up.add(request_id)
-            logger.error("request %s outlived its hard grace and cannot be stopped here: it runs on", request_id)
+            logger.error(
+                "request %s outlived its hard grace and cannot be stopped in this pool; it is still running", request_id
+            )
 
     def _close_abandoned_rows(self) -> None:
         rows = list(self._mine())
@@ -133,7 +135,7 @@ class ThreadsLadder(Ladder):
             return
         claimed = frozenset(self._child.claimed)
         if self._is_stuck(bool(claimed)):
-            logger.error("the worker runs nothing and does not end: its process is replaced")
+            logger.error("the worker runs no call and does not exit; its process is replaced")
             closing.replace_process(self._identity.boot_id, claimed)
         if not claimed:
             return
@@ -144,7 +146,7 @@ class ThreadsLadder(Ladder):
             self._end_calls(set(CancelPolicy))
         overdue = self._ends_by is not None and time.monotonic() > self._ends_by
         if overdue or claimed <= self._given_up:
-            logger.error("the worker ends, and with it the threads of %d calls", len(claimed))
+            logger.error("the worker exits, which ends the threads of %d calls", len(claimed))
             for request_id, each in running.items():
                 processes.kill_all(request_id, each.slot.started)
             closing.replace_process(self._identity.boot_id, claimed)

@@ -120,7 +120,7 @@ class Ladder(ABC):
         self.every(ORPHAN_INTERVAL_SECONDS, kill_orphans)
         self._timers.start()
         if not first_round_is_over.wait(FIRST_ROUND_SECONDS):
-            logger.warning("the first round of supervision takes long; calls are taken before it is over")
+            logger.warning("the first round of supervision takes long; the worker accepts calls before it has ended")
 
     def every(self, seconds: float, action: Callable[[], None]) -> None:
         """Call `action` at an interval, in a visit to the database."""
@@ -246,7 +246,9 @@ class Ladder(ABC):
     def _cancel_for_shutdown(self, running: QuerySet[Request]) -> None:
         rows = dict(running.values_list("pk", "cancel_requested_at"))
         unasked = [pk for pk, asked_at in rows.items() if asked_at is None]
-        cancellation.sweep(CancellationRequest(pk, Cause.SHUTDOWN, SYSTEM, "its worker shuts down") for pk in unasked)
+        cancellation.sweep(
+            CancellationRequest(pk, Cause.SHUTDOWN, SYSTEM, "its worker is shutting down") for pk in unasked
+        )
         for request_id in rows:
             # Done here as well: a main thread that waits for its pool reads no control commands.
             self.cancel_requested(request_id)
@@ -308,7 +310,7 @@ class Ladder(ABC):
         if row.cancel_requested_at is None:
             rounds.mark_lost(request_id, self.loss)
             return
-        found = "programs that it had started were killed if they could be found"
+        found = "the programs that it had started were killed if they could be found"
         error = {"cause": "lost", "message": f"{self.loss} after the cancellation; {found}"}
         if transitions.finish(request_id, Status.CANCELLED, fenced=row.killing, error=error) is not None:
             results.store_revoked(request_id, self.loss)

@@ -64,9 +64,11 @@ class Timers:
                 with self._around():
                     timer.action()
             except databases.AWAY as error:
-                logger.error("the database is away, the ladder tries again at the next round: %s", str(error).strip())
+                logger.error(
+                    "the database cannot be reached; the ladder tries again in its next round: %s", str(error).strip()
+                )
             except Exception:
-                logger.exception("a step of the ladder failed; it is tried again at the next round")
+                logger.exception("a step of the ladder failed; it is tried again in the next round")
 
     def _next(self) -> _Timer | None:
         while True:

@@ -157,7 +157,7 @@ class Watcher:
                 self._exit_with_main_process()
                 self._check_calls(named)
             except Exception:
-                logger.exception("the watcher stumbled and goes on")
+                logger.exception("the watcher failed and continues")
                 django_connections.close_all()
                 time.sleep(0.05)
 

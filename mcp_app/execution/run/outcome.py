@@ -76,7 +76,7 @@ def to_ending(row: Request, context: ToolContext, outcome: Returned | Raised) ->
         ending = _ending_of(row, context, outcome)
     except Exception as error:  # values of a tool may raise an exception whenever they are used
         shown = redaction.tellable(error, row.tool)
-        logger.error("how request %s ended cannot be told", row.pk, exc_info=shown)
+        logger.error("the result of request %s could not be evaluated", row.pk, exc_info=shown)
         text = results.failure_text("tool", error, redaction.RedactedError(type(error).__name__))
         details = {"cause": "tool", "type": type(error).__name__}
         if context.is_cancelled:

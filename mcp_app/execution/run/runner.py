@@ -84,7 +84,7 @@ PREVIOUS_RUN_WAIT_SECONDS = 0.05
 """How long the previous run, which has asked a question, may take to end."""
 REST: Final = "mcp_rest"
 """The key in a Celery request under which the async pool passes the remaining steps of a call."""
-PROCESS_ENDS_REASON = "its worker process was told to end"
+PROCESS_ENDS_REASON = "its worker process had to end"
 REQUEST_ID = "mcp_app.request.id"
 """The span attribute with the row's id, by which a trace is found from the admin."""
 
@@ -138,7 +138,7 @@ def finish(process: Child, running: Running, outcome: Returned | Raised) -> Fini
 
 def publish_again(request_id: UUID) -> None:
     """Publish a request again, because this process must end and cannot run it."""
-    logger.info("request %s came to a process that cannot run it now, and is published again", request_id)
+    logger.info("request %s reached a process that cannot run it now, and is published again", request_id)
     if (queue := Request.objects.filter(pk=request_id).values_list("queue", flat=True).first()) is not None:
         publishing.send(request_id, queue)
 
@@ -153,14 +153,14 @@ def claim(process: Child, request_id: UUID) -> Request:
     try:
         row = process.recorder.call_in_this_thread(lambda: _claim(process, request_id, began_at))
     except databases.AWAY:
-        logger.critical("whether request %s was claimed cannot be found out in time", request_id, exc_info=True)
+        logger.critical("it could not be determined in time whether request %s was claimed", request_id, exc_info=True)
         process.slot().leave_to_supervision()
         raise
     if row is None:
         if request_id in process.claimed and Request.objects.filter(pk=request_id, status=Status.QUEUED).exists():
             time.sleep(PREVIOUS_RUN_WAIT_SECONDS)
             publish_again(request_id)
-        logger.info("request %s is not to be run", request_id)
+        logger.info("request %s must not run", request_id)
         raise Ignore
     if row.input_round:
         # The previous run has ended with a question. Cancel the calls that it started.
@@ -332,7 +332,7 @@ def store_ending(process: Child, running: Running, ending: Ending) -> Status | N
         except Exception as error:
             # The message of a database error quotes the values.
             shown = redaction.tellable(error, row.tool)
-            logger.error("the end of request %s cannot be stored as it is", row.pk, exc_info=shown)
+            logger.error("the result of request %s could not be stored", row.pk, exc_info=shown)
             bare = Ending(Status.FAILED, error={"cause": "storage", "type": type(error).__name__})
             status = recorder.close(row.pk, lambda: _write_in_full(running, bare))
     except Exception as error:
@@ -398,7 +398,7 @@ def cancel_children(process: Child, row: Request) -> None:
     try:
         process.recorder.call_in_this_thread(lambda: cancellation.cancel_children([row.pk]))
     except Exception:
-        logger.exception("what request %s started is left to supervision", row.pk)
+        logger.exception("the calls that request %s started are left to supervision", row.pk)
 
 
 def trace_run(row: Request) -> AbstractContextManager[Span]:

@@ -20,5 +20,5 @@ def kill_orphans() -> None:
     marked = processes.owners()
     stopped = Request.objects.filter(pk__in=set(marked.values()), status__in=(Status.LOST, Status.CANCELLED))
     for request_id in set(stopped.values_list("pk", flat=True)):
-        logger.warning("killing what request %s left behind", request_id)
+        logger.warning("killing the processes that request %s left behind", request_id)
         processes.kill_all(request_id, rounds=ROUNDS)

@@ -102,7 +102,9 @@ def kill_all(
         time.sleep(PAUSE)
     remaining = _living(remaining, spare)
     if remaining:
-        logger.error("what %s %s started could not be killed: %s", marker, owner, sorted(p.pid for p in remaining))
+        logger.error(
+            "processes that %s %s started could not be killed: %s", marker, owner, sorted(p.pid for p in remaining)
+        )
     return not remaining
 
 

@@ -274,11 +274,11 @@ class ToolRun:
 
     def check_may_end(self) -> None:
         if self._stop.is_shielded:
-            raise RuntimeError("A question ends the run, so it cannot be asked inside shield(); ask before it.")
+            raise RuntimeError("A question ends the run, so it cannot be asked inside shield(). Ask before it.")
 
     def check_has_client(self) -> None:
         if self._row.parent is not None:
-            raise CannotAsk(f"{self._row.tool} can ask nobody. {NO_CLIENT_TO_ASK}")
+            raise CannotAsk(f"{self._row.tool} has no client to ask. {NO_CLIENT_TO_ASK}")
 
     def keep(self, key: str, value: Any) -> None:
         # An interrupt while the recorder's lock is held would leave it taken for good.
@@ -292,7 +292,9 @@ class ToolRun:
         kept = redact_each(PayloadKind.KEPT, self._row.tool, {key: value}).kept
         keep = partial(input_rounds.keep, self._row.pk, key, value, worker=self._row.worker, kept=kept)
         if not self._recorder.call(keep):
-            raise RuntimeError(f"What was done once as {key!r} cannot be kept: the request is not this run's any more.")
+            raise RuntimeError(
+                f"What was done once as {key!r} cannot be stored: the request no longer belongs to this run."
+            )
 
     def page(self, key: str, message: str, view_name: str, arguments: dict[str, Any]) -> Page:
         """Return the question that sends the user to a view of this site.
@@ -300,10 +302,12 @@ class ToolRun:
         See `ToolContext.elicit_page`.
         """
         if not self._row.user_id:
-            raise CannotAsk("This call needs a caller with an account on this site, who can be recognised on its page.")
+            raise CannotAsk(
+                "This call needs a caller with an account on this site, because the page must recognise its user."
+            )
         if settings.PUBLIC_URL is None:
             raise ImproperlyConfigured(
-                'MCP["PUBLIC_URL"] is to say where users reach this site, as https://example.com.'
+                'Set MCP["PUBLIC_URL"] to the address of this site, such as https://example.com.'
             )
         path = reverse(view_name, kwargs=arguments)
         query = urlencode({PAGE_PARAMETER: visits.address(self._row.pk, key)})

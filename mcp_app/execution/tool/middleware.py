@@ -80,7 +80,7 @@ def _enter(stack: ExitStack, aliases: Iterable[str]) -> None:
 
 def _call_body(context: ToolContext) -> Any:
     if context.body is None:
-        raise RuntimeError("The call has ended, so its result cannot be got any more.")
+        raise RuntimeError("The call has ended, so its result is no longer available.")
     return context.body()
 
 

@@ -46,7 +46,7 @@ from mcp_app.states import TERMINAL, Cause, Status
 
 logger = logging.getLogger(__name__)
 
-NO_CLIENT_TO_ASK = "A call that a tool starts has no client: ask in the tool that starts it, and hand over the answer."
+NO_CLIENT_TO_ASK = "A call that a tool starts has no client. Ask in the tool that starts it, and pass the answer on."
 
 R = TypeVar("R")
 
@@ -140,7 +140,7 @@ class ChildCalls:
         """See `ToolContext.start`."""
         self._stop.check()
         if self._row.depth >= settings.MAX_CHILD_DEPTH:
-            raise ToolError(f"{tool} was not started: as many calls as may have started one another already.")
+            raise ToolError(f"{tool} was not started: too many calls have started one another.")
         self.has_started = True
         offered, accepted = self._through_recorder(partial(self._find_tool, tool, arguments))
         # The id is chosen here, so that a repeated attempt stores no second row.
@@ -156,7 +156,7 @@ class ChildCalls:
             if not self._stop.is_shielded:
                 self._stop.pause(STOP_NOTICE_SECONDS)
                 self._stop.check()
-            raise ToolError(f"{tool} was not started: the call that would have is to stop.") from None
+            raise ToolError(f"{tool} was not started: the call that would start it is being stopped.") from None
 
     def wait(self, call: StartedCall, timeout: float | None) -> mcp_types.CallToolResult:
         """See `StartedCall.result`."""
@@ -214,10 +214,10 @@ class ChildCalls:
         try:
             wait = call_rates.take(tool.rate, call_rates.of_caller(caller, tool.name), time.time())
         except UncountableError as error:
-            logger.error("%s is not started, as the cache does not count its calls: %s", tool.name, error)
-            raise ToolError(f"{tool.name} was not started: how often it is called cannot be counted now.") from error
+            logger.error("%s is not started, because the cache cannot count its calls: %s", tool.name, error)
+            raise ToolError(f"{tool.name} was not started: its rate limit cannot be checked at the moment.") from error
         if wait:
-            raise ToolError(f"{tool.name} was not started: its caller may have it again in {math.ceil(wait)} s.")
+            raise ToolError(f"{tool.name} was not started: its caller may call it again in {math.ceil(wait)} s.")
 
     def _submit(self, submission: Submission, tool: OfferedTool) -> None:
         """Store and publish the call.

@@ -103,7 +103,7 @@ def _open_day(today: date) -> AuditDay:
     newest = AuditDay.objects.order_by("-day")[0]
     if newest.day >= today:
         return newest
-    logger.info("the audit of %s is closed, its head is %s", newest.day, newest)
+    logger.info("the audit of %s is sealed, its head is %s", newest.day, newest)
     day = _begin(today, newest.head)
     day.save(force_insert=True)
     return day

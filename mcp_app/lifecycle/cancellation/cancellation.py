@@ -97,7 +97,7 @@ def cancel_all(
     except Error:
         if databases.connection().in_atomic_block:
             raise
-        logger.exception("what %d cancelled requests started is left to supervision", len(parents))
+        logger.exception("the calls that %d cancelled requests started are left to supervision", len(parents))
     return outcomes
 
 
@@ -153,7 +153,7 @@ def _with_parent(request_id: UUID, parent: UUID, row: Request | None) -> Cancell
     elif row.status == Status.COMPLETED:
         why = f"{row.tool}, which started it, has completed without waiting for it"
     else:
-        why = f"the run of {row.tool} that started it is over"
+        why = f"the run of {row.tool} that started it has ended"
     return CancellationRequest(request_id, Cause.PARENT, actor, why, part_of=f"started by {parent}")
 
 

@@ -34,7 +34,7 @@ class CallRate:
         """Read a rate such as `10/m`, with `s`, `m`, `h` or `d` as the window. Raises `ValueError`."""
         found = _TEXT.fullmatch(text) if isinstance(text, str) else None
         if found is None:
-            raise ValueError(f'a rate is written as "10/m", by s, m, h or d, not {text!r}')
+            raise ValueError(f'a rate is a number per s, m, h or d, such as "10/m", not {text!r}')
         return cls(int(found[1]), _SECONDS[found[2]])
 
 

@@ -52,13 +52,14 @@ def raise_alarms(ages: Sequence[QueueAge]) -> None:
     old = {age.queue: age for age in ages if age.oldest_seconds >= after}
     for queue in _told_at.keys() - old.keys():
         del _told_at[queue]
-        logger.warning("queue %s: nothing waits too long any more", queue)
+        logger.warning("queue %s: no request waits too long any more", queue)
     now = time.monotonic()
     for age in old.values():
         if now - _told_at.get(age.queue, float("-inf")) >= after:
             _told_at[age.queue] = now
             logger.error(
-                "queue %s: no worker took a request for %.0f s; %d wait. Is one running that takes this queue?",
+                "queue %s: no worker has claimed a request for %.0f s; %d are waiting. Is a worker "
+                "running that consumes this queue?",
                 *(age.queue, age.oldest_seconds, age.waiting),
             )
 

@@ -205,7 +205,7 @@ async def _group_send(name: str, payload: bytes) -> None:
     except Exception as error:
         if time.monotonic() >= _layer_away_until:  # log once, though many sends fail at the same time
             why = str(error) or type(error).__name__
-            logger.warning("the channel layer loses wake-ups; waiters look again by themselves: %s", why)
+            logger.warning("the channel layer loses wake-ups; waiting processes poll instead: %s", why)
         _layer_away_until = time.monotonic() + LAYER_SECONDS
 
 

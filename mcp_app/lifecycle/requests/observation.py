@@ -28,7 +28,7 @@ _CANCELLED = {
     Cause.ADMIN: "The call was cancelled by an administrator.",
     Cause.DEADLINE: "The call was stopped because its time limit passed.",
     Cause.SHUTDOWN: "The call was stopped because the server is shutting down; it may be tried again.",
-    Cause.ABANDONED: "The call was cancelled because nobody came back for its result.",
+    Cause.ABANDONED: "The call was cancelled because no client came back for its result.",
     Cause.LOST_SERVER: "The call was cancelled because the server process that served its client was lost.",
     Cause.REVOKED: "The call was cancelled because its caller's access ended.",
     Cause.PARENT: "The call was cancelled by the call that started it, or with it.",
@@ -43,13 +43,14 @@ _UNSTOPPABLE = (
 )
 _FAILED = "The call failed inside the server. Its operator can find the details in the log."
 _NOT_KEPT = (
-    "The call has ended, and its result is not kept any more: what can be told of it was told, or was not asked for."
+    "The call has ended and its result is no longer stored, because it was already delivered "
+    "or was not fetched in time."
 )
-_BROKER = "The call was not run because the task queue was not reachable; try again in a moment."
+_BROKER = "The call was not run because the task queue could not be reached; try again in a moment."
 
 
 TOO_MANY_QUESTIONS = (
-    "The call asks for input, and as many calls of this caller as may already wait for theirs; answer those first."
+    "The call asks for input, but too many calls of this caller already wait for input; answer those first."
 )
 
 

@@ -3,18 +3,24 @@
 Theory of operation
 -------------------
 
-    submit ──> QUEUED ──claim──> RUNNING ──end_run / finish──> COMPLETED, FAILED, CANCELLED, LOST
+    submit ──> QUEUED ──claim──> RUNNING ──end_run, finish──> COMPLETED, FAILED, CANCELLED, LOST
                  ^                  │
-                 └── answers ── INPUT_REQUIRED
+                 │                 move (the tool asks its user)
+                 │                  v
+                 └─move (answers)── INPUT_REQUIRED
+
+    QUEUED, INPUT_REQUIRED ──cancel_waiting──> CANCELLED
+    QUEUED, INPUT_REQUIRED ──finish──> FAILED
 
 1. Each step is a compare-and-set: it changes the row only if the row still has a status from which the step is
-   allowed (`states.sources`). If two processes take steps at the same time, one of them succeeds.
+   allowed (`states.sources`). If two processes take steps at the same time, one of them succeeds. Only `request_stop`
+   and `cancel_waiting` have no condition: `cancellation` calls them with rows that it has locked and checked.
 2. The first terminal write wins. A terminal row never changes its status again.
 3. A step that lost such a race says so by its return value. Losing a race is not an error.
 4. Each step appends events to the request's history, in the same statement or transaction. Their numbers come from
    `Request.event_seq`, so they have no gaps, and a client can resume after any of them.
-5. After the commit the step wakes the server process that waits for the request.
-6. `request_stop` and `cancel_waiting` have no condition: `cancellation` calls them with rows that it has locked.
+5. After the commit the step wakes the server process that waits for the request. `submit` and `claim` wake no process:
+   a client has nothing to receive from them.
 
 `submit`, `claim`, `end_run` and the appending steps are single statements (`statements`). The others lock the row in a
 transaction.
@@ -182,7 +188,8 @@ def finish(
 ) -> Status | None:
     """Close a request. Return the status that it got, or `None` if another process has closed it or must.
 
-    - `worker`: only the worker that runs the request may close it, and only that worker may set COMPLETED or FAILED.
+    - `worker`: the worker that runs the request; given, only its own running request is closed. Without it, a running
+      request may not become COMPLETED or FAILED.
     - `fenced`: for the process that kills the tool. It closes only rows whose kill it has begun (`begin_kill`), and
       all other callers only other rows.
     - CANCELLED needs an accepted cancellation. A failure after one becomes CANCELLED and keeps its error. A success
@@ -203,8 +210,8 @@ def finish(
     ended = {name: Redacted(value, kept.get(name, value)) for name, value in values.items()}
     if status not in _OUTCOMES and result is not None:
         ended |= {"result": _NONE, "partial_result": ended["result"]}
-    told = ("result", "error") if status in _OUTCOMES else ()
-    written = close(row, status, stage=max(row.stage, stage), **redaction.columns_at_end(row, *told, **ended))
+    needed = ("result", "error") if status in _OUTCOMES else ()
+    written = close(row, status, stage=max(row.stage, stage), **redaction.columns_at_end(row, *needed, **ended))
     return status if written else None
 
 
@@ -218,7 +225,9 @@ def _may_close(row: Request, status: Status, worker: UUID | None, *, fenced: boo
 
 def note_late_result(request_id: UUID, status: Status) -> bool:
     """Note in the history of an ended request that a run of it ended later, and that its result was discarded."""
-    return _note_after_end(request_id, f"A result of its run came after its end and was discarded ({status.label}).")
+    return _note_after_end(
+        request_id, f"A run returned a result after the request had ended; the result was discarded ({status.label})."
+    )
 
 
 def note_leftovers(request_id: UUID) -> bool:
@@ -236,24 +245,24 @@ def _note_after_end(request_id: UUID, message: str) -> bool:
     return True
 
 
-def request_stop(rows: Sequence[Request], story: Event, **columns: Any) -> None:
+def request_stop(rows: Sequence[Request], event: Event, **columns: Any) -> None:
     """Mark running rows, which this transaction has locked, as to be stopped. Their status does not change."""
-    _update_all(rows, [story], columns)
+    _update_all(rows, [event], columns)
 
 
-def cancel_waiting(rows: Sequence[Request], story: Event, **columns: Any) -> None:
+def cancel_waiting(rows: Sequence[Request], event: Event, **columns: Any) -> None:
     """Close rows that no worker runs, and that this transaction has locked, as CANCELLED."""
     ended = {"status": Status.CANCELLED, "finished_at": Now(), "deadline_at": None, "error": None, "unredacted": None}
-    _update_all(rows, [story, events.transition(Status.CANCELLED)], ended | columns)
+    _update_all(rows, [event, events.transition(Status.CANCELLED)], ended | columns)
 
 
-def _update_all(rows: Sequence[Request], told: Sequence[Event], columns: Mapping[str, Any]) -> None:
+def _update_all(rows: Sequence[Request], new_events: Sequence[Event], columns: Mapping[str, Any]) -> None:
     """Update rows that the caller has locked and checked, so that no condition is needed."""
     keys = [row.pk for row in rows]
-    Request.objects.filter(pk__in=keys).update(event_seq=F("event_seq") + len(told), **columns)
+    Request.objects.filter(pk__in=keys).update(event_seq=F("event_seq") + len(new_events), **columns)
     for row in rows:
-        row.event_seq += len(told)
-    events.insert_all((row.pk, told, row.event_seq) for row in rows)
+        row.event_seq += len(new_events)
+    events.insert_all((row.pk, new_events, row.event_seq) for row in rows)
     databases.on_commit(partial(wakeups.wake_all_waiting, rows))
 
 
@@ -273,7 +282,7 @@ def close(row: Request, status: Status, **columns: Any) -> bool:
     return True
 
 
-def move(row: Request, status: Status, told: Sequence[Event], **columns: Any) -> bool:
+def move(row: Request, status: Status, new_events: Sequence[Event], **columns: Any) -> bool:
     """Append events to a row that this transaction has locked, and change its columns and its open status.
 
     Returns whether the step was allowed. `status` may be the one that the row has.
@@ -282,11 +291,11 @@ def move(row: Request, status: Status, told: Sequence[Event], **columns: Any) ->
     unmoved = Request.objects.filter(
         pk=row.pk, status__in={status} if stays else sources(status), event_seq=row.event_seq, killing=False
     )
-    story = [*told] if stays else [*told, events.transition(status)]
-    if not unmoved.update(status=status, event_seq=row.event_seq + len(story), **columns):
+    appended = [*new_events] if stays else [*new_events, events.transition(status)]
+    if not unmoved.update(status=status, event_seq=row.event_seq + len(appended), **columns):
         return False
-    row.status, row.event_seq = status, row.event_seq + len(story)
-    events.insert(row.pk, story, row.event_seq)
+    row.status, row.event_seq = status, row.event_seq + len(appended)
+    events.insert(row.pk, appended, row.event_seq)
     databases.on_commit(lambda: wakeups.wake_waiting(row))
     return True
 
@@ -305,8 +314,8 @@ def record_all(additions: Sequence[Addition]) -> bool:
 
 def reach_stage(request_id: UUID, stage: Stage) -> bool:
     """Record that the stop of a running request has reached `stage`. Return `False` if it had before."""
-    told = Event(EventKind.STAGE, {"stage": stage.name.lower()})
-    return bool(_append([Addition(request_id, [told], {"stage": stage.value})]))
+    event = Event(EventKind.STAGE, {"stage": stage.name.lower()})
+    return bool(_append([Addition(request_id, [event], {"stage": stage.value})]))
 
 
 def give_up(request_id: UUID) -> bool:
@@ -314,9 +323,9 @@ def give_up(request_id: UUID) -> bool:
 
     Its client gets an error, and the row stays RUNNING until the work ends.
     """
-    told = Event(EventKind.STAGE, {"stage": UNSTOPPABLE})
+    event = Event(EventKind.STAGE, {"stage": UNSTOPPABLE})
     error = {"cause": UNSTOPPABLE, "message": "it cannot be stopped where it runs"}
-    if not _append([Addition(request_id, [told], {"error": error})]):
+    if not _append([Addition(request_id, [event], {"error": error})]):
         return False
     if (row := Request.objects.filter(pk=request_id).first()) is not None:
         wakeups.wake_waiting(row)

@@ -80,7 +80,7 @@ def cancel_abandoned_calls() -> None:
     """Cancel the calls whose clients did not reconnect in time. A step of supervision."""
     abandoned = _session_calls().filter(left_at__lt=from_now(-settings.ABANDONED_AFTER), cancel_requested_at=None)
     ids = abandoned.order_by("left_at").values_list("pk", flat=True)[:BATCH]
-    reason = "nobody came back for its result"
+    reason = "no client came back for its result"
     cancellation.sweep(
         CancellationRequest(request_id, Cause.ABANDONED, SYSTEM, reason) for request_id in processes.share(ids)
     )

@@ -116,7 +116,7 @@ def find(session_id: UUID, principal: Principal) -> Session | None:
             touch(session_id)
         except OperationalError as error:
             # Go on: the message may be a cancellation of the call that holds the lock.
-            logger.warning("the sign of life of session %s was not noted: %s", session_id, error)
+            logger.warning("the last use of session %s could not be stored: %s", session_id, error)
     return session
 
 

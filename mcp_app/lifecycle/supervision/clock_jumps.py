@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 def restart_waits_if_clock_was_set() -> None:
     """Restart all waits if the clock was set since the last call. A step of supervision."""
     if jump := processes.read_jump():
-        logger.warning("the database's clock was set by %.0f s: what waits begins its wait anew", jump)
+        logger.warning("the database's clock jumped by %.0f s: the deadlines of waiting requests are moved", jump)
         _restart_waits(jump)
         processes.forget_jump()
 

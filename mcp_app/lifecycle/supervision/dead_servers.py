@@ -23,7 +23,7 @@ from mcp_app.models import Request
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.states import OPEN, Cause, ProcessRole, Status
 
-REASON = "the server process died or went silent"
+REASON = "the server process died or sent no more heartbeats"
 AWAITED = OPEN - {Status.INPUT_REQUIRED}
 """The statuses in which a client is waiting for a response."""
 LEGACY = Q(protocol_version__in=LEGACY_REVISIONS)

@@ -95,5 +95,5 @@ class SupervisionTurns:
         try:
             return is_site_idle()
         except Error as error:
-            logger.error("whether there is anything to be done cannot be read: %s", str(error).strip())
+            logger.error("supervision could not read whether there is work: %s", str(error).strip())
             return False

@@ -115,7 +115,7 @@ def take_turn(identity: Identity, beat: Callable[[], object] = lambda: None) -> 
     try:
         is_due = processes.begin_round(identity)
     except Error as error:
-        logger.error("supervision: whose turn it is cannot be read: %s", str(error).strip())
+        logger.error("supervision could not read whose turn it is: %s", str(error).strip())
         return True
     return supervise(beat) if is_due else True
 
@@ -125,7 +125,7 @@ def lose_requests_of_silent_workers() -> None:
     running = Request.objects.filter(status=Status.RUNNING, worker__isnull=False)
     silent = running.exclude(Exists(not_lost("worker", ProcessRole.WORKER)))
     for request_id, worker in processes.share(_oldest(silent).values_list("pk", "worker")):
-        mark_lost(request_id, "its worker process died or went silent", worker=worker)
+        mark_lost(request_id, "its worker process died or sent no more heartbeats", worker=worker)
 
 
 def cancel_requests_of_silent_servers() -> None:
@@ -200,7 +200,7 @@ def republish_unclaimed_requests() -> None:
                 unclaimed = Request.objects.filter(pk=request_id, status=Status.QUEUED)
                 unclaimed.update(published_at=published_at)
                 raise
-            logger.warning("request %s was claimed by nobody and is published again", request_id)
+            logger.warning("no worker claimed request %s; it is published again", request_id)
 
 
 def check_queues() -> None:
@@ -238,12 +238,12 @@ def mark_lost(request_id: UUID, why: str, *, worker: UUID | None = None) -> bool
 
 def _why_overdue(row: Request) -> str:
     if row.status == Status.INPUT_REQUIRED:
-        return "nobody answered in time"
-    callers = f"the {row.caller_limit} s that its caller gave it have passed"
+        return "it was not answered in time"
+    callers = f"the caller's time limit of {row.caller_limit} s has passed"
     if row.status == Status.RUNNING:
         return callers if row.run_limit < row.time_limit else f"the time limit of {row.time_limit:g} s has passed"
     hurried = row.caller_limit is not None and row.caller_limit < settings.MAX_QUEUE_SECONDS
-    return callers if hurried else "no worker took it in time"
+    return callers if hurried else "no worker claimed it in time"
 
 
 def _without_cancel_request(among: QuerySet[Request] | None = None) -> QuerySet[Request]:

@@ -54,4 +54,4 @@ def report(ages: Iterable[QueueAge]) -> None:
 
 def describe(queue: str) -> str:
     """Return a message which says that no worker consumes a queue, and what to do."""
-    return f'No worker takes calls from the queue "{queue}". Start one: `{COMMAND}`.'
+    return f'No worker consumes the queue "{queue}". Start one: `{COMMAND}`.'

@@ -51,7 +51,7 @@ def _source(option: str, text: str) -> str:
     except OSError as error:
         raise ArgumentError(f"{option}: {text[1:]} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ArgumentError(f"{option}: {text} is no text in UTF-8.") from error
+        raise ArgumentError(f"{option}: {text} is not UTF-8 text.") from error
     return text
 
 
@@ -59,7 +59,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         found = _json(text)
     except ValueError as error:
-        raise ArgumentError(f"--args: this is no JSON: {error}.") from error
+        raise ArgumentError(f"--args: this is not JSON: {error}.") from error
     if not isinstance(found, dict):
         raise ArgumentError('--args: write a JSON object, as --args \'{"name": "value"}\'.')
     return found
@@ -74,13 +74,13 @@ def _value(name: str, text: str, types: Types) -> Any:
         if TEXT in types:
             return text
         wanted = " or ".join(sorted(types))
-        raise ArgumentError(f"--arg {name}: {text[:80]!r} is no JSON; {name} takes JSON ({wanted}).") from error
+        raise ArgumentError(f"--arg {name}: {text[:80]!r} is not JSON; {name} takes JSON ({wanted}).") from error
     return value if _kinds(value) & types or TEXT not in types else text
 
 
 def _json(text: str) -> Any:
     def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is no number of JSON's")
+        raise ValueError(f"{constant} is not a JSON number")
 
     try:
         return json.loads(text, parse_constant=refuse)

@@ -35,8 +35,8 @@ class CallProgress:
     def words(self) -> str:
         if self.done is None:
             return self.message
-        told = number(self.done) if self.total is None else f"{number(self.done)} of {number(self.total)}"
-        return f"{told}  {self.message}".rstrip()
+        amount = number(self.done) if self.total is None else f"{number(self.done)} of {number(self.total)}"
+        return f"{amount}  {self.message}".rstrip()
 
     def bar(self) -> str:
         if self.done is None or self.total is None or self.total <= 0:

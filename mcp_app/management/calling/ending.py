@@ -31,8 +31,8 @@ def log_line(params: Mapping[str, Any]) -> str:
 
 def summary(row: Request) -> str:
     """Return a line that says how a call ended, how long it took, and where to read more."""
-    told = describe_end(row) if row.cancel_requested_at is not None else str(Status(row.status).label)
-    return f"{told}, {between(row.submitted_at, row.finished_at)} in all: request {row.pk}"
+    described = describe_end(row) if row.cancel_requested_at is not None else str(Status(row.status).label)
+    return f"{described}, {between(row.submitted_at, row.finished_at)} in all: request {row.pk}"
 
 
 def status(message: Mapping[str, Any] | None, row: Request | None, *, stopped: bool) -> int:

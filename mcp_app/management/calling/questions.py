@@ -17,7 +17,9 @@ from mcp_app.safe_text import safe_text
 
 LINE_BYTES: Final = 4096
 """The longest line that a terminal returns."""
-HELP: Final = "Enter takes what is in brackets; /decline says no; /cancel gives no answer; Ctrl-C cancels the call."
+HELP: Final = (
+    "Enter accepts the value in brackets; /decline declines; /cancel dismisses the question; Ctrl-C cancels the call."
+)
 _WORDS: Final = {"/decline": "decline", "/cancel": "cancel", "": "cancel"}
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
@@ -35,7 +37,7 @@ def refusals(asked: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Return a sentence for each question that cannot be asked without a terminal."""
     for request in asked.values():
         message = one_line((request.get("params") or {}).get("message", ""), 200)
-        yield f"The tool asks “{message}”: declined, as there is no terminal to ask at."
+        yield f"The tool asks “{message}”: declined, because there is no terminal to ask at."
 
 
 def declined(asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -94,11 +96,11 @@ async def _field(request: Mapping[str, Any], name: str, field: Mapping[str, Any]
 
 
 def _described(name: str, field: Mapping[str, Any]) -> Iterator[str]:
-    told = [one_line(field[each]) for each in ("title", "description") if field.get(each)]
-    if told and told[0].lower() == name.lower():  # pydantic's title for the name
-        told = told[1:]
-    if told:
-        yield f"  {': '.join(told)}"
+    texts = [one_line(field[each]) for each in ("title", "description") if field.get(each)]
+    if texts and texts[0].lower() == name.lower():  # pydantic's title for the name
+        texts = texts[1:]
+    if texts:
+        yield f"  {': '.join(texts)}"
     for value, title in _choices(field).items():
         yield f"    {one_line(value)}" + (f"  {one_line(title)}" if title != value else "")
 
@@ -107,8 +109,8 @@ def _prompt(name: str, field: Mapping[str, Any], *, required: bool) -> str:
     kind = str(field.get("type", ""))
     hint = {"boolean": "y/n", "array": "several, with commas between", "string": ""}.get(kind, kind)
     hint = ", ".join(part for part in (field.get("format", ""), hint, "" if required else "optional") if part)
-    told = f"{one_line(name)} ({one_line(hint)})" if hint else one_line(name)
-    return f"{told} [{_shown(field['default'])}]: " if "default" in field else f"{told}: "
+    label = f"{one_line(name)} ({one_line(hint)})" if hint else one_line(name)
+    return f"{label} [{_shown(field['default'])}]: " if "default" in field else f"{label}: "
 
 
 def _shown(default: Any) -> str:

@@ -14,7 +14,7 @@ from mcp_app.states import ProcessRole
 
 LINE_BYTES: Final = 4096
 NONE_STARTED: Final = "No worker is alive. The call waits for one: start `python manage.py mcp worker`."
-STARTED: Final = "No worker is alive: one is started for this call."
+STARTED: Final = "No worker is alive; starting one for this call."
 
 
 class CallWorker:

@@ -23,8 +23,8 @@ from mcp_app.safe_text import safe_text
 
 class Command(BaseCommand):
     help = (
-        "Serve MCP, run its worker, supervise, call tools, list, watch and cancel requests, list tools, make tokens, "
-        "verify and export the audit, purge, say what is wrong."
+        "Serve MCP, run its worker, supervise, call tools, list, watch and cancel requests, list tools, create tokens, "
+        "verify and export the audit, purge, find problems."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -192,7 +192,7 @@ class Command(BaseCommand):
             else doctor.tell(findings, self._write, self.style)
         )
         if count:
-            raise CommandError(f"{count} failed; what to do is said above.")
+            raise CommandError(f"{count} failed; see above how to fix it.")
 
     def _audit(self, **options: Any) -> None:
         _require_tables()
@@ -201,7 +201,7 @@ class Command(BaseCommand):
                 reconfigure(encoding="utf-8", newline="")
             audit.export(options["format"], self._write)
         elif found := (audit.write if options["as_json"] else audit.verify)(options["head"] or "", self._say):
-            raise CommandError(f"The audit is not as it was written: findings: {found}")
+            raise CommandError(f"The audit was changed; findings: {found}")
 
     def _purge(self, **options: Any) -> None:
         _require_tables()
@@ -275,4 +275,4 @@ def _group(options: Mapping[str, Any]) -> RequestGroup | None:
     if not found:
         raise CommandError(f"No caller named {options['principal']} has requests in flight.")
     several = "; ".join(sorted(map(cancel.describe_caller, found)))
-    raise CommandError(f"Several callers are named {options['principal']}: name one by all its parts: {several}")
+    raise CommandError(f"Several callers have the name {options['principal']}: name one with all its parts: {several}")

@@ -57,8 +57,8 @@ def describe_caller(caller: Principal) -> str:
 
 def describe_group(group: RequestGroup, outcomes: Counter[Outcome]) -> str:
     """Return a sentence with the outcomes for a group."""
-    told = [f"{count} {_WORDS[outcome]}" for outcome in _WORDS if (count := outcomes[outcome])]
-    return f"{group.name}: {', '.join(told) or 'nothing is open that is not to stop already'}"
+    parts = [f"{count} {_WORDS[outcome]}" for outcome in _WORDS if (count := outcomes[outcome])]
+    return f"{group.name}: {', '.join(parts) or 'nothing to cancel'}"
 
 
 def await_stops(group: RequestGroup, seconds: float) -> int:
@@ -98,10 +98,10 @@ def describe_end(row: Request) -> str:
 
 def as_json(request_id: str, outcome: Outcome, row: Request | None) -> dict[str, Any]:
     """Return the outcome as a JSON object. `row` is the ended request, if the command has waited for it."""
-    told: dict[str, Any] = {"id": request_id, "outcome": outcome.value}
+    fields: dict[str, Any] = {"id": request_id, "outcome": outcome.value}
     if row is not None:
-        told |= {"status": row.status, "stage": Stage(row.stage).name.lower(), "latency_ms": _latency_ms(row)}
-    return told
+        fields |= {"status": row.status, "stage": Stage(row.stage).name.lower(), "latency_ms": _latency_ms(row)}
+    return fields
 
 
 def group_as_json(group: RequestGroup, outcomes: Counter[Outcome], left: int) -> dict[str, Any]:

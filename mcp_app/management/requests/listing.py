@@ -88,9 +88,9 @@ def show_one(text: str, say: Say) -> None:
     say(f"  request {row.pk}")
     if row.parent is not None:
         say(f"  started by {row.parent}")
-    told = list(facts(row))
-    width = max(len(fact.name) for fact in told)
-    for fact in told:
+    fields = list(facts(row))
+    width = max(len(fact.name) for fact in fields)
+    for fact in fields:
         say(f"  {fact.name:<{width}}  {terminal.one_line(fact.words)}")
     for payload in payloads(row):
         say(f"\n{payload.title}")
@@ -112,7 +112,7 @@ def write_one(text: str, say: Say) -> None:
     row = _find(text)
     newest = list(RequestEvent.objects.filter(request_id=row.pk).order_by("-seq")[:LINES])
     attempts = Cancellation.objects.filter(request_id=row.pk).order_by("pk")[:ATTEMPTS]
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **request_rows.as_json(row),
         "time_limit": row.time_limit,
         "caller_limit": row.caller_limit,
@@ -127,7 +127,7 @@ def write_one(text: str, say: Say) -> None:
             for event in reversed(newest)
         ],
     }
-    say(safe_json_text(told, indent=2))
+    say(safe_json_text(fields, indent=2))
 
 
 def _show_events(request_id: UUID, say: Say) -> None:

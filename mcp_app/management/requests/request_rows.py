@@ -33,8 +33,8 @@ def short_id(row: Request) -> str:
 
 
 def status(row: Request) -> str:
-    told = describe_status(row)
-    return f"{told.label} ({told.remark})" if told.remark else told.label
+    described = describe_status(row)
+    return f"{described.label} ({described.remark})" if described.remark else described.label
 
 
 def caller(row: Request) -> str:
@@ -44,10 +44,10 @@ def caller(row: Request) -> str:
 def progress(row: Request) -> str:
     if row.progress is None:
         return NOTHING
-    told = number(row.progress)
+    done = number(row.progress)
     if row.progress_total is not None:
-        told += f" of {number(row.progress_total)}"
-    return f"{told} {one_line(row.progress_message, MESSAGE_CHARS)}".rstrip()
+        done += f" of {number(row.progress_total)}"
+    return f"{done} {one_line(row.progress_message, MESSAGE_CHARS)}".rstrip()
 
 
 def took(row: Request, now: datetime) -> str:

@@ -127,16 +127,16 @@ class _ChangeLines:
     def _line(self, row: Any) -> str:
         if self._as_json:
             return safe_json_text({"at": row.now.isoformat(), **request_rows.as_json(row)})
-        told = [moment(row.now), request_rows.short_id(row), terminal.one_line(row.tool), request_rows.status(row)]
-        told += [] if row.progress is None else [request_rows.progress(row)]
-        told += [] if row.cancel_requested_at is None else [f"cancelled by {request_rows.cancelled(row)}"]
-        return terminal.GAP.join([*told, request_rows.took(row, row.now)])
+        parts = [moment(row.now), request_rows.short_id(row), terminal.one_line(row.tool), request_rows.status(row)]
+        parts += [] if row.progress is None else [request_rows.progress(row)]
+        parts += [] if row.cancel_requested_at is None else [f"cancelled by {request_rows.cancelled(row)}"]
+        return terminal.GAP.join([*parts, request_rows.took(row, row.now)])
 
 
 def _state(row: Request) -> tuple[Any, ...]:
     """Return the values whose change is shown."""
-    said = row.progress, row.progress_total, row.progress_message
-    return row.status, row.cancel_requested_at, row.stage, row.unstoppable, row.worker, *said
+    reported = row.progress, row.progress_total, row.progress_message
+    return row.status, row.cancel_requested_at, row.stage, row.unstoppable, row.worker, *reported
 
 
 class _Screen:
@@ -176,9 +176,9 @@ class _Screen:
 
 def _heading(rows: Sequence[Request]) -> str:
     counted = Counter(Status(row.status) for row in rows if row.status in OPEN)
-    told = ", ".join(f"{counted[status]} {status.label}" for status in Status if counted[status])
+    parts = ", ".join(f"{counted[status]} {status.label}" for status in Status if counted[status])
     most = f", the oldest {MOST} of them" if len(rows) >= MOST else ""
-    return f"{told or 'Nothing'} in flight{most}. Ctrl-C ends this."
+    return f"{parts or 'Nothing'} in flight{most}. Ctrl-C ends this."
 
 
 def _table(rows: Sequence[Any]) -> list[str]:

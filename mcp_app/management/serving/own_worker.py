@@ -59,7 +59,7 @@ class OwnWorker:
                     return
         finally:
             connections.close_all()
-        logger.info("no worker is alive: one is started for this client")
+        logger.info("no worker is alive; starting one for this client")
         self._on_needed()
         self._worker.start()
 
@@ -73,4 +73,4 @@ def _another_is_alive() -> bool:
 
 
 def _say_ready() -> None:
-    logger.info("the worker has begun")
+    logger.info("the worker is ready")

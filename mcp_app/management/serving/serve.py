@@ -81,10 +81,10 @@ def check_host(host: str) -> None:
     try:
         local = addresses.is_loopback(host)
     except OSError as error:
-        raise AddressRefusedError(f"{host} is no address: {error.strerror}.") from error
+        raise AddressRefusedError(f"{host} is not an address: {error.strerror}.") from error
     if not local and any(map(authentication.allows_anonymous, settings.endpoints)):
         raise AddressRefusedError(
-            f"Not serving on {host}: anonymous calls are allowed, so anybody who reaches it could call every tool. "
+            f"Not serving on {host}: anonymous calls are allowed, so everyone who can reach it could call every tool. "
             "Serve on 127.0.0.1, or have callers say who they are: "
             'MCP["AUTHENTICATOR"] = "mcp_app.auth.tokens.bearer", and no MCP["ALLOW_ANONYMOUS"] = True '
             "(the example site: MCPSITE_AUTHENTICATOR=mcp_app.auth.tokens.bearer)."
@@ -178,8 +178,8 @@ class _Site:
         endpoints = {endpoint: base + settings.at(endpoint).PATH for endpoint in settings.endpoints}
         password, token = (made.password, made.token) if (made := self._demo_admin) else (None, None)
         self._say(welcome.addresses(endpoints, _admin_url(base), password))
-        if told := welcome.tokens_of(endpoints, token):
-            self._say(told)
+        if token_lines := welcome.tokens_of(endpoints, token):
+            self._say(token_lines)
         for endpoint, url in endpoints.items():
             self._say(welcome.client_configuration(endpoint, url, token))
             self._say(welcome.stdio_configuration(endpoint))
@@ -235,7 +235,7 @@ class _Readiness:
 
     def _complain(self) -> None:
         self._say(
-            f"The worker has not begun within {READY_SECONDS:g} s: calls wait until it does. "
+            f"The worker was not ready within {READY_SECONDS:g} s: calls wait until it does. "
             "Its own messages are above; `manage.py mcp worker` shows them alone."
         )
 

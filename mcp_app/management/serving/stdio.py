@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 PARENT_POLL_SECONDS = 0.5
 QUIT_STATUS = 130
 """The exit status after a second Ctrl-C."""
-NOT_READY = "This server cannot serve yet; what is to be done was said on its standard error."
+NOT_READY = "This server cannot serve yet; its standard error shows what to do."
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 Say = Callable[[str], None]

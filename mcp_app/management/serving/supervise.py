@@ -43,13 +43,13 @@ def run() -> None:
     supervisor = _Supervisor()
     rounds = SupervisionTurns(supervisor.take_turn)
     supervised_at = float("-inf")
-    with _told_to_stop() as told:
+    with _told_to_stop() as signals:
         while True:
             if supervisor.is_heard() and time.monotonic() - supervised_at >= settings.SUPERVISION_INTERVAL:
                 supervised_at = time.monotonic()
                 rounds.take()
             try:
-                told.get(timeout=min(settings.HEARTBEAT_INTERVAL, settings.SUPERVISION_INTERVAL))
+                signals.get(timeout=min(settings.HEARTBEAT_INTERVAL, settings.SUPERVISION_INTERVAL))
                 break
             except Empty:
                 continue
@@ -74,7 +74,7 @@ class _Supervisor:
             connections.close_all()
             return False
         if not self._heard:
-            logger.warning("the database is back, and supervision goes on")
+            logger.warning("the database is back; supervision continues")
         self._heard = True
         return True
 
@@ -87,7 +87,7 @@ class _Supervisor:
         try:
             kill_orphans()
         except Exception:
-            logger.exception("what lost requests left behind could not be looked for")
+            logger.exception("processes that lost requests left behind could not be searched for")
             completed = False
         if not completed:
             connections.close_all()
@@ -98,7 +98,7 @@ class _Supervisor:
         try:
             processes.stop(self._identity)
         except Error as error:
-            logger.warning("the end of this process could not be noted: %s", str(error).strip())
+            logger.warning("the end of this process could not be stored: %s", str(error).strip())
         connections.close_all()
 
 
@@ -106,16 +106,16 @@ class _Supervisor:
 def _told_to_stop() -> Iterator[SimpleQueue[int]]:
     """Return a queue that receives the first SIGTERM or SIGINT. The next signal has its default effect."""
     # A signal may arrive while the queue is read. Only a `SimpleQueue` may be used in a handler then.
-    told: SimpleQueue[int] = SimpleQueue()
+    signals: SimpleQueue[int] = SimpleQueue()
 
     def handle(number: int, frame: FrameType | None) -> None:
         for each in before:
             signal.signal(each, signal.SIG_DFL)
-        told.put(number)
+        signals.put(number)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield told
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -28,7 +28,7 @@ def addresses(endpoints: Mapping[str, str], admin: str | None, password: str | N
     if admin is not None:
         lines.append(f"Admin          {admin}")
     if password is not None:
-        lines.append(f"               user admin, password {password} (made now, shown only once)")
+        lines.append(f"               user admin, password {password} (new, shown only once)")
     return "\n".join(lines)
 
 
@@ -38,10 +38,10 @@ def tokens_of(endpoints: Iterable[str], token: str | None) -> str:
     if not taking:
         return ""
     if token is None:
-        return "Token          `python manage.py mcp token create USERNAME --name NAME` makes one for a client"
-    lines = [f"Token          {token}", "               of the user admin (made now, shown only once)"]
+        return "Token          `python manage.py mcp token create USERNAME --name NAME` creates one for a client"
+    lines = [f"Token          {token}", "               of the user admin (new, shown only once)"]
     if any(map(authentication.allows_anonymous, taking)):
-        lines.append("               clients on this machine that send none are anonymous")
+        lines.append("               clients on this machine without a token are anonymous")
     return "\n".join(lines)
 
 

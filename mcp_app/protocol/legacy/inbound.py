@@ -114,7 +114,9 @@ def check_session_version(headers: Headers) -> Rejection | None:
         return refuse(INVALID_REQUEST, version.reason)
     if version in LEGACY or version in SUPPORTED_VERSIONS:
         return None
-    return refuse(INVALID_REQUEST, f"The header {PROTOCOL_VERSION_HEADER} names no version that this server serves.")
+    return refuse(
+        INVALID_REQUEST, f"The header {PROTOCOL_VERSION_HEADER} does not name a version that this server supports."
+    )
 
 
 def check_accepts_events(headers: Headers) -> Rejection | None:

@@ -58,7 +58,7 @@ from mcp_app.transport.watching.row_watcher import RequestWaiter, RowGoneError, 
 
 logger = logging.getLogger(__name__)
 
-BROKER_UNREACHABLE = "The task queue is not reachable; try again in a moment."
+BROKER_UNREACHABLE = "The task queue cannot be reached; try again in a moment."
 FIRST_EVENT = 1
 """The number of a new row's event."""
 MIN_CHECK_SECONDS = 0.01

@@ -140,7 +140,7 @@ class EndpointResponse:
             if time.monotonic() > give_up_at:
                 self.finished = True
                 await self._send(*map(_without_length, before), _part(b"", last=True))
-                raise PeerGoneError("the client does not read what it is sent")
+                raise PeerGoneError("the client does not read the response")
             await asyncio.sleep(POLL_SECONDS)
 
     async def _send(self, *messages: dict[str, Any]) -> None:
@@ -150,12 +150,12 @@ class EndpointResponse:
                     await self._send_to_server(message)
         except TimeoutError as error:
             self.finished = True
-            raise PeerGoneError("the client does not read what it is sent") from error
+            raise PeerGoneError("the client does not read the response") from error
         except (OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not str(error).endswith(CLOSED_BY_UVLOOP):
                 raise
             self.finished = True
-            raise PeerGoneError("the client is gone") from error
+            raise PeerGoneError("the client has disconnected") from error
 
 
 def _without_length(head: dict[str, Any]) -> dict[str, Any]:

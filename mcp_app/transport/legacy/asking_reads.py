@@ -43,10 +43,10 @@ from mcp_app.transport.reads.round_trips import Read
 from mcp_app.transport.server import Server
 from mcp_app.transport.watching.change_table import ChangeListener
 
-UNANSWERED: Final = "Nobody answered in time what this asks; ask for it again."
-TOO_MANY: Final = "This asks for input, and as much of yours as may already waits for it; answer that first."
-LOST: Final = "The server lost what this asked; ask for it again."
-TOO_LARGE: Final = "What was asked and answered so far is more than this server keeps."
+UNANSWERED: Final = "The question was not answered in time; send the request again."
+TOO_MANY: Final = "This asks for input, but too many of your requests already wait for input; answer those first."
+LOST: Final = "The server lost the question of this request; send the request again."
+TOO_LARGE: Final = "The questions and answers of this request are larger than this server can keep."
 
 
 class AskingRead:
@@ -217,7 +217,7 @@ class AskingRead:
     def _withdrawals(self) -> list[dict[str, Any]]:
         """Return the messages that withdraw the open questions."""
         names = [str(EventId(self._id, number)) for number in self._open]
-        return [legacy_questions.question_cancelled(name, "nobody waits for it any more") for name in names]
+        return [legacy_questions.question_cancelled(name, "no process waits for it any more") for name in names]
 
     async def _close(self) -> None:
         if self._listener is not None:

@@ -194,7 +194,7 @@ async def resume(peer: HTTPPeer, session_id: UUID, request_id: UUID, seen: int) 
 
 def unknown_event() -> Rejection:
     """Return a 400: the session has no stream with this event."""
-    return refuse(INVALID_REQUEST, "The header Last-Event-ID names no event of this session.")
+    return refuse(INVALID_REQUEST, "Last-Event-ID is not the id of an event of this session.")
 
 
 def _route(row: Request) -> Route:

@@ -105,7 +105,7 @@ class HTTPPeer:
         try:
             session = await self.server.rows.run(begin)
         except sessions.TooManySessionsError:
-            return too_many("Too many sessions are busy; end one of yours, or try again later.", self.request_id)
+            return too_many("You have too many busy sessions; end one, or try again later.", self.request_id)
         self.response.fields = (*self.response.fields, (SESSION.lower().encode(), session.pk.hex.encode()))
         return None
 

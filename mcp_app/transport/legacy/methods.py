@@ -30,7 +30,7 @@ from mcp_app.transport.reads import methods as reads
 from mcp_app.transport.serving.capabilities import server_capabilities
 from mcp_app.transport.serving.exchange import introduction
 
-REPEATED = "This session is initialized already; begin another one outside it."
+REPEATED = "This session is already initialized; start another one without its id."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ async def set_level(exchange: LegacyExchange) -> None:
     if isinstance(level, Rejection):
         await exchange.reject(level)
     elif exchange.peer.session is None:
-        needs = "logging/setLevel needs a session; begin one with initialize."
+        needs = "logging/setLevel needs a session; start one with initialize."
         await exchange.reject(refuse(INVALID_REQUEST, needs, exchange.request_id))
     else:
         await exchange.peer.session.set_log_level(level)
@@ -89,7 +89,7 @@ async def subscribe(exchange: LegacyExchange) -> None:
     if await asked.session.subscribe(asked.uri):
         await exchange.complete({})
     else:
-        message = f"A session may watch at most {settings.MAX_RESOURCE_SUBSCRIPTIONS} resources; give one up."
+        message = f"A session may watch at most {settings.MAX_RESOURCE_SUBSCRIPTIONS} resources; unsubscribe from one."
         await exchange.reject(fail(INVALID_PARAMS, message, exchange.route.request_id))
 
 
@@ -117,7 +117,7 @@ async def _find_readable(exchange: LegacyExchange) -> ResourceWatch | Rejection:
 
 def _read_watch(exchange: LegacyExchange) -> ResourceWatch | Rejection:
     if exchange.peer.session is None:
-        needs = f"{exchange.route.method} needs a session; begin one with initialize."
+        needs = f"{exchange.route.method} needs a session; start one with initialize."
         return refuse(INVALID_REQUEST, needs, exchange.route.request_id)
     read = read_read_resource(exchange.route)
     return read if isinstance(read, Rejection) else ResourceWatch(exchange.peer.session, read.uri)

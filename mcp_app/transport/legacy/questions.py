@@ -124,7 +124,7 @@ def read_response(asker: UUID, question: Mapping[str, Any], message: Mapping[str
         return questions.check(question, message["result"])
     except MalformedAnswer as fault:
         logger.warning("request %s: the client's answer is malformed: %s", asker, redaction.quotable(str(fault)))
-        return questions.error_answer(f"The client answered {method} with something else: {fault}.")
+        return questions.error_answer(f"The client answered {method} with an unexpected result: {fault}.")
 
 
 def _pending_messages(revision: Revision, observed: Observed, received_until: int) -> NumberedMessages:

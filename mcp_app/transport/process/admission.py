@@ -163,7 +163,7 @@ class Admission:
             _caller(principal), time.monotonic(), burst=settings.REQUEST_BURST, per_second=settings.REQUEST_RATE
         )
         if wait:
-            return too_many("You send requests too often; wait a moment.", None, retry_after=wait)
+            return too_many("You are sending requests too often; wait a moment.", None, retry_after=wait)
         if self.serving.requests + self.detached - len(self.listeners.open) >= settings.MAX_OPEN_REQUESTS:
             return unavailable(BUSY, None)
         return None
@@ -197,7 +197,7 @@ class Admission:
         )
         if not wait:
             return None
-        return too_many("You ask for completions too often; wait a moment.", request_id, retry_after=wait)
+        return too_many("You are requesting completions too often; wait a moment.", request_id, retry_after=wait)
 
     def refuse_listener(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
@@ -207,7 +207,7 @@ class Admission:
         if refusal is not None:
             return refusal
         if len(self.listeners.open) >= settings.MAX_LISTEN_STREAMS:
-            return unavailable("The server holds as many subscriptions as it can; try again later.", request_id)
+            return unavailable("The server has no room for another subscription; try again later.", request_id)
         return None
 
 

@@ -46,7 +46,7 @@ class CancellationQueue:
             try:
                 await self._threads.run(partial(self._throttle.append_summaries, all_windows=True))
             except Exception as error:
-                logger.error("attempts to cancel that were counted are not audited: %s", error)
+                logger.error("counted attempts to cancel were not stored in the audit: %s", error)
 
     async def cancel(self, ask: CancellationRequest) -> bool:
         """Store a cancellation and notify the workers.
@@ -65,7 +65,9 @@ class CancellationQueue:
                 await asyncio.sleep(delay)
             else:
                 return True
-        logger.critical("request %s was not cancelled (%s): it runs to its end or deadline", ask.request_id, ask.cause)
+        logger.critical(
+            "request %s was not cancelled (%s): it runs to its end or its deadline", ask.request_id, ask.cause
+        )
         return False
 
     def _start(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
@@ -96,5 +98,5 @@ class CancellationQueue:
             try:
                 await self._threads.run(self._throttle.append_summaries)
             except Exception as error:
-                logger.error("attempts to cancel that were counted could not be audited, trying again: %s", error)
+                logger.error("counted attempts to cancel could not be stored in the audit, trying again: %s", error)
                 await asyncio.sleep(DELAYS[-1])

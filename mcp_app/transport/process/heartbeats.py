@@ -70,7 +70,7 @@ class Heartbeats:
             async with asyncio.timeout(settings.VITAL_SIGNS_INTERVAL):
                 return (await asyncio.shield(self._read(patient))).get(patient)
         except Exception as error:
-            logger.error("a heartbeat is left out, the rows cannot be read: %r", error)
+            logger.error("a heartbeat notification is skipped, because the rows could not be read: %r", error)
             return None
 
     @contextmanager

@@ -239,7 +239,7 @@ class Threads:
             except databases.AWAY as error:
                 if time.monotonic() > give_up_at:
                     raise
-                logger.error("the database is away, trying again: %s", str(error).strip())
+                logger.error("the database cannot be reached, trying again: %s", str(error).strip())
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def run_or_undo(self, function: Callable[[], R], undo: Callable[[], object]) -> R:
@@ -264,7 +264,7 @@ class Threads:
         self._pool.shutdown(wait=False)
         while running := self._pool.running():
             if (left := give_up_at - time.monotonic()) <= 0:
-                logger.error("%d %s threads have not ended, and end with the process", len(running), self._name)
+                logger.error("%d %s threads are still running and end with the process", len(running), self._name)
                 break
             _, waiting = await asyncio.wait([asyncio.wrap_future(each) for each in running], timeout=left)
             for each in waiting:

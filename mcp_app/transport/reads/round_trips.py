@@ -73,7 +73,9 @@ def _input_required(read: Read, exchange: Exchange, needed: InputNeeded, answers
     sealed = seal([needed.questions, answers, needed.kept], _origin(read, exchange))
     if len(sealed) > settings.MAX_REQUEST_STATE_BYTES:
         at_most = settings.MAX_REQUEST_STATE_BYTES
-        raise TooLarge(f"What was asked and answered so far is more than the {at_most} bytes that a requestState has.")
+        raise TooLarge(
+            f"The questions and answers so far are larger than the {at_most} bytes that fit into a requestState."
+        )
     return results.input_required(needed.questions, request_state=sealed, server_info=exchange.server_info())
 
 

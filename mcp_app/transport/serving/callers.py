@@ -60,7 +60,7 @@ class LostCaller:
 def lost_caller(standing: AcceptedCaller, endpoint: str, request_id: RequestId | None) -> LostCaller | None:
     """Return why a response must end, or `None` if it may go on."""
     if standing == AcceptedCaller.GONE:
-        reason, rejection = "the caller's credential is not accepted any more", invalid_credentials(endpoint)
+        reason, rejection = "the caller's credential is no longer accepted", invalid_credentials(endpoint)
     elif standing == AcceptedCaller.UNCONFIRMED:
         reason = f"the caller's credential could not be confirmed for {UNCONFIRMED_SECONDS:g} s"
         rejection = authentication_unavailable()

@@ -17,8 +17,8 @@ from mcp_app.transport.watching.row_watcher import RowGoneError
 logger = logging.getLogger(__name__)
 
 INTERNAL = "The server failed; its operator can find the details in the log."
-DATABASE_AWAY = "The server's database is not reachable; try again in a moment."
-GONE = "The server's database lost this call. It may have run, and its result is lost: look before you repeat it."
+DATABASE_AWAY = "The server's database cannot be reached; try again in a moment."
+GONE = "The server's database lost this call. It may have run, and its result is lost. Check before you repeat it."
 
 
 def explain(error: Exception, request_id: RequestId | None) -> Rejection:
@@ -30,7 +30,7 @@ def explain(error: Exception, request_id: RequestId | None) -> Rejection:
         logger.error("the database failed a request", exc_info=redaction.wordless(error))
         return database_away(request_id)
     if isinstance(error, RowGoneError):
-        logger.error("the row of a request that is waited for is gone: its database went back, or somebody deleted it")
+        logger.error("the row of a waiting request is gone: the database was restored, or the row was deleted")
         return refuse(INTERNAL_ERROR, GONE, request_id)
     if descriptors.are_exhausted(error):
         logger.error("a request failed: this process has no file descriptor left; raise its limit (ulimit -n)")

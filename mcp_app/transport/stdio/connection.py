@@ -50,7 +50,7 @@ MAX_CONCURRENT_ANSWERS: Final = 2
 """Answers to questions that are stored at the same time."""
 BEFORE_INITIALIZE: Final = frozenset({"initialize", "ping"})
 NOT_INITIALIZED: Final = "Send initialize first, or declare in params._meta that the request is of MCP 2026-07-28."
-NOTHING_ASKED: Final = "Nothing was asked that this could answer; send requests and notifications."
+NOTHING_ASKED: Final = "This response answers no request of the server; send requests and notifications."
 
 
 class StdioConnection:
@@ -83,7 +83,7 @@ class StdioConnection:
             while (line := await self._lines.next()) is not None:
                 await self._handle(line)
         except PeerGoneError as error:
-            logger.info("the connection ends: %s", error)
+            logger.info("the connection is closed: %s", error)
         finally:
             await self._requests.cancel_all()
             await self._peer.leave()
@@ -184,9 +184,9 @@ class StdioConnection:
         try:
             await self._peer.listen(await asyncio.shield(self._caller))
         except NotReadyError as error:
-            logger.info("nothing is told: %s", error)
+            logger.info("no notification is sent: %s", error)
         except Exception:
-            logger.exception("nothing is told before the next request")
+            logger.exception("no notification is sent before the next request")
 
     async def _handle_answer(self, answer: ClientResponse, response: StdioResponse) -> None:
         """Store the answer to a question of this session. Other answers are ignored.
@@ -195,7 +195,7 @@ class StdioConnection:
         """
         session = self._peer.session
         if answer.request_id is None:
-            logger.info("the client says that something was wrong: %r", answer.message["error"])
+            logger.info("the client reports an error: %r", answer.message["error"])
         elif session is None:
             await response.reject(refuse(INVALID_REQUEST, NOTHING_ASKED, answer.request_id))
         elif questions.find_asker(answer) in session.asking:
@@ -209,7 +209,7 @@ class StdioConnection:
         try:
             await questions.store_answer(self._server, answer, principal=self._caller.result(), session_id=None)
         except Exception:
-            logger.exception("an answer was not taken")
+            logger.exception("a response could not be processed")
 
     async def _send_batch(self, batch: StdioBatch, serving: "list[asyncio.Task[None]]") -> None:
         try:

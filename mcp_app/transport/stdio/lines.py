@@ -140,7 +140,7 @@ class LineWriter:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            self._mark_gone("the client does not read what it is sent")
+            self._mark_gone("the client does not read the response")
 
     def _wrote(self, size: int) -> None:
         self._unsent -= size
@@ -158,7 +158,7 @@ class LineWriter:
             try:
                 _write(self._descriptor, line)
             except OSError:
-                self._call_in_loop(self._mark_gone, "the client is gone")
+                self._call_in_loop(self._mark_gone, "the client has disconnected")
                 return
             self._call_in_loop(self._wrote, len(line))
 

@@ -53,9 +53,9 @@ class NotificationTask:
         try:
             await send()
         except PeerGoneError as error:
-            logger.info("a session is told nothing more: %s", error)
+            logger.info("no more notifications are sent to a session: %s", error)
         except Exception:
-            logger.exception("a session is told nothing more of this")
+            logger.exception("no more of these notifications are sent to a session")
 
 
 class StdioSession:
@@ -169,7 +169,7 @@ class StdioSession:
             try:
                 return await visible_changes(self._server, self._principal, changed, resources)
             except Exception as error:
-                logger.error("whom a change concerns was not said", exc_info=redaction.wordless(error))
+                logger.error("it could not be determined who may receive a change", exc_info=redaction.wordless(error))
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def _send_heartbeats(self) -> None:
@@ -197,7 +197,7 @@ class StdioPeer:
             await self.session.listen(principal)
 
     async def leave(self) -> None:
-        """End the session, because the client is gone."""
+        """End the session, because the client has disconnected."""
         if self.session is not None:
             self.session.end()
             await self.session.wait_ended()

@@ -53,7 +53,9 @@ class OpenRequests:
     def refuse(self, request_id: RequestId) -> Rejection | None:
         """Return why a request with this id cannot begin, or `None`."""
         if request_id in self._open:
-            return refuse(INVALID_REQUEST, "A request with this id is still open; give each its own.", request_id)
+            return refuse(
+                INVALID_REQUEST, "A request with this id is still open; use a new id for each request.", request_id
+            )
         if len(self._tasks) >= MAX_OPEN_REQUESTS:
             return too_many("Too many requests are open; wait for one to end.", request_id)
         return None
@@ -96,7 +98,7 @@ class OpenRequests:
             _, unfinished = await asyncio.wait(self._tasks, timeout=CANCEL_ALL_SECONDS)
             if unfinished:
                 logger.warning(
-                    "%d requests are not known to be cancelled; supervision will see to them", len(unfinished)
+                    "the cancellation of %d requests is not confirmed; supervision will handle them", len(unfinished)
                 )
 
     def _forget(self, request_id: RequestId, task: "asyncio.Task[None]") -> None:

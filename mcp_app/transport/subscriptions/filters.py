@@ -116,7 +116,9 @@ async def visible_changes(
         try:
             visible |= await server.authors.run(_readable_subjects, resources, principal)
         except (TookTooLongError, EscapedError):
-            logger.exception("who may have resources that changed was not said in time: nothing is told of them")
+            logger.exception(
+                "it was not determined in time who may receive changed resources; no notification is sent for them"
+            )
     return visible
 
 
@@ -128,5 +130,7 @@ def _is_readable(uri: str, principal: Principal) -> bool:
     try:
         return reads.find(uri, principal) is not None
     except Exception as error:
-        logger.error("who may have a resource that changed cannot be told", exc_info=redaction.wordless(error))
+        logger.error(
+            "it could not be determined who may receive a changed resource", exc_info=redaction.wordless(error)
+        )
         return False

@@ -96,7 +96,7 @@ class OpenStreams:
             await self._threads.run(listen_streams.store, list(opened.values()), ended)
         except Exception as error:
             self._unstored.update({pk: row for pk, row in opened.items() if pk in self._open})
-            logger.warning("%d listen streams are not to be seen yet, trying again: %s", len(opened), error)
+            logger.warning("%d listen streams could not be stored for the admin, trying again: %s", len(opened), error)
             await asyncio.sleep(RETRY_SECONDS)
         else:
             self._ended -= ended
@@ -125,5 +125,5 @@ class OpenStreams:
             try:
                 return await self._threads.run(listen_streams.list_close_requested, self.server)
             except Exception as error:
-                logger.warning("which listen streams are to be closed cannot be read, trying again: %s", error)
+                logger.warning("it could not be read which listen streams to close, trying again: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)

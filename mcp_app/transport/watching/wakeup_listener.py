@@ -66,13 +66,13 @@ class WakeupListener:
         try:
             listener = wakeups.listening_socket(self.boot_id.hex)
         except (OSError, AttributeError) as error:  # AttributeError: a platform without unix sockets
-            logger.warning("no wake-up socket, rows are polled instead: %s", error)
+            logger.warning("there is no wake-up socket; rows are polled instead: %s", error)
             return None
         try:
             loop.add_reader(listener, self._drain, listener)
         except NotImplementedError:
             listener.close()
-            logger.warning("this event loop watches no sockets, rows are polled instead")
+            logger.warning("this event loop cannot watch sockets; rows are polled instead")
             return None
         return listener
 
@@ -86,7 +86,7 @@ class WakeupListener:
             try:
                 await self._receive_from_layer()
             except Exception as error:
-                logger.warning("the channel layer is away, rows are polled meanwhile: %s", error)
+                logger.warning("the channel layer cannot be reached; rows are polled until it is back: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _receive_from_layer(self) -> None:
