@@ -1,4 +1,4 @@
-"""`python -m bench`: parses, starts, measures, prints, stops."""
+"""`python -m bench`: starts the site, measures it, stops it and prints the results."""
 
 import argparse
 import asyncio
@@ -46,7 +46,6 @@ async def _measure(stack: Stack, counts: Counts) -> list[Measured]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the real site, started for it.")
     parser.add_argument("--stack", choices=("embedded", "redis"), default="embedded", help="the broker")
     parser.add_argument("--server", choices=("daphne", "uvicorn"), default="daphne")

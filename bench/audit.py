@@ -1,7 +1,7 @@
-"""`python -m bench.audit`: what the server itself wrote down about the cancellations of this run.
+"""`python -m bench.audit`: prints the cancellation latencies that the server recorded in its audit during this run.
 
-Run in the environment of the site that is measured; prints a JSON object: for each tool the milliseconds from each
-accepted cancellation to the stop.
+Run this in the environment of the measured site. It prints a JSON object that contains, for each tool, the milliseconds
+from each accepted cancellation to the stop.
 """
 
 import json
@@ -10,7 +10,7 @@ import django
 
 
 def latencies() -> dict[str, list[float]]:
-    """Milliseconds by tool, of the disconnects that were settled."""
+    """Return the latencies of settled disconnects, in milliseconds, by tool."""
     from mcp_app.models import Cancellation  # models need Django set up
     from mcp_app.states import Cause, Outcome, Stage
 

@@ -1,7 +1,7 @@
 """`python -m bench.celery_floor`: the bare Celery round trip, from publishing an empty task to its stored result.
 
-Run by the benchmark in the environment of the site that it measures; prints one JSON object: `round_trips` in seconds,
-one task outstanding at a time, and `tasks_per_second` with several.
+The benchmark runs it in the environment of the site that it measures. It prints one JSON object: `round_trips`, in
+seconds, with one outstanding task at a time, and `tasks_per_second` with several.
 """
 
 import argparse
@@ -32,13 +32,13 @@ ID_BYTES = 64
 
 
 class Floor:
-    """Publishes empty tasks and hears of their ends."""
+    """Publishes empty tasks and waits for the datagrams that announce their stored results."""
 
     def __init__(self, inbox: socket.socket) -> None:
         self._inbox = inbox
 
     def round_trip(self, seconds: float = TASK_SECONDS) -> float:
-        """Seconds from publishing a task to its stored result. Raises TimeoutError."""
+        """Return the seconds from publishing a task to its stored result. Raises `TimeoutError`."""
         began_at = time.perf_counter()
         task_id = self._publish()
         self._inbox.settimeout(seconds)
@@ -47,7 +47,7 @@ class Floor:
         return time.perf_counter() - began_at
 
     def throughput(self, tasks: int, outstanding: int) -> float:
-        """Tasks a second, with `outstanding` of them unfinished at any time. Raises TimeoutError."""
+        """Return the tasks per second with `outstanding` unfinished tasks at any time. Raises `TimeoutError`."""
         self._inbox.settimeout(TASK_SECONDS)
         began_at = time.perf_counter()
         for _ in range(outstanding):
@@ -64,7 +64,7 @@ class Floor:
 
 @contextmanager
 def worker(concurrency: int) -> Iterator[None]:
-    """A Celery worker with the options of the site's own."""
+    """Run the worker of `floor_worker` until the block ends."""
     with subprocess.Popen(
         [sys.executable, *floor_worker.command(concurrency)],
         cwd=ROOT,
@@ -82,7 +82,7 @@ def worker(concurrency: int) -> Iterator[None]:
 
 
 def measure(round_trips: int, tasks: int, outstanding: int, concurrency: int) -> dict[str, Any]:
-    """What the module prints."""
+    """Start a worker, and return the JSON object that this module prints."""
     with tempfile.TemporaryDirectory(prefix="mcp-bench-floor-") as folder:
         path = str(Path(folder) / "inbox")
         os.environ[INBOX] = path

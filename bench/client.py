@@ -1,6 +1,6 @@
-"""A client that costs little: raw keep-alive HTTP/1.1 on asyncio, requests built once, one in flight per connection.
+"""A cheap client: raw keep-alive HTTP/1.1 on asyncio, requests built once, one in flight per connection.
 
-Speaks 2026-07-28. Refuses anything but a result: an error, an `isError` or a status other than 200 ends the measure.
+It uses revision 2026-07-28. An error, an `isError` or a status other than 200 ends the measure.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from bench.http1 import EventReader, ResponseReader
 REVISION = "2026-07-28"
 META = "io.modelcontextprotocol/"
 REQUEST_ID = 1
-"""Of every request: on HTTP an id belongs to its own response alone."""
+"""The id of every request. On HTTP an id identifies a request only within its own response."""
 
 Message = dict[str, Any]
 OnMessage = Callable[[Message], None]
 
 
 class CallFailedError(NoMeasurementError):
-    """The server did not answer with a result; the text says what came."""
+    """The server did not respond with a result. The message describes the response."""
 
 
 class Connection(asyncio.Protocol):
@@ -68,9 +68,9 @@ class Connection(asyncio.Protocol):
         self._fail(f"the connection ended: {exc or 'closed'}")
 
     def send(self, request: bytes, on_message: OnMessage | None = None) -> asyncio.Future[Message]:
-        """Send a request; the future of its result. `on_message` gets the notifications before it.
+        """Send a request and return the future of its result. `on_message` receives the notifications before it.
 
-        The future raises CallFailedError.
+        The future raises `CallFailedError`.
         """
         assert self._transport is not None
         self._reader, self._events, self._body = ResponseReader(), EventReader(), bytearray()
@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
         return self._answer
 
     def close(self) -> float:
-        """Disconnect; the Unix time right before."""
+        """Disconnect, and return the Unix time just before it."""
         now = time.time()
         if self._transport is not None:
             self._transport.close()
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
             self._result = result
 
     def _finish(self) -> None:
-        """The response is complete: not before may the next request be sent."""
+        """Resolve the future, now that the response is complete and the next request may be sent."""
         if self._result is None:
             self._fail(f"HTTP {self._reader.status} without a result")
         elif self._answer is not None and not self._answer.done():
@@ -111,34 +111,34 @@ class Connection(asyncio.Protocol):
 
 
 def _retrieve(answer: asyncio.Future[Message]) -> None:
-    """An abandoned call's error is nobody's business."""
+    """Retrieve the error of an abandoned call, so that asyncio does not log it."""
     if not answer.cancelled():
         answer.exception()
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The server's address, and what is said to it."""
+    """Connects to one server, and builds requests for it."""
 
     host: str
     port: int
     path: str = "/mcp"
     token: str = ""
-    """Shown with each request; "": none."""
+    """The bearer token that each request carries; empty for none."""
 
     async def connect(self) -> Connection:
-        """Raises OSError."""
+        """Raises `OSError`."""
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(Connection, self.host, self.port)
         return connection
 
     def call(self, tool: str, arguments: Message, progress_token: str | int | None = None) -> bytes:
-        """The bytes of one `tools/call`."""
+        """Return the bytes of one `tools/call`."""
         meta = {} if progress_token is None else {"progressToken": progress_token}
         return self.request("tools/call", {"name": tool, "arguments": arguments, "_meta": meta}, tool)
 
     def request(self, method: str, params: Message | None = None, name: str | None = None) -> bytes:
-        """The bytes of one request; `name` is what `Mcp-Name` says."""
+        """Return the bytes of one request. `name` is the value of the `Mcp-Name` field."""
         params = params or {}
         meta = {
             f"{META}protocolVersion": REVISION,

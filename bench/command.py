@@ -1,7 +1,4 @@
-"""What every command of `bench` says and how it ends: on what it measures, how far it is, its status.
-
-Refuses to measure.
-"""
+"""The parts that all `bench` commands share: the heading of their output, progress messages and the exit status."""
 
 import signal
 import sys
@@ -16,12 +13,15 @@ Say = Callable[[str], None]
 
 
 class NoMeasurementError(Exception):
-    """What is asked for cannot be measured; the text says why."""
+    """The measurement is not possible. The message gives the reason."""
 
 
 def run(measure: Callable[[], int]) -> int:
-    """The status of `measure`; 2, and a sentence, where it could not; 130 where it was told to stop, by SIGTERM as by
-    Ctrl-C, so that what it started is ended first."""
+    """Return the exit status of `measure`.
+
+    Returns 2 and prints the reason if `measure` raises `NoMeasurementError`. Returns 130 after SIGTERM or Ctrl-C, once
+    all started processes have ended.
+    """
     end_by_exception()
     try:
         return measure()
@@ -34,12 +34,15 @@ def run(measure: Callable[[], int]) -> int:
 
 
 def end_by_exception() -> None:
-    """Have SIGTERM raise KeyboardInterrupt."""
+    """Make SIGTERM raise `KeyboardInterrupt`."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def say_what(program: str, started: Iterable[str] = ()) -> None:
-    """Print on what is measured: `program` is what follows `python -m`, `started` the command lines of a site."""
+    """Print the command, the started command lines, the date, the machine and the versions.
+
+    `program` is the module name after `python -m`.
+    """
     print(f"command   {_line(program)}")
     for command in started:
         print(f"started   {command}")
@@ -49,7 +52,7 @@ def say_what(program: str, started: Iterable[str] = ()) -> None:
 
 
 def told(program: str) -> dict[str, Any]:
-    """The same for a JSON file."""
+    """Return the command, the end time, the machine and the versions for a JSON file."""
     return {
         "command": _line(program),
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -59,7 +62,7 @@ def told(program: str) -> dict[str, Any]:
 
 
 def saying() -> Say:
-    """A function that says what has been reached, and after how many seconds."""
+    """Return a function that prints a progress message with the seconds since now."""
     began_at = time.monotonic()
     return lambda what: print(f"{time.monotonic() - began_at:7.1f} s  {what}", file=sys.stderr, flush=True)
 

@@ -1,6 +1,6 @@
-"""Engines borrowed for one run and left as they were: an empty Redis database, a PostgreSQL database of our own.
+"""Provides an empty Redis database and a new PostgreSQL database for one run. Existing data is not touched.
 
-Their clients are imported where they are used: the embedded stack needs none. Refuses to touch what was there before.
+The client libraries are imported inside the functions, because the embedded stack needs none of them.
 """
 
 import secrets
@@ -12,18 +12,18 @@ from bench.command import NoMeasurementError
 
 REDIS_DATABASES = range(15, 0, -1)
 CLAIM = "mcp-bench"
-"""The key that says that a Redis database is in use."""
+"""The key that marks a Redis database as in use."""
 CLAIM_SECONDS = 3600
-"""A run that is killed gives nothing back; no run takes longer."""
+"""The lifetime of the key, because a killed run cannot delete it. No run takes longer."""
 
 
 class NoEngineError(NoMeasurementError):
-    """An engine is not there or not free; the text says which."""
+    """An engine is missing or has no free database. The message names the engine."""
 
 
 @contextmanager
 def redis_database(server: str) -> Iterator[str]:
-    """The URL of an empty database of the Redis at `server`, emptied again at the end. Raises NoEngineError."""
+    """Yield the URL of an empty database of the Redis at `server`, and flush it at the end. Raises `NoEngineError`."""
     from redis import Redis, RedisError
 
     try:
@@ -42,7 +42,7 @@ def _empty_database(server: str) -> str:
 
     for number in REDIS_DATABASES:
         with Redis.from_url(f"{server}/{number}") as connection:
-            # Taken first, then looked at: of two runs at once neither gets a database that the other is in.
+            # The database is claimed before its size is checked, so that two concurrent runs never share one.
             if connection.set(CLAIM, "", nx=True, ex=CLAIM_SECONDS):
                 if connection.dbsize() == 1:
                     return f"{server}/{number}"
@@ -52,7 +52,7 @@ def _empty_database(server: str) -> str:
 
 @contextmanager
 def postgresql_database(url: str) -> Iterator[str]:
-    """The URL of a new database beside the one that `url` names, dropped at the end. Raises NoEngineError."""
+    """Yield the URL of a new database on the server of `url`, and drop it at the end. Raises `NoEngineError`."""
     from psycopg import Error
 
     name = f"mcp_bench_{secrets.token_hex(4)}"

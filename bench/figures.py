@@ -1,4 +1,4 @@
-"""What a measure found, and how it is read: percentiles, goals, the table. Pure values."""
+"""The values of a measure: percentiles, goals and the table of results. Does no I/O."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a measure. `at_most` is its goal, in the same unit; None where there is none."""
+    """One number of a measure. `at_most` is its goal in the same unit, or `None`."""
 
     label: str
     value: float
@@ -19,7 +19,7 @@ class Figure:
 
     @property
     def goal(self) -> str:
-        """The goal and whether it is met; empty where there is none."""
+        """The goal and whether it is met; empty if there is no goal."""
         if self.at_most is None:
             return ""
         verdict = "met" if self.value <= self.at_most else "MISSED"
@@ -28,21 +28,24 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measure: how many samples, what they say; or why there are none."""
+    """The number of samples and the figures of one measure, or the reason why it failed."""
 
     name: str
     samples: int
     figures: tuple[Figure, ...]
     failure: str = ""
     other_cores: float = 0.0
-    """Processor time that others used meanwhile, in cores: how far the numbers may be trusted."""
+    """Processor time of other processes during the measure, in cores. A high value makes the numbers less reliable."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The nearest-rank percentile: the smallest value that `percent` of all values do not exceed. Raises ValueError."""
+    """Return the nearest-rank percentile: the smallest value that `percent` of all values do not exceed.
+
+    Raises `ValueError` if there are no values.
+    """
     if not values:
         raise ValueError("no values")
     rank = -(-len(values) * percent // 100)
@@ -50,7 +53,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def milliseconds(seconds: Sequence[float], *percents: float, goals: dict[float, float] | None = None) -> list[Figure]:
-    """Percentiles of durations given in seconds, as figures in milliseconds; `goals` by percent, in milliseconds."""
+    """Return percentiles of durations in seconds as figures in milliseconds. `goals` has milliseconds by percent."""
     goals = goals or {}
     return [
         Figure(
@@ -61,7 +64,7 @@ def milliseconds(seconds: Sequence[float], *percents: float, goals: dict[float, 
 
 
 def format_number(value: float) -> str:
-    """Three significant digits, and every digit before the point; whole numbers as they are."""
+    """Format a number with two decimals, with one from 10 on, and with none from 100 on or if it is whole."""
     if abs(value) >= 100 or value == int(value):
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
@@ -69,16 +72,16 @@ def format_number(value: float) -> str:
 
 HEADINGS = ("measure", "n", "figures", "goal", "others' cores")
 FAILURE_CHARS = 80
-"""Of a failure's last line, in the table; all of it is in the JSON."""
+"""The length to which the table cuts the last line of a failure. The JSON contains the whole text."""
 
 
 def table(measures: Iterable[Measured]) -> str:
-    """The measures as lines of a text table."""
+    """Return the measures as a text table."""
     return aligned([HEADINGS, *(_row(measured) for measured in measures)])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells, the first of them headings, as lines of a text table."""
+    """Return rows of cells as a text table. The first row contains the headings."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     rule = tuple("-" * width for width in widths)
     lines = (

@@ -1,6 +1,6 @@
 """The bare Celery app: one empty task on the site's broker, result backend and options.
 
-Its worker says by a datagram when a task's result is stored, so that the comparison holds no polling.
+Its worker sends a datagram when the result of a task is stored, so that the comparison contains no polling.
 """
 
 import os
@@ -26,7 +26,7 @@ def empty() -> None:
 
 @task_success.connect  # type: ignore[untyped-decorator]  # Celery ships no types
 def announce(sender: Any, **kwargs: Any) -> None:
-    """Celery calls this once the result is stored."""
+    """Send the id of the task to the inbox. Celery calls this once the result is stored."""
     _socket().sendto(str(sender.request.id).encode(), os.environ[INBOX])
 
 

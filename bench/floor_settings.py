@@ -1,4 +1,4 @@
-"""Settings of the bare Celery app that the site is compared with: the same engines and Celery options."""
+"""Settings of the bare Celery app, with the engines and Celery options of the site that it is compared with."""
 
 from mcpsite.settings import *  # noqa: F403
 

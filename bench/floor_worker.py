@@ -1,4 +1,4 @@
-"""How the worker of the bare Celery app (`bench.floor_app`) is started, and what it is told by its environment."""
+"""The command line and environment variables of the worker of the bare Celery app (`bench.floor_app`)."""
 
 import os
 
@@ -7,11 +7,11 @@ INBOX = "BENCH_FLOOR_INBOX"
 """The environment variable that holds the path of the datagram socket."""
 SETTINGS = "bench.floor_settings"
 CONCURRENCY = max(4, os.cpu_count() or 1)
-"""Processes for tasks: the default of `mcp worker`."""
+"""The number of processes for tasks, as by default in `mcp worker`."""
 
 
 def command(concurrency: int = CONCURRENCY) -> list[str]:
-    """What follows the interpreter; the options are those of the site's own worker."""
+    """Return the arguments for the interpreter. The pool, gossip and mingle are set as for the site's own worker."""
     options = [f"--concurrency={concurrency}", f"--queues={QUEUE}", "--pool=prefork", "--loglevel=ERROR"]
     apart = ["--without-gossip", "--without-mingle", "--hostname=bench-floor@localhost"]
     return ["-m", "celery", "-A", "bench.floor_app", "-q", "worker", *options, *apart]

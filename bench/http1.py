@@ -1,6 +1,6 @@
-"""The part of HTTP/1.1 and of event streams that reading a response takes. Pure: bytes in, messages out.
+"""Reads HTTP/1.1 responses and event streams: bytes in, messages out. Does no I/O.
 
-Refuses nothing: it is for measuring a server that is known, not for a hostile one.
+It does not validate its input, because it only measures servers that are known to be correct.
 """
 
 import json
@@ -10,7 +10,7 @@ HEAD_END = b"\r\n\r\n"
 
 
 class ResponseReader:
-    """Reads one response from bytes as they come: `feed` gives the part of the body that became readable."""
+    """Reads one response from bytes as they arrive. `feed` returns the part of the body that became readable."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -101,7 +101,7 @@ class ResponseReader:
 
 
 class EventReader:
-    """Reads the JSON messages of a `text/event-stream` from bytes as they come; comments are skipped."""
+    """Reads the JSON messages of a `text/event-stream` from bytes as they arrive. Comments are skipped."""
 
     def __init__(self) -> None:
         self._buffer = b""

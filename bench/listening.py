@@ -1,7 +1,8 @@
-"""`python -m bench.listening`: what open listen streams cost their server process: to hold, in silence, at a change.
+"""`python -m bench.listening`: measures the cost of open listen streams to their server process.
 
-With `--tokens` each stream is somebody's whom the site's authenticator lets in, and asks about again while it is open.
-Refuses to compare servers: `bench.peers` does.
+It measures their memory and file descriptors, and the processor time to open them, to keep them open without events and
+to notify them of a change. With `--tokens` the streams use a bearer token, which the site's authenticator checks again
+while they are open. `bench.peers` compares servers.
 """
 
 import argparse
@@ -57,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _token(target: Target) -> str:
-    """A new user's, of whom the database need not be there yet."""
+    """Create a new user and return a token for it. The tables are created first if they do not exist."""
     run, stack = target.stack.run, target.stack
     for alias in ("default",) if "MCPSITE_DATABASE" in stack.environment else ("default", "mcp"):
         run("manage.py", "migrate", "--database", alias, seconds=PREPARATION_SECONDS)
@@ -69,7 +70,7 @@ def _token(target: Target) -> str:
 async def _measure(target: Target, streams: int, seconds: float) -> Rows:
     await ready(target)
     first = Listeners()
-    await first.open(target.client, AT_ONCE, at_once=AT_ONCE)  # what a process loads for the first is no stream's cost
+    await first.open(target.client, AT_ONCE, at_once=AT_ONCE)  # the first streams make the process load code once
     first.close()
     await asyncio.sleep(SETTLE_SECONDS)
     listeners, server = Listeners(), target.stack.servers[0]
@@ -104,7 +105,7 @@ async def _costs(listeners: Listeners, target: Target, server: psutil.Process, s
 
 
 def _cpu_of(server: psutil.Process) -> Callable[[], float]:
-    """Seconds of processor time since now."""
+    """Return a function that returns the processor time of the server since now, in seconds."""
     before = server.cpu_times()
 
     def since() -> float:

@@ -1,4 +1,4 @@
-"""What the numbers were made on: the machine, the versions, and how much of its processors others used meanwhile."""
+"""Describes the conditions of a run: the machine, the versions, and the processor time of other processes."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def describe() -> str:
-    """Cores, processor, system and load, in one line."""
+    """Return the cores, processor, memory, system and load in one line."""
     memory = psutil.virtual_memory().total / 2**30
     load = " ".join(f"{value:.2f}" for value in os.getloadavg())
     system = f"{platform.system()} {platform.release()}"
@@ -23,7 +23,7 @@ def describe() -> str:
 
 
 def versions() -> str:
-    """Python, the packages that matter here, and this project's commit."""
+    """Return the versions of Python and of `PACKAGES`, and this project's commit."""
     found = [f"Python {platform.python_version()}"]
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -32,20 +32,20 @@ def versions() -> str:
 
 
 class Others:
-    """Processor time used by everything but this process and its descendants."""
+    """Measures the processor time of everything except this process and its descendants."""
 
     def __init__(self) -> None:
         self._began_at = time.monotonic()
         self._used = _others_used()
 
     def cores(self) -> float:
-        """How many cores' worth since this object was made."""
+        """Return the mean number of cores that were used since this object was created."""
         used = _others_used() - self._used
         return max(0.0, used / (time.monotonic() - self._began_at))
 
 
 def cpu_seconds(processes: list[psutil.Process]) -> float:
-    """What these processes have used, and their children that ended."""
+    """Return the processor time of these processes and of their ended children."""
     total = 0.0
     for process in processes:
         with suppress(psutil.Error):

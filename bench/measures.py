@@ -1,6 +1,6 @@
-"""The measures, in the order in which they are taken: what is measured, how often, against which goal.
+"""The measures in the order in which they are taken, with their numbers of samples and their goals.
 
-Each is bounded in time; one that fails says why in its own line and leaves the others to be taken.
+Each measure has a time limit. If one fails, its line in the table contains the reason, and the others are still taken.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ KILL_GRACE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many samples each measure takes."""
+    """The number of samples of each measure."""
 
     disconnects: int = 80
     kills: int = 12
@@ -42,10 +42,10 @@ class Counts:
     changes: int = 5
     killed_workers: int = 2
     seconds: float = 200.0
-    """What all measures together may take; those that it does not reach are not taken."""
+    """The time limit for all measures together. Measures that begin after it fail at once."""
 
     def quick(self) -> "Counts":
-        """So few that a whole run takes less than a minute."""
+        """Return counts with which a whole run takes less than a minute."""
         return Counts(
             disconnects=20,
             kills=3,
@@ -72,11 +72,11 @@ class Bench:
         self._folder.mkdir()
 
     async def ready(self) -> None:
-        """Wait for the first answer of a worker, then warm every worker process up. Raises StackError."""
+        """Wait until the site has completed enough calls to warm up every worker process. Raises `StackError`."""
         await answered(self._stack, self._client, self._echo, READY_SECONDS, at_once=MANY, requests=MANY * 15)
 
     async def measure(self) -> AsyncIterator[Measured]:
-        """Every measure, as it is done."""
+        """Take the measures, and yield each one when it is done."""
         deadline = time.monotonic() + self._counts.seconds
         for name, take in self._all():
             others = Others()

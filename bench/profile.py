@@ -1,8 +1,8 @@
-"""`python -m bench.profile`: where a call goes, step by step: what it says to whom, what it costs, how long it rests.
+"""`python -m bench.profile`: shows the statements, processor time and waiting time of a call, step by step.
 
-What is said, numbers of statements and commands, does not depend on how busy the machine is; the rest does. Two sites
-are started one after the other, since writing down every statement costs time. Refuses to average over a busy site:
-calls are made one after another, and what an idle site says in the same time is taken off.
+The numbers of SQL statements and Redis commands do not depend on the load of the machine; the times do. Two sites are
+started one after the other, because recording every statement costs time. While statements are recorded, calls are made
+one after another, and the statements of an idle site in the same time are subtracted.
 """
 
 import argparse
@@ -31,16 +31,16 @@ from bench.wire import Said
 
 CALLS = 200
 IDLE_SECONDS = 10.0
-"""How long the site is listened to while nobody calls."""
+"""How long statements are recorded while the site is idle."""
 SETTLE_SECONDS = 3.0
-"""After the warm-up: what it left to be done, deliveries to be noted and calls to be counted, is no call's cost."""
+"""The pause after the warm-up, in which its deliveries are stored and its calls are counted."""
 STEP_SECONDS = 60.0
 MANY = 16
 FLAME_SECONDS = 15.0
 SMALLEST = 0.05
-"""Of a call; what is said less often is somebody's timer."""
+"""Statements that occur less often per call are left out, because timers send them."""
 ELSEWHERE = "short-lived"
-"""The role of a connection that was closed before anybody looked whose it was."""
+"""The role for connections that were closed before their process was determined."""
 
 Rows = list[list[str]]
 
@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _what_is_said(choice: Choice, calls: int) -> Iterator[str]:
-    """Statements, and on Redis commands, of one call."""
+    """Yield tables of the SQL statements and, with Redis, the Redis commands of one call."""
     with ExitStack() as borrowed:
         path = borrowed.enter_context(own_folder()) / "statements"
         stack = borrowed.enter_context(running(replace(choice, environment={"BENCH_STATEMENTS": str(path)})))
@@ -82,7 +82,7 @@ def _what_is_said(choice: Choice, calls: int) -> Iterator[str]:
 
 @contextmanager
 def _listening(target: Target, path: Path) -> Iterator[tuple[Said, Said]]:
-    """What is said while the block runs, filled in at its end: statements, commands."""
+    """Count SQL statements and Redis commands while the block runs. The counters are filled at its end."""
     statements, commands = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     broker = target.stack.environment.get("MCPSITE_BROKER")
     before = len(recorded(path))
@@ -94,7 +94,7 @@ def _listening(target: Target, path: Path) -> Iterator[tuple[Said, Said]]:
 
 
 def _what_it_costs(choice: Choice, calls: int, flames: Path | None) -> Iterator[str]:
-    """Processor time, wake-ups and waiting of one call."""
+    """Yield tables of the processor time, wake-ups and waiting time of one call."""
     with running(choice) as stack:
         target = Target.of(stack)
         asyncio.run(ready(target))
@@ -117,7 +117,7 @@ async def _calls(target: Target, connections: int, calls: int) -> list[float]:
 
 
 def _burn(target: Target, folder: Path) -> str:
-    """A flame graph of each process under load, by py-spy."""
+    """Draw a flame graph of each process under load, with py-spy."""
     spy = [str(Path(environments.python("profile")).with_name("py-spy"))]
     folder.mkdir(parents=True, exist_ok=True)
     commands = []

@@ -1,4 +1,4 @@
-"""Until a site that has been started answers."""
+"""Waits until a started site responds."""
 
 import asyncio
 import time
@@ -11,7 +11,10 @@ from bench.throughput import load
 async def answered(
     stack: Stack, client: Client, request: bytes, within: float, *, at_once: int = 1, requests: int = 1
 ) -> None:
-    """Wait until so many requests, `at_once` at a time, are answered: `within` seconds. Raises StackError."""
+    """Send `requests` requests, `at_once` at a time, and try again until all succeed.
+
+    Raises `StackError` if they do not within `within` seconds.
+    """
     deadline = time.monotonic() + within
     while True:
         stack.check()

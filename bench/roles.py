@@ -1,6 +1,6 @@
-"""Which part of a site a process is: its server, its worker's main process, one that runs tools; and what it used.
+"""The roles of a site's processes (server, worker, tools) and the resources that each role used.
 
-What PostgreSQL used for it is known where PostgreSQL is on this machine, of connections that are open.
+The usage of PostgreSQL covers only open connections, and is only known if PostgreSQL runs on this machine.
 """
 
 from collections import Counter
@@ -20,11 +20,11 @@ TOOLS = "tools"
 ROLES = (SERVER, WORKER, TOOLS)
 POSTGRESQL = "PostgreSQL"
 COSTING = (*ROLES, POSTGRESQL)
-"""Those and what they have others do for them."""
+"""The roles whose resources are measured."""
 
 
 def by_pid(stack: Stack) -> dict[int, str]:
-    """Every process of a running site."""
+    """Return the role of every process of a running site."""
     servers = {server.pid for server in stack.servers}
     main = stack.worker_process().pid
     every = {child.pid for pid in (*servers, main) for child in psutil.Process(pid).children(recursive=True)}
@@ -33,11 +33,11 @@ def by_pid(stack: Stack) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """By role, since the processes began."""
+    """The resources that each role has used since its processes began."""
 
     cpu_seconds: Counter[str]
     wake_ups: Counter[str]
-    """How often a thread that had waited went on."""
+    """How often a thread gave up its processor to wait."""
 
     def since(self, before: "Used") -> "Used":
         return Used(
@@ -47,7 +47,6 @@ class Used:
 
 
 def used(stack: Stack) -> Used:
-    """So far."""
     cpu, wake_ups = Counter[str](), Counter[str]()
     for pid, role in (by_pid(stack) | dict.fromkeys(_backends(stack), POSTGRESQL)).items():
         with suppress(psutil.Error, OSError):
@@ -58,7 +57,7 @@ def used(stack: Stack) -> Used:
 
 
 def ports(stack: Stack) -> dict[int, str]:
-    """By local port the role of whoever is connected from it."""
+    """Return the role of the process that uses each local TCP port."""
     found = {}
     for pid, role in by_pid(stack).items():
         with suppress(psutil.Error):
@@ -68,7 +67,7 @@ def ports(stack: Stack) -> dict[int, str]:
 
 
 def _backends(stack: Stack) -> Iterator[int]:
-    """The processes in which PostgreSQL serves the site's own database."""
+    """Yield the ids of the PostgreSQL processes that serve the site's database."""
     if (url := stack.environment.get("MCPSITE_DATABASE")) is None:
         return
     name = urlsplit(url).path.strip("/")
@@ -79,5 +78,5 @@ def _backends(stack: Stack) -> Iterator[int]:
 
 
 def _waits(status: str) -> int:
-    """Of one thread, by Linux's account of it."""
+    """Return the number of voluntary context switches from the status file of a thread in `/proc`."""
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("voluntary_ctxt_switches"))

@@ -1,7 +1,6 @@
-"""The processes that are measured: the real server and its worker, on engines of this run's own.
+"""Starts and stops the measured processes: the real server and its worker, on databases of this run alone.
 
-Owns their command lines, their environment, their folder and their end. Refuses to leave one behind: whatever carries
-this run's data folder in its environment is stopped with the run.
+No process is left behind: every process with this run's data folder in its environment is stopped with the run.
 """
 
 import os
@@ -23,7 +22,7 @@ from bench.machine import ROOT, cpu_seconds
 
 HOST = "127.0.0.1"
 SERVER = "server"
-"""The role of the first server process; of others it is the beginning."""
+"""The role of the first server process. The roles of other server processes begin with it."""
 SETTINGS = "tests.everything.settings"
 PREPARATION_SECONDS = 300.0
 STOP_SECONDS = 20.0
@@ -31,12 +30,15 @@ LOG_TAIL_CHARS = 3000
 
 
 class StackError(NoMeasurementError):
-    """The site could not be started; the text holds what its processes said."""
+    """The site could not be started. The message contains the ends of its logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to run on. `stack` embedded or redis, `server` daphne or uvicorn; `postgresql`: a URL instead of SQLite."""
+    """The options of a site.
+
+    `stack` is embedded or redis, `server` is daphne or uvicorn. `postgresql` is a URL, or `None` for SQLite.
+    """
 
     stack: str
     server: str
@@ -44,15 +46,15 @@ class Choice:
     postgresql: str | None
     settings: str = SETTINGS
     servers: int = 1
-    """Server processes, each on a port of its own."""
+    """The number of server processes. Each has its own port."""
     worker_options: tuple[str, ...] = ()
-    """Of `mcp worker`; none: its defaults."""
+    """Options for `mcp worker`."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What its processes have in theirs besides."""
+    """Additional environment variables of its processes."""
 
     @property
     def one_command(self) -> bool:
-        """Whether `mcp serve` alone starts all of it."""
+        """Whether `mcp serve` alone starts the server and the worker."""
         alone = self.servers == 1 and not self.worker_options
         return alone and self.stack == "embedded" and self.server == "daphne" and self.postgresql is None
 
@@ -64,16 +66,16 @@ class Choice:
 
 @dataclass(slots=True)
 class Stack:
-    """A site that runs."""
+    """A site, with its processes and its folder."""
 
     folder: Path
     ports: Sequence[int]
-    """Of its server processes."""
+    """The ports of its server processes."""
     environment: Mapping[str, str]
     worker: tuple[str, ...] = ()
-    """The command that starts one, where there is one."""
+    """The command that starts a worker; empty if the site has none."""
     python: str = sys.executable
-    """The interpreter that runs it all."""
+    """The Python interpreter of all processes."""
     commands: list[str] = field(default_factory=list)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -83,11 +85,11 @@ class Stack:
 
     @property
     def servers(self) -> list[psutil.Process]:
-        """The server processes, without what they started."""
+        """The server processes, without their children."""
         return [psutil.Process(process.pid) for role, process in self.processes.items() if role.startswith(SERVER)]
 
     def start(self, role: str, *arguments: str) -> None:
-        """Start a Python process; its output goes into `<role>.log` of the folder."""
+        """Start a Python process whose output goes to `<role>.log` in the folder."""
         self.commands.append(" ".join(("python", *arguments)))
         with (self.folder / f"{role}.log").open("wb") as log:
             self.processes[role] = subprocess.Popen(
@@ -97,11 +99,11 @@ class Stack:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # a terminal's Ctrl-C is for the benchmark, which stops them in their order
+                start_new_session=True,  # so that Ctrl-C reaches only the benchmark, which stops them in order
             )
 
     def run(self, *arguments: str, seconds: float) -> str:
-        """Run a Python process to its end; its standard output. Raises StackError."""
+        """Run a Python process to its end and return its standard output. Raises `StackError`."""
         command = [self.python, *arguments]
         try:
             done = subprocess.run(
@@ -114,42 +116,42 @@ class Stack:
         return done.stdout
 
     def check(self) -> None:
-        """Raise StackError if a process has ended."""
+        """Raise `StackError` if a process has ended."""
         for role, process in self.processes.items():
             if process.poll() is not None:
                 raise StackError(f"The {role} ended with status {process.returncode}.\n{self.log_tails()}")
 
     def log_tails(self) -> str:
-        """The end of what each process has said."""
+        """Return the last part of each process's log."""
         logs = {role: (self.folder / f"{role}.log").read_text(errors="replace") for role in self.processes}
         return "\n".join(f"{role} log: {log[-LOG_TAIL_CHARS:]}" for role, log in logs.items())
 
     def kill_worker(self) -> None:
-        """SIGKILL to the worker's main process, and to nothing that it started."""
+        """Send SIGKILL to the worker's main process, but not to its children."""
         self.worker_process().kill()
 
     def restore_worker(self) -> None:
-        """Start one anew, where the server does not."""
+        """Start a new worker, unless the server itself starts workers."""
         if "worker" in self.processes:
             self.processes["worker"].wait()
             self.start("worker", *self.worker)
 
     def worker_process(self) -> psutil.Process:
-        """The worker's main process."""
+        """Return the worker's main process."""
         if "worker" in self.processes:
             return psutil.Process(self.processes["worker"].pid)
         children = psutil.Process(self.processes["server"].pid).children()
         return next(child for child in children if "worker" in _command(child))
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Processor time so far: the server's, and everything else's, which is the worker's."""
+        """Return the processor time so far of the first server process, and of all other processes of the site."""
         server = psutil.Process(self.processes["server"].pid)
         times = server.cpu_times()
         own = float(times.user + times.system)
         return own, cpu_seconds(self._marked()) - own
 
     def stop(self) -> list[str]:
-        """Stop the server, then the worker; what did not end by itself is killed and named."""
+        """Stop the server, then the worker. Kill the processes that did not end, and return their names."""
         for role in sorted(self.processes):  # server before worker
             self._terminate(self.processes[role])
         left = self._marked()
@@ -167,7 +169,7 @@ class Stack:
             process.wait(STOP_SECONDS)
 
     def _marked(self) -> list[psutil.Process]:
-        """The living processes with this run's data folder in their environment."""
+        """Return the running processes that have this run's data folder in their environment."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
@@ -178,18 +180,21 @@ class Stack:
 
 @contextmanager
 def running(choice: Choice) -> Iterator[Stack]:
-    """A site on an empty folder, until the block ends. Raises NoEngineError, StackError; also for what outlived it."""
+    """Run a site on an empty folder and empty databases until the block ends.
+
+    Raises `NoEngineError` and `StackError`, also if a process did not end in time.
+    """
     with on_engines(choice) as stack, started(stack, choice):
         yield stack
 
 
 @contextmanager
 def on_engines(choice: Choice) -> Iterator[Stack]:
-    """A site on an empty folder and empty databases, until the block ends: nothing of it runs. Raises NoEngineError."""
+    """Yield a site on an empty folder and empty databases. None of its processes is started. Raises `NoEngineError`."""
     with ExitStack() as borrowed:
         folder = borrowed.enter_context(own_folder())
         environment = own_environment(folder) | {"DJANGO_SETTINGS_MODULE": choice.settings, **choice.environment}
-        # A debugging site keeps every query it makes.
+        # With DEBUG, Django keeps every query in memory.
         environment |= {"MCPSITE_DEBUG": "0", "MCPSITE_HOSTS": "127.0.0.1 localhost"}
         if choice.stack == "redis":
             environment["MCPSITE_BROKER"] = borrowed.enter_context(engines.redis_database(choice.redis))
@@ -200,7 +205,7 @@ def on_engines(choice: Choice) -> Iterator[Stack]:
 
 @contextmanager
 def started(stack: Stack, choice: Choice) -> Iterator[Stack]:
-    """The same, running until the block ends. Raises StackError; also for what outlived it."""
+    """Run the processes of a site until the block ends. Raises `StackError`, also if a process did not end in time."""
     with stopped(stack):
         _start(stack, choice)
         yield stack
@@ -208,20 +213,23 @@ def started(stack: Stack, choice: Choice) -> Iterator[Stack]:
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """An empty folder until the block ends."""
+    """Yield an empty folder, which is deleted when the block ends."""
     with tempfile.TemporaryDirectory(prefix="mcp-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def own_environment(folder: Path) -> dict[str, str]:
-    """This process's environment without what it says of another site, marked by the folder."""
+    """Return this process's environment without settings of other sites, and with the data folder of this run."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCPSITE_")}
     return kept | {"MCPSITE_DATA": str(folder / "data")}
 
 
 @contextmanager
 def stopped(stack: Stack, *, in_time: bool = True) -> Iterator[None]:
-    """Nothing is left after the block. Raises StackError for what had to be killed, if it was to stop `in_time`."""
+    """Stop all processes of the site after the block.
+
+    With `in_time`, raises `StackError` if a process had to be killed.
+    """
     left: list[str] = []
     try:
         yield
@@ -247,13 +255,13 @@ def _start(stack: Stack, choice: Choice) -> None:
 
 
 def prepare(stack: Stack, choice: Choice) -> None:
-    """Make its tables. Raises StackError."""
+    """Create the tables of a site. Raises `StackError`."""
     for alias in ("default",) if choice.postgresql else ("default", "mcp"):
         stack.run("manage.py", "migrate", "--database", alias, seconds=PREPARATION_SECONDS)
 
 
 def uvicorn_options(port: int) -> tuple[str, ...]:
-    """As `docs/deployment.md` has it, without a line for each request."""
+    """Return the options from `docs/deployment.md`, without a log line for each request."""
     quiet = ("--log-level", "warning", "--no-access-log")
     return ("--host", HOST, "--port", str(port), *quiet, "--timeout-graceful-shutdown", "5")
 

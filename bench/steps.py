@@ -1,7 +1,7 @@
-"""`python -m bench.steps`: how long a call rested in each of its states, as its row has it.
+"""`python -m bench.steps`: prints how long calls stayed in each of their states, from the times in their rows.
 
-Run in the environment of the site that is measured; prints a JSON object: for each step the milliseconds of every call
-that was delivered, in the database's clock.
+Run this in the environment of the measured site. It prints a JSON object that contains, for each step, the milliseconds
+of every delivered call, by the database's clock.
 """
 
 import json
@@ -13,7 +13,7 @@ STATES = ("submitted_at", "published_at", "claimed_at", "finished_at", "delivere
 
 
 def durations() -> dict[str, list[float]]:
-    """Milliseconds by step."""
+    """Return the milliseconds of each delivered call, by step."""
     from mcp_app.models import Request  # models need Django set up
 
     found: dict[str, list[float]] = {}

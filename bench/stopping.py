@@ -1,7 +1,7 @@
-"""How soon work stops once its client has gone: from the close of the client's socket to the tool's last step.
+"""Measures how soon a tool stops after its client disconnects: from the close of the socket to the tool's last step.
 
-Both ends are wall-clock times of this machine; a tool takes a step, one line of a file, every `STEP` seconds, which is
-the resolution. Calls are abandoned one after another, as the answer was still to be plain JSON.
+Both times are wall-clock times of this machine. A tool writes one line to a file every `STEP` seconds, which is the
+resolution. Calls are abandoned one after another, before their responses begin.
 """
 
 import asyncio
@@ -14,22 +14,25 @@ from bench.client import CallFailedError, Client, Connection
 
 STEP = 0.005
 TOOL_SECONDS = 8.0
-"""How long an abandoned tool would go on if nothing stopped it."""
+"""How long an abandoned tool would run if it were not stopped."""
 START_SECONDS = 15.0
 ADMISSION_SECONDS = 1.5
-"""What the server is given to take in all calls that are going to be abandoned: that is not what is measured."""
+"""The pause in which the server accepts all calls that will be abandoned. It is not part of the measured time."""
 SILENCE_SECONDS = 0.5
 LOOK_SECONDS = 0.002
 LOST = '"isError": true'
-"""In the answer to a call that was lost."""
+"""Part of the response to a call that was lost."""
 RUN_ON = (0.02, 0.06)
-"""How long a tool runs before its client goes: at random, so that it is caught anywhere within a step."""
+"""The range of the random time for which a tool runs before its client disconnects.
+
+It is random so that the disconnect comes at any point of a step.
+"""
 
 
 async def stop_times(client: Client, tool: str, folder: Path, calls: int, pause: float) -> list[float]:
-    """Seconds from each disconnect to the tool's last step, 0 when there was none after it; `pause` between calls.
+    """Return the seconds from each disconnect to the tool's last step, or 0 if no step followed it.
 
-    Raises CallFailedError.
+    `pause` is the time between two calls, in seconds. Raises `CallFailedError`.
     """
     chance = random.Random(calls)
     closed_at = {}
@@ -44,9 +47,9 @@ async def stop_times(client: Client, tool: str, folder: Path, calls: int, pause:
 
 
 async def call_after_abandoned(client: Client, folder: Path, abandoned: int) -> float:
-    """Seconds that one `echo` takes when that many blocking calls were abandoned right before it.
+    """Return the seconds that one `echo` takes right after `abandoned` blocking calls were abandoned.
 
-    Raises CallFailedError.
+    Raises `CallFailedError`.
     """
     warm = await client.connect()
     echo = client.call("echo", {"text": "hi"})
@@ -66,9 +69,9 @@ async def call_after_abandoned(client: Client, folder: Path, abandoned: int) -> 
 
 
 async def error_after_kill(client: Client, folder: Path, kill: Callable[[], None]) -> float:
-    """Seconds from the death of a running call's worker, which `kill` kills, to the error that its client gets.
+    """Return the seconds from the kill of a running call's worker to the error that its client receives.
 
-    Raises CallFailedError where the client gets a result.
+    `kill` kills the worker. Raises `CallFailedError` if the client receives a result.
     """
     path = folder / f"killed-{time.monotonic_ns()}"
     connection = await client.connect()
@@ -88,7 +91,7 @@ async def error_after_kill(client: Client, folder: Path, kill: Callable[[], None
 
 
 def last_step(lines: str) -> float:
-    """The Unix time of the last complete line `<unix time> <step number>`. Raises ValueError."""
+    """Return the Unix time in the last complete line, `<unix time> <step number>`. Raises `ValueError` without one."""
     *complete, _ = lines.split("\n")
     if not complete:
         raise ValueError("no step was taken")
@@ -96,7 +99,7 @@ def last_step(lines: str) -> float:
 
 
 async def _start(client: Client, tool: str, path: Path) -> Connection:
-    """A connection whose call is running: its first step is taken."""
+    """Start a call, and return its connection once the tool has taken its first step."""
     connection = await _send(client, tool, path, TOOL_SECONDS)
     await _await(path.exists, f"{tool} did not start")
     return connection
@@ -117,7 +120,7 @@ async def _await(condition: Callable[[], bool], otherwise: str) -> None:
 
 
 async def _silence(paths: list[Path]) -> None:
-    """Wait until none of the files has grown for a while; as long as the tools would have run at most."""
+    """Wait until no file has grown for `SILENCE_SECONDS`, but for at most `TOOL_SECONDS`."""
     deadline = time.monotonic() + TOOL_SECONDS
     while time.monotonic() < deadline:
         newest = max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)

@@ -1,4 +1,4 @@
-"""How soon what happens inside reaches those who wait on event streams: progress, and changes to many listeners."""
+"""Measures how soon progress and changes reach clients on event streams."""
 
 import asyncio
 import time
@@ -11,9 +11,9 @@ BETWEEN_CHANGES = 0.3
 
 
 async def progress_delays(client: Client, steps: int) -> list[float]:
-    """Seconds from each report in the tool, whose message is its time, to its notification here.
+    """Return the seconds from each report in the tool to its notification here. Its message is the time of the report.
 
-    A report that did not come is not in the list. Raises CallFailedError.
+    Reports that did not arrive are not in the list. Raises `CallFailedError`.
     """
     delays: list[float] = []
 
@@ -28,7 +28,7 @@ async def progress_delays(client: Client, steps: int) -> list[float]:
 
 
 class Listeners:
-    """Many `subscriptions/listen` streams, and how many of them have heard of the latest change."""
+    """Opens many `subscriptions/listen` streams, and counts the streams that the latest change has reached."""
 
     def __init__(self) -> None:
         self._connections: list[Connection] = []
@@ -37,11 +37,11 @@ class Listeners:
 
     @property
     def heard(self) -> int:
-        """How many have heard of the latest change."""
+        """The number of streams that the latest change has reached."""
         return len(self._connections) - len(self._missing)
 
     async def open(self, client: Client, streams: int, *, at_once: int = 1) -> None:
-        """Open them, each acknowledged. Raises CallFailedError."""
+        """Open streams, and wait until each is acknowledged. Raises `CallFailedError`."""
         request = client.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         tickets = iter(range(streams))
 
@@ -52,9 +52,9 @@ class Listeners:
         await asyncio.gather(*(pull() for _ in range(at_once)))
 
     async def change(self, client: Client, seconds: float = CHANGE_SECONDS) -> float:
-        """Change the tool list; seconds from the request for it until every stream has heard.
+        """Change the tool list, and return the seconds from the request until the change has reached every stream.
 
-        Raises CallFailedError, TimeoutError.
+        Raises `CallFailedError` and `TimeoutError`.
         """
         connection = await client.connect()
         self._missing = set(self._connections)
@@ -96,9 +96,9 @@ class Listeners:
 
 
 async def fan_out(client: Client, streams: int, changes: int) -> list[float]:
-    """Seconds from the request for a change until all streams have heard of it, for each of `changes`.
+    """Return the seconds from the request for a change until it has reached all streams, for each of `changes`.
 
-    Raises CallFailedError, TimeoutError.
+    Raises `CallFailedError` and `TimeoutError`.
     """
     listeners = Listeners()
     try:

@@ -1,4 +1,4 @@
-"""How many requests a second, and how long each takes, over a number of keep-alive connections."""
+"""Measures the rate and the duration of requests over a number of keep-alive connections."""
 
 import asyncio
 import math
@@ -10,7 +10,7 @@ from bench.client import Client, Connection
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one load found: each request's duration, and that of the whole, in seconds."""
+    """The result of one load: the duration of each request and of the whole load, in seconds."""
 
     latencies: list[float]
     seconds: float
@@ -21,7 +21,10 @@ class Load:
 
 
 async def load(client: Client, request: bytes, *, connections: int, requests: int, seconds: float = math.inf) -> Load:
-    """Send `requests` of them, one at a time on each connection, none after `seconds`. Raises CallFailedError."""
+    """Send a request `requests` times, one at a time on each connection, and none after `seconds`.
+
+    Raises `CallFailedError`.
+    """
     opened = [await client.connect() for _ in range(connections)]
     tickets = iter(range(requests))
     latencies: list[float] = []

@@ -1,4 +1,4 @@
-"""What is said to the database and to Redis, counted by who says it: shapes of statements, names of commands."""
+"""Counts SQL statements by their shape and Redis commands by their name, for each role of the sender."""
 
 import re
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 Said = Counter[tuple[str, str]]
-"""How often, by role and shape."""
+"""Counts by role and shape."""
 
 _SHAPES = (
     re.compile(r'(?P<verb>INSERT INTO|DELETE FROM) "?(?P<table>\w+)', re.IGNORECASE),
@@ -19,7 +19,10 @@ SHAPE_CHARS = 60
 
 
 def shape(statement: str) -> str:
-    """The verb and the table; of a statement that has none its beginning. With `WITH` what it comes down to."""
+    """Return the verb and the table of a statement, or its beginning if it has none.
+
+    The shape of a `WITH` statement contains the verbs and tables of the parts that write.
+    """
     if statement.upper().startswith("WITH"):
         written = {_named(found) for pattern in _SHAPES[:2] for found in pattern.finditer(statement)}
         return f"WITH {', '.join(sorted(written))}"
@@ -28,13 +31,13 @@ def shape(statement: str) -> str:
 
 
 def _named(found: re.Match[str]) -> str:
-    table = re.sub(r"_\d+$", "", found["table"])  # a view of a connection's own may have a number
+    table = re.sub(r"_\d+$", "", found["table"])  # a view of a single connection may have a number
     return f"{found['verb'].upper()} {table}"
 
 
 @contextmanager
 def redis_commands(url: str) -> Iterator[Counter[tuple[int, str]]]:
-    """By the sender's port and the command's name, what is said to a Redis database while the block runs."""
+    """Count the commands that a Redis database receives while the block runs, by the sender's port and command name."""
     from redis import Redis
 
     database = int(urlsplit(url).path.lstrip("/") or 0)
@@ -55,12 +58,12 @@ def redis_commands(url: str) -> Iterator[Counter[tuple[int, str]]]:
             yield heard
         finally:
             ended.set()
-            connection.ping()  # something to hear
+            connection.ping()  # a last command, which ends the loop
             listener.join(timeout=5)
 
 
 def by_role(heard: Mapping[tuple[int, str], int], roles: Mapping[int, str], otherwise: str) -> Said:
-    """The same by role; `roles` by what `heard` is counted by."""
+    """Return the counts by role. `roles` has the role of each sender; other senders get `otherwise`."""
     said: Said = Counter()
     for (sender, name), times in heard.items():
         said[roles.get(sender, otherwise), name] += times

@@ -1,5 +1,5 @@
-"""`python -m bench.admin`: every page of the admin, asked for on a database with a million ended requests.
+"""`python -m bench.admin`: requests every page of the admin on a database with a million ended requests.
 
-Fills a database of its own and throws it away. Refuses to start a server: Django answers in this process, so what is
-measured is what a page costs, without network, client and neighbours.
+It fills a database of its own and deletes it at the end. No server is started: Django handles the requests in this
+process, so the times contain no network, client or other load.
 """

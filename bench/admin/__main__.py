@@ -1,4 +1,4 @@
-"""`python -m bench.admin`: makes a database, fills it, asks for every page, prints, throws it away."""
+"""`python -m bench.admin`: creates and fills a database, requests every page and prints its cost."""
 
 import argparse
 import json
@@ -56,10 +56,10 @@ def _run(options: argparse.Namespace, folder: str, database: str | None) -> int:
 
 
 def _set_up(folder: str, database: str | None) -> None:
-    """A site of this process's own, in an empty folder."""
+    """Set up Django in this process for a site in an empty folder."""
     for name in [name for name in os.environ if name.startswith("MCPSITE_")]:
         del os.environ[name]
-    # A debugging site keeps every query it makes.
+    # With DEBUG, Django keeps every query in memory.
     os.environ |= {"MCPSITE_DATA": folder, "MCPSITE_DEBUG": "0", "MCPSITE_HOSTS": "testserver"}
     os.environ["DJANGO_SETTINGS_MODULE"] = "bench.admin.settings"
     if database:

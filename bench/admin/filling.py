@@ -1,8 +1,8 @@
-"""Rows of a site that was used for weeks: samples, repeated by the database itself, each time further back.
+"""Fills a database with the rows of a site that was used for weeks.
 
-Owns what a filled database holds: requests and their events, the audit with its signatures and seals, tallies. What it
-writes is what the app itself would have written. Refuses to be used on a database that holds anything else: its indexes
-are dropped for a while, and made again.
+The database itself repeats the samples, each time at an earlier time. The rows are requests and their events, the audit
+with its signatures and seals, and tallies, as the app itself would have written them. Use this only on an empty
+database, because indexes are dropped during the filling and created again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,24 +35,24 @@ _KEYS: Final = ("tool", "measure", "status", "cause", "stage", "bucket")
 
 @dataclass(slots=True)
 class Site:
-    """What is in the database, and who lives."""
+    """The contents of the database, and the processes that are alive."""
 
     newest: datetime = field(default_factory=lambda: datetime.now(UTC))
     worker: Identity = field(default_factory=lambda: Identity(ProcessRole.WORKER))
     server: Identity = field(default_factory=lambda: Identity(ProcessRole.SERVER))
     requests: int = 0
-    """Those that have ended."""
+    """The number of ended requests."""
     apart: timedelta = samples.SPACING * samples.SAMPLES
-    """From one repetition of the samples to the next."""
+    """The time between two repetitions of the samples."""
 
     def beat(self) -> None:
-        """Its processes live, and are heard."""
+        """Store heartbeats of its processes."""
         processes.beat(self.worker)
         processes.beat(self.server)
 
 
 def begin() -> Site:
-    """Everything that there are few of, and the first `samples.SAMPLES` requests."""
+    """Store the rows that are not repeated and the first `samples.SAMPLES` ended requests."""
     site = Site()
     site.beat()
     tool_rows.sync()
@@ -69,7 +69,7 @@ def begin() -> Site:
 
 
 def begin_with_ended(apart: timedelta) -> Site:
-    """The first `samples.SAMPLES` requests, which have ended, and nothing that lives."""
+    """Store the first `samples.SAMPLES` ended requests, without processes, sessions and open requests."""
     site = Site(apart=apart)
     tool_rows.sync()
     _begin_with_ended(site, list(Tool.objects.values_list("name", flat=True)))
@@ -85,7 +85,10 @@ def _begin_with_ended(site: Site, tools: Sequence[str]) -> None:
 
 
 def grow(site: Site, requests: int, *, last: bool) -> None:
-    """To so many requests that have ended. The audit is sealed the last time: seals go from the oldest on."""
+    """Repeat the samples until `requests` requests have ended.
+
+    The audit is sealed only with `last`: seals begin with the oldest attempt, and each repetition adds older ones.
+    """
     first, end = site.requests // samples.SAMPLES, requests // samples.SAMPLES
     if end <= first:
         return
@@ -99,11 +102,11 @@ def grow(site: Site, requests: int, *, last: bool) -> None:
         )
         _add_what_follows(site, first, end, last=last)
     if not _is_sqlite():
-        _execute("VACUUM ANALYZE")  # as PostgreSQL does by itself, in time
+        _execute("VACUUM ANALYZE")  # PostgreSQL would do this by itself, but later
 
 
 def talkative(site: Site) -> UUID:
-    """A request that has said very much."""
+    """Store very many events for one request, and return its id."""
     row = Request.objects.filter(status=Status.COMPLETED).order_by("-submitted_at")[0]
     _store(RequestEvent, samples.talk(row))
     Request.objects.filter(pk=row.pk).update(event_seq=samples.TALKATIVE)
@@ -111,13 +114,13 @@ def talkative(site: Site) -> UUID:
 
 
 def _add_what_follows(site: Site, first: int, end: int, *, last: bool) -> None:
-    """The events, the audit and the tallies of the repetitions from `first`, before `end`."""
+    """Store the events, the audit and the tallies of the repetitions from `first` to before `end`."""
     since, before = site.newest - site.apart * end, site.newest - site.apart * first
     _insert_events(since, before)
     _audit(since, before, seal=last)
     _tally(first, end, site.apart)
     if last:
-        tallies.add_ended_days()
+        tallies.store_ended_days()
     site.requests = end * samples.SAMPLES
 
 
@@ -141,7 +144,7 @@ def _insert_events(since: datetime, before: datetime) -> None:
 
 
 def _id_of(moment: str) -> str:
-    """As `request_ids.new` makes it at that moment."""
+    """Return an SQL expression for a request id as `request_ids.new` makes it at that moment."""
     if _is_sqlite():
         milliseconds = f"printf('%%012x', CAST((julianday({moment}) - 2440587.5) * 86400000 AS INTEGER))"
         text = "lower(hex(randomblob(10)))"
@@ -152,7 +155,10 @@ def _id_of(moment: str) -> str:
 
 
 def _audit(since: datetime, before: datetime, *, seal: bool) -> None:
-    """An accepted attempt for each that was cancelled; with `seal`, those that are not sealed yet come after these."""
+    """Store an accepted attempt for each cancelled request.
+
+    With `seal`, these attempts are sealed, and then the newer ones, which were stored before without a seal.
+    """
     cancelled = Request.objects.filter(
         cancel_requested_at__isnull=False, finished_at__isnull=False, submitted_at__gte=since, submitted_at__lt=before
     ).order_by("submitted_at")
@@ -190,7 +196,7 @@ def _attempt(number: int, *row: Any) -> Cancellation:
 
 
 class _Chain:
-    """The seals of attempts that come in their order, each on the day on which it was asked for."""
+    """Seals attempts in order, each in the chain of the day on which the cancellation was requested."""
 
     def __init__(self) -> None:
         self._days: list[AuditDay] = []
@@ -215,7 +221,7 @@ class _Chain:
 
 
 def _remember_tallies(ended: Sequence[Request]) -> None:
-    """What each sample adds to the tallies of its hour."""
+    """Store the values that each sample adds to the tallies of its hour."""
     _execute(
         "CREATE TABLE bench_tally (finished_at timestamp with time zone, tool text, measure text, "
         "status text, cause text, stage smallint, bucket smallint, seconds double precision)"
@@ -245,12 +251,12 @@ def _tally(first: int, end: int, apart: timedelta) -> None:
 
 
 def _again(first: int, end: int) -> str:
-    """`again`: the numbers of the repetitions, the oldest first, as rows of a site are stored."""
+    """Return the SQL table `again` with the numbers of the repetitions. The oldest is first, as on a real site."""
     return f"WITH RECURSIVE again(n) AS (SELECT {end - 1} UNION ALL SELECT n - 1 FROM again WHERE n > {first}) "
 
 
 def _earlier(column: str, apart: timedelta) -> str:
-    """The time of a sample, of its repetition number `n`."""
+    """Return an SQL expression for the time of a sample in repetition `n`."""
     seconds = int(apart.total_seconds())
     if _is_sqlite():
         return f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {column}, (-n * {seconds}) || ' seconds')"
@@ -259,7 +265,10 @@ def _earlier(column: str, apart: timedelta) -> str:
 
 @contextmanager
 def _bulk() -> Iterator[None]:
-    """Without the indexes of requests, which are made again at once, and without what only a crash would need."""
+    """Drop the indexes of requests during the block, and create them again after it.
+
+    SQLite also does not wait for the disk and does not check foreign keys.
+    """
     wrapper = databases.connection()
     if _is_sqlite():
         for pragma in ("synchronous = OFF", "cache_size = -1000000", "foreign_keys = OFF"):
@@ -273,7 +282,7 @@ def _bulk() -> Iterator[None]:
             editor.add_index(Request, index)
     if _is_sqlite():
         _execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        wrapper.close()  # with what was set for it
+        wrapper.close()  # together with its pragmas
 
 
 def _store(model: Any, rows: Iterator[Any]) -> None:
@@ -288,7 +297,7 @@ def _parts(rows: Iterator[Any]) -> Iterator[list[Any]]:
 
 def _execute(statement: str, *parameters: Any) -> None:
     with databases.connection().cursor() as cursor:
-        cursor.execute(statement, parameters)  # a percent sign is always doubled: there are parameters, or ()
+        cursor.execute(statement, parameters)  # with parameters, even `()`, percent signs are doubled
 
 
 def _time(moment: datetime | None) -> Any:

@@ -1,7 +1,7 @@
-"""The addresses that are asked for: every page of the app's admin, each list in every way it can be asked for.
+"""The addresses to request: every page of the app's admin, and every list with each filter, order and page.
 
-Lists are asked what they offer: filters, columns that sort, pages. Refuses to change anything: what a page does by a
-POST is not here, nor the export, which is a stream of as many rows as there are.
+The filters, sortable columns and pages come from the lists themselves. All requests are GETs that change nothing. The
+export is left out, because it is a stream of all rows.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from mcp_app.models import (
 from mcp_app.states import Status
 
 _CHOICES: Final = 12
-"""A filter with more choices is asked for its first and its last: of tools, what is called most and least."""
+"""From a filter with more choices only the first and the last are used, such as the most and least called tools."""
 _LISTS: Final = (Request, InFlightRequest, CancelledRequest, Cancellation, Session, ListenStream, Token, Tool)
 _WORDS: Final = ("caller 77", "nothing has this")
 _TOGETHER: Final[dict[type[Model], tuple[str, ...]]] = {
@@ -63,7 +63,7 @@ class Page:
 
 
 def all_pages(site: Site, user: Any, talkative: UUID) -> Iterator[Page]:
-    """What is there now: their names are the same however many rows there are."""
+    """Yield all pages. Their names do not depend on the number of rows."""
     yield Page("index", reverse("admin:index"))
     yield Page("index of the app", reverse("admin:app_list", args=("mcp_app",)))
     for model in _LISTS:
@@ -165,6 +165,6 @@ def _single() -> Iterator[Page]:
 
 
 def _tool(*, common: bool) -> str:
-    """The one that is called most, and the one that is called least."""
+    """Return the name of the tool that is called most, or least."""
     tools = Tool.objects.order_by("name" if common else "-name").values_list("pk", flat=True)
     return str(tools[0])

@@ -1,4 +1,4 @@
-"""What was found, as a table of pages and, below it, the slowest statement of each. Pure values."""
+"""Formats the results: a table of pages, and the slowest statement of each page. Does no I/O."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,12 +12,12 @@ HEADINGS: Final = ("page", "median ms", "max ms", "CPU ms", "queries", "with few
 
 
 def faults(visits: Sequence[Visit], few: dict[str, int]) -> list[str]:
-    """What makes a run fail: pages that do not answer, and those that ask more of many rows than of few."""
+    """Return the faults that fail a run: pages with errors, and pages with more queries for many rows than for few."""
     return [fault for visit in visits if (fault := _fault(visit, few))]
 
 
 def missed(visits: Sequence[Visit]) -> list[Visit]:
-    """The pages that take longer than they should."""
+    """Return the pages that take longer than `GOAL_MS`."""
     return [visit for visit in visits if visit.milliseconds > GOAL_MS]
 
 
@@ -29,7 +29,7 @@ def table(visits: Sequence[Visit], few: dict[str, int]) -> str:
 
 
 def slowest(visits: Sequence[Visit]) -> str:
-    """The slowest statement of each page, and its plan."""
+    """Return the slowest statement of each page and its plan."""
     return "\n\n".join(_slowest(visit) for visit in visits if visit.slowest is not None)
 
 

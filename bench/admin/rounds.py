@@ -1,4 +1,4 @@
-"""The two rounds of a run: every page with few rows, and again with many, in one database that grows."""
+"""The two rounds of a run: every page with few rows, then again with many, in the same database."""
 
 from collections.abc import Callable
 from typing import Final
@@ -16,7 +16,7 @@ _COUNTED: Final = (Request, RequestEvent, Cancellation, Tally)
 
 
 class Rounds:
-    """`say` is told how far it is; `named` is a text that the names of the pages have."""
+    """Fills a database, and requests the pages whose names contain `named`. Calls `say` with progress messages."""
 
     def __init__(self, say: Callable[[str], None], samples: int, named: str = "") -> None:
         self._say, self._samples, self._named = say, samples, named
@@ -28,7 +28,7 @@ class Rounds:
         self._site = filling.begin()
         self._talkative = filling.talkative(self._site)
         self.held = ""
-        """What is in the database, in words."""
+        """A text with the number of rows in the database."""
         say("a thousand requests")
 
     def few(self, requests: int) -> list[Visit]:

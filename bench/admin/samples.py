@@ -1,6 +1,6 @@
-"""A thousand ended requests as a site has them, which `filling` repeats, and the few rows that are not repeated.
+"""Makes a thousand realistic ended requests, which `filling` repeats, and the rows that are not repeated.
 
-The same in every run. Refuses to write anything.
+The rows are the same in every run. `filling` stores them.
 """
 
 import random
@@ -15,16 +15,16 @@ from mcp_app.states import CancelPolicy, Cause, EventKind, Stage, Status
 
 SAMPLES: Final = 1_000
 SPACING: Final = timedelta(seconds=3)
-"""Between two requests: a million of them are almost 35 days, which is what is counted by hours."""
+"""The time between two requests. A million requests take almost 35 days, the period that is counted by hour."""
 IN_FLIGHT: Final = 2_000
 SESSIONS: Final = 5_000
 STREAMS: Final = 2_000
 TOKENS: Final = 10_000
 CALLERS: Final = 500
 TALKATIVE: Final = 5_000
-"""Events of the one request that says very much."""
+"""The number of events of the one request that logs very much."""
 EVENTS: Final = 4
-"""Of each ended request."""
+"""The number of events of each ended request."""
 _ENDS: Final = ((Status.COMPLETED, 850), (Status.CANCELLED, 100), (Status.FAILED, 48), (Status.LOST, 2))
 _CAUSES: Final = ((Cause.DISCONNECT, 70), (Cause.CLIENT, 18), (Cause.ADMIN, 6), (Cause.DEADLINE, 6))
 _STAGES: Final = ((Stage.COOPERATIVE, 50), (Stage.INTERRUPT, 45), (Stage.KILL, 5))
@@ -42,7 +42,7 @@ _TERMS: Final[dict[str, Any]] = {
 
 
 def ended(newest: datetime, tools: Sequence[str]) -> list[Request]:
-    """`SAMPLES` requests, the oldest first; the later a tool is named, the rarer it is called."""
+    """Return `SAMPLES` requests, the oldest first. Tools that come later in `tools` are called less often."""
     dice = random.Random(20261123)
     weights = [1 / (rank + 1) for rank in range(len(tools))]
     ends = [end for end, number in _ENDS for _ in range(number)]
@@ -79,7 +79,7 @@ def _end(dice: random.Random, row: Request, end: Status) -> None:
 
 
 def in_flight(newest: datetime, tools: Sequence[str], worker: UUID, sessions: Sequence[UUID]) -> Iterator[Request]:
-    """Requests that wait, run or ask, of which every tenth came half an hour ago."""
+    """Yield requests that are queued, running or waiting for input. Every tenth was submitted half an hour ago."""
     dice = random.Random(7)
     for number in range(IN_FLIGHT):
         submitted = newest - timedelta(seconds=number * 0.02 + (1_800 if number % 10 == 9 else 0))
@@ -94,7 +94,7 @@ def in_flight(newest: datetime, tools: Sequence[str], worker: UUID, sessions: Se
 
 
 def events(row: Request) -> list[RequestEvent]:
-    """Of a request in flight."""
+    """Return the events of a request in flight."""
     told: list[dict[str, Any]] = [{"status": "queued"}, {"status": "running", "pid": row.worker_pid}]
     return [
         RequestEvent(request=row, seq=seq, kind=EventKind.TRANSITION, data=data, recorded_at=row.submitted_at)
@@ -103,7 +103,7 @@ def events(row: Request) -> list[RequestEvent]:
 
 
 def talk(row: Request) -> Iterator[RequestEvent]:
-    """What a request says that says very much."""
+    """Yield the log events of the request that logs very much."""
     for seq in range(row.event_seq + 1, TALKATIVE + 1):
         data = {"level": "info", "logger": "tool", "data": f"line {seq} of the log, and what it says. " * 4}
         yield RequestEvent(request=row, seq=seq, kind=EventKind.LOG, data=data, recorded_at=row.finished_at)

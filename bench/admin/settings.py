@@ -1,4 +1,4 @@
-"""The fixture site with three endpoints, so that lists are filtered by them too."""
+"""The fixture site with three endpoints, so that lists also have a filter by endpoint."""
 
 from tests.everything.settings import *  # noqa: F403
 from tests.everything.settings import MCP

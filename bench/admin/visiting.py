@@ -1,6 +1,6 @@
-"""One page, asked for as a browser would: what it costs, and how the database found its rows.
+"""Requests one page and measures its cost: times, queries, the work of SQLite, and the plan of the slowest query.
 
-Refuses to say a time that was taken while statements were recorded, or steps were counted.
+Times are not measured while statements are recorded or steps are counted.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ from django.test import Client
 from bench.admin.pages import Page
 
 STEPS: Final = 1_000
-"""SQLite is asked to tell whenever it has done so many of its virtual machine's instructions."""
+"""The number of instructions of SQLite's virtual machine between two calls of the progress handler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Query:
 
 @dataclass(slots=True)
 class Visit:
-    """What a page costs. `steps`, of SQLite, and the plan say how much was looked at, however busy the machine is."""
+    """The cost of a page. `steps` (SQLite only) and the plan do not depend on the load of the machine."""
 
     page: Page
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
-    """Of this process, in which SQLite works too; PostgreSQL does not."""
+    """Processor time of this process. It includes the work of SQLite, but not of PostgreSQL."""
     queries: list[Query] = field(default_factory=list)
     steps: int = 0
     plan: str = ""
-    """Of the slowest query."""
+    """The plan of the slowest query."""
     failure: str = ""
 
     @property
@@ -55,9 +55,12 @@ class Visit:
 
 
 def visit(client: Client, page: Page, samples: int) -> Visit:
-    """Ask for a page; and so many times more, to say what it costs. A page that does not answer 200 is a failure."""
+    """Request a page, record its queries and, with `samples`, measure it that many times.
+
+    A status other than 200 is a failure, and so is a redirect to `e=1`, which the admin sends for bad parameters.
+    """
     found = Visit(page)
-    response = client.get(page.address, follow=True)  # what is made once in a process is made now
+    response = client.get(page.address, follow=True)  # fills the caches of this process
     if response.status_code != 200 or (response.redirect_chain and "e=1" in response.redirect_chain[-1][0]):
         found.failure = f"{response.status_code} at {response.request['PATH_INFO']}?{response.request['QUERY_STRING']}"
         return found
@@ -97,7 +100,7 @@ def _recorded(queries: list[Query]) -> Iterator[None]:
 
 @contextmanager
 def _counted(found: Visit) -> Iterator[None]:
-    """How much SQLite does."""
+    """Count the steps of SQLite during the block."""
 
     def count() -> int:
         found.steps += STEPS
@@ -116,7 +119,7 @@ def _counted(found: Visit) -> Iterator[None]:
 
 
 def _plan(query: Query) -> str:
-    """How the database finds what a statement asks for; of PostgreSQL with what it found."""
+    """Return the query plan of a statement. PostgreSQL's plan also has the row counts of an execution."""
     wrapper = connections[query.alias]
     explain = (
         "EXPLAIN QUERY PLAN" if wrapper.vendor == "sqlite" else "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, SUMMARY OFF)"

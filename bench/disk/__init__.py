@@ -1,5 +1,5 @@
-"""`python -m bench.disk`: the bytes that a call leaves, kind by kind, and how fast `mcp purge` deletes them again.
+"""`python -m bench.disk`: measures the bytes that calls of each kind leave, and how fast `mcp purge` deletes them.
 
-Owns two sites on databases of their own: one whose calls the app's own lifecycle stores, step by step, one filled by
-`bench.million.fill` with weeks of them. Refuses to be a benchmark of calls: nothing is published, no worker runs.
+It uses two sites with databases of their own. The app's own lifecycle stores the calls of the first step by step;
+`bench.million.fill` fills the second with calls of several weeks. Nothing is published, and no worker runs.
 """

@@ -1,4 +1,4 @@
-"""`python -m bench.disk`: stores calls of each kind, then purges weeks of them, and says what both came to."""
+"""`python -m bench.disk`: stores calls of each kind, purges calls of several weeks, and prints the costs of both."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ SECONDS = 3600.0
 SETTINGS = "bench.disk.settings"
 
 Sizes = Mapping[str, Mapping[str, float]]
-"""By a name for some tables, the bytes of their rows and of their indexes."""
+"""The bytes of rows and of indexes, by a name for some tables."""
 
 
 def main() -> int:
@@ -41,7 +41,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _told(choice: Choice, *programs: tuple[str, ...]) -> dict[str, Any]:
-    """What the last of some programs prints, run one after the other on a site's empty databases."""
+    """Run programs one after another on a site with empty databases, and return the JSON that the last one prints."""
     with on_engines(choice) as stack:
         said = [stack.run("-m", *program, seconds=SECONDS) for program in programs]
     told: dict[str, Any] = json.loads(said[-1])
@@ -49,7 +49,7 @@ def _told(choice: Choice, *programs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def leaves(kinds: Mapping[str, Sizes], packed: float) -> str:
-    """Bytes a call, by its kind and by where they are: rows and indexes."""
+    """Return a table of the bytes per call, by its kind and the tables, for rows and indexes."""
     rows = [["bytes a call leaves", *next(iter(kinds.values())), "all"]]
     for kind, sizes in kinds.items():
         each = [f"{size['rows']:,.0f} + {size['indexes']:,.0f}" for size in sizes.values()]
@@ -58,7 +58,7 @@ def leaves(kinds: Mapping[str, Sizes], packed: float) -> str:
 
 
 def deleted(told: Mapping[str, Any]) -> str:
-    """How many, how fast, and how much processor time each took."""
+    """Return a table of the number of deleted rows, their rate and their processor time."""
     rows = [["mcp purge", "deleted", "s", "a second", "CPU ms each"]]
     for what in ("requests", "attempts"):
         count, seconds = told[what]["deleted"], told[what]["seconds"]

@@ -1,6 +1,7 @@
-"""`python -m bench.disk.purge`: what `mcp purge` does, timed, and what there was to purge.
+"""`python -m bench.disk.purge`: purges like `mcp purge`, and prints the times and the sizes before it.
 
-In the environment of a site that was filled. Processor time is this process's: SQLite's is in it, PostgreSQL's is not.
+Run this in the environment of a filled site. The processor time is the time of this process, which includes the work of
+SQLite but not of PostgreSQL.
 """
 
 import json

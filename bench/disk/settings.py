@@ -1,4 +1,4 @@
-"""The fixture site, which keeps nothing longer than it must: all that has ended may be purged at once."""
+"""The fixture site with retention times of 0, so that all ended requests can be purged at once."""
 
 from tests.everything.settings import *  # noqa: F403
 from tests.everything.settings import MCP

@@ -1,6 +1,6 @@
-"""How many bytes the tables and indexes of a site's databases take, as the engines themselves say.
+"""Reads the sizes of the tables and indexes of a site's databases from the engines.
 
-What a table keeps beside itself counts as its rows: PostgreSQL's TOAST.
+PostgreSQL's TOAST tables count as rows.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ _PARTS = {
 
 
 def of_site() -> dict[str, dict[str, float]]:
-    """By what is kept there, the bytes of rows and of indexes, of all databases together."""
+    """Return the bytes of rows and of indexes in all databases, by the names in `_PARTS`."""
     found: dict[str, dict[str, float]] = defaultdict(lambda: {"rows": 0.0, "indexes": 0.0})
     for alias in connections:
         wrapper = connections[alias]
@@ -45,7 +45,7 @@ def total(sizes: dict[str, dict[str, float]]) -> float:
 
 
 def vacuum(*, whole: bool) -> None:
-    """Make room as PostgreSQL's autovacuum would; or, `whole`, write everything anew without a gap."""
+    """Free space as PostgreSQL's autovacuum would, or with `whole` rewrite all tables without gaps."""
     for alias in connections:
         wrapper = connections[alias]
         if wrapper.vendor == "sqlite":

@@ -1,7 +1,7 @@
-"""`python -m bench.disk.store CALLS`: so many calls of each kind, and by how much each kind made the databases grow.
+"""`python -m bench.disk.store CALLS`: stores calls of each kind, and prints how much the databases grew per call.
 
-Each goes through the steps that a server and a worker take: stored, claimed, reported, stopped or ended, delivered;
-counted, sealed. In the environment of a site whose databases are empty.
+Each call goes through the steps of a server and a worker: it is submitted, claimed, reported on, stopped or completed,
+delivered, counted and sealed. Run this in the environment of a site with empty databases.
 """
 
 import json
@@ -15,7 +15,10 @@ from uuid import uuid4
 import django
 
 ROUNDS: Final = 10
-"""In which a kind is stored: after each PostgreSQL makes room, as it does by itself in time."""
+"""The number of rounds in which the calls of a kind are stored.
+
+PostgreSQL is vacuumed after each round, as autovacuum would do.
+"""
 AT_ONCE: Final = 100
 CALLERS: Final = 50
 REPORTS: Final = 10
@@ -50,7 +53,7 @@ def main() -> None:
 
 
 def _parts(calls: int, rounds: int) -> Iterator[int]:
-    """As many calls, in rounds as equal as can be."""
+    """Yield the number of calls of each round, as equal as possible."""
     for number in range(rounds):
         yield calls * (number + 1) // rounds - calls * number // rounds
 
@@ -81,7 +84,7 @@ def _store(one: Callable[[], Any], calls: int) -> None:
 
 
 def _call(text: str, *, reports: int = 0, cancelled: bool = False) -> Any:
-    """One call, to its end; its id."""
+    """Store one call up to its end, and return its id."""
     from mcp_app.lifecycle.requests import transitions
     from mcp_app.lifecycle.requests.events import Event
     from mcp_app.states import EventKind
@@ -149,7 +152,7 @@ def _stop(row: Any) -> None:
 
 
 def _task_of(row: Any) -> Any:
-    """Celery's task as it is while it runs this request."""
+    """Return Celery's task with the state that it has while it runs this request."""
     from celery import current_app
 
     from mcp_app.celery_adapter.broker import RUN_TASK

@@ -1,5 +1,5 @@
-"""`python -m bench.million`: what calls cost a site that has ended a million of them, beside one that has ended few.
+"""`python -m bench.million`: compares calls on a site with a million ended requests and on a site with few.
 
-Owns two sites on engines of their own, filled by `bench.admin.filling`, and how what they say is compared: the plan of
-each statement, and medians of rounds taken in turn. Refuses to judge by one round.
+Each site has a database of its own, which `bench.admin.filling` fills. The plans of their statements are compared, and
+the medians of rounds that are taken alternately on both sites.
 """

@@ -1,4 +1,4 @@
-"""`python -m bench.million`: fills two sites, compares their plans, then calls them in turn."""
+"""`python -m bench.million`: fills two sites, compares their query plans, then calls them alternately."""
 
 import argparse
 import asyncio
@@ -25,33 +25,39 @@ from bench.throughput import load
 
 PROGRAM = "bench.million"
 FEW = 35_000
-"""With which a site has begun, some for each day: a database plans otherwise for tables that are next to empty."""
+"""The ended requests of the small site, some on each day. Databases use other plans for almost empty tables."""
 MANY = 1_000_000
 LEAST = 1_000
 ROUNDS = 5
 ALONE = 200
-"""Calls in a round, one after another."""
+"""Calls in a round on one connection, one after another."""
 CROWD = 1_000
-"""Calls in a round, sixteen at a time."""
+"""Calls in a round on sixteen connections."""
 CONNECTIONS = 16
 PER_CALL_BEFORE = 32
-"""Of so many filled rows, one call before the rounds. PostgreSQL fills each page until the next sample has no room in
-it; what is left takes a row that waits. Calls would have used it up long before a site has a million."""
+"""Before the rounds, one call is made for each `PER_CALL_BEFORE` filled rows.
+
+The filling leaves free space in PostgreSQL's pages, which is too small for the next sample but large enough for the row
+of a waiting call. On a real site, calls would have used that space long before a million of them had ended.
+"""
 FILL_SECONDS = 3600.0
 LISTEN_SECONDS = 20.0
-"""For what timers say: supervision looks for the lost, counts, seals."""
+"""How long the site runs after the calls, to record the statements of timers.
+
+Supervision finds lost requests, counts and seals in this time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One of the two, which is started twice on the same rows."""
+    """One of the two sites. It is started twice on the same rows."""
 
     name: str
     stack: Stack
     requests: int
-    """That have ended when it is started first."""
+    """The number of requests that have ended before its first start."""
     rounds: dict[str, list[float]] = field(default_factory=dict)
-    """By measure, what each round found."""
+    """The values of all rounds, by measure."""
 
     def add(self, measure: str, value: float) -> None:
         self.rounds.setdefault(measure, []).append(value)
@@ -80,7 +86,7 @@ def _run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _filled(choice: Choice, name: str, requests: int) -> Iterator[Site]:
-    """A site with so many requests that have ended, on engines of its own."""
+    """Yield a site with `requests` ended requests, on databases of its own."""
     with on_engines(choice) as stack:
         began_at = time.monotonic()
         stack.run("-m", "bench.million.fill", str(requests), seconds=FILL_SECONDS)
@@ -89,7 +95,7 @@ def _filled(choice: Choice, name: str, requests: int) -> Iterator[Site]:
 
 
 def _plans(site: Site, choice: Choice) -> Plans:
-    """How everything is carried out that the site says when it is called, left, and let alone."""
+    """Return the plans of the statements that a site sends during calls, after a disconnect and when idle."""
     path = site.stack.folder / "plans"
     recording = replace(
         site.stack, environment={**site.stack.environment, "BENCH_PLANS": str(path)}, processes={}, commands=[]
@@ -113,7 +119,7 @@ async def _exercise(target: Target) -> None:
 
 
 def _take(few: Site, many: Site, choice: Choice, rounds: int) -> None:
-    """Rounds in turn on both, each begun by the other one."""
+    """Run rounds on both sites. The site that begins alternates."""
     with ExitStack() as running:
         targets = [(site, Target.of(running.enter_context(started(site.stack, choice)))) for site in (few, many)]
         for site, target in targets:
@@ -154,7 +160,7 @@ def _median(values: Sequence[float]) -> str:
 
 
 def overlap(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether some round of one found what lies between two rounds of the other."""
+    """Whether the ranges of two sets of values overlap."""
     return min(one) <= max(other) and min(other) <= max(one)
 
 

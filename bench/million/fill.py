@@ -1,6 +1,6 @@
 """`python -m bench.million.fill REQUESTS`: fills the empty database of the site whose environment this process has.
 
-However many there are, they came within the same weeks: what has a row for each day is as long in every site.
+The requests are always spread over the same number of weeks, so tables with a row for each day have the same length.
 """
 
 import sys
@@ -12,7 +12,7 @@ import django
 
 AT_ONCE: Final = 10_000
 WEEKS: Final = timedelta(days=35)
-"""What is counted by hours."""
+"""The period for which calls are counted by hour."""
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _fill_results() -> None:
-    """Store what Celery keeps of the requests that did not end well, which is in the site's tables."""
+    """Store Celery's results of the requests that did not complete."""
     from django_celery_results.models import TaskResult
 
     from mcp_app.models import Request

@@ -1,4 +1,4 @@
-"""Plans of two sites, side by side: which statements each says, and what each looks into. Pure values."""
+"""Compares the query plans of two sites: the tables and indexes that each statement uses. Does no I/O except `read`."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 Plans = Mapping[str, frozenset[tuple[str, ...]]]
-"""By statement, the ways in which it is carried out: each the accesses to tables, in their order."""
+"""The plans of each statement. A plan contains the accesses to tables, in order."""
 
 _VALUES = re.compile(r"\(%s(?:, %s)*\)(?:, \(%s(?:, %s)*\))*")
 _ACCESS = re.compile(r"\bScan\b|^(?:SEARCH|SCAN)\b")
@@ -18,7 +18,7 @@ _OF_BITMAP = re.compile(r"^Bitmap Index Scan on (?P<index>\S+)$")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A statement that is carried out in other ways."""
+    """A statement whose plans differ between the two sites."""
 
     statement: str
     few: frozenset[tuple[str, ...]]
@@ -32,7 +32,7 @@ class Change:
 
 
 def read(path: Path) -> Plans:
-    """What `bench.peers.site.plans` has written."""
+    """Read the file that `bench.peers.site.plans` has written."""
     return gathered((statement, plan) for _, statement, plan in map(json.loads, path.read_text().splitlines()))
 
 
@@ -46,13 +46,16 @@ def gathered(told: Iterable[tuple[str, list[str]]]) -> Plans:
 
 
 def _index_used(access: str) -> str:
-    """The index, in whichever of PostgreSQL's ways it is read; of what uses none, and of SQLite, the access itself."""
+    """Return the index that PostgreSQL uses, for any kind of index scan, or the access itself if it names none.
+
+    For SQLite this is always the access itself.
+    """
     found = _BY_INDEX.match(access) or _OF_BITMAP.match(access)
     return f"index {found['index']}" if found else access
 
 
 def changes(few: Plans, many: Plans) -> Iterator[Change]:
-    """The statements of both that are carried out otherwise."""
+    """Yield the statements of both sites whose plans differ."""
     for statement in sorted(few.keys() & many.keys()):
         if few[statement] != many[statement]:
             yield Change(statement, few[statement], many[statement])

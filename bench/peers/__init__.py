@@ -1,5 +1,5 @@
-"""`python -m bench.peers`: this project beside what a user would pick instead, interleaved in one run.
+"""`python -m bench.peers`: compares this project with alternatives, which are measured in turn in the same run.
 
-Owns the comparison: who is measured, in which order, what counts as met. Peers run in environments of their own, on
-servers of a few lines each. Refuses to compare numbers of different runs: every goal is judged by medians of one.
+Each peer runs in an environment of its own, with a server of a few lines. Numbers of different runs are never compared:
+every goal is judged by the medians of one run.
 """

@@ -1,4 +1,4 @@
-"""`python -m bench.peers`: parses, takes the rounds, prints, writes, draws."""
+"""`python -m bench.peers`: takes the rounds, prints the results, writes them as JSON and draws them."""
 
 import argparse
 import json
@@ -88,7 +88,7 @@ def _draw(told: dict[str, Any], target: Path, folder: Path) -> None:
 
 
 def _raise_file_limit() -> None:
-    """Thousands of streams are as many sockets, here and in what is started from here."""
+    """Allow thousands of sockets in this process and its children, because each stream needs one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

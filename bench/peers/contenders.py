@@ -1,4 +1,4 @@
-"""Who is measured, how each is started, and which measures it can take."""
+"""The contenders: how each is started, and the measures that it supports."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -28,18 +28,18 @@ from bench.stack import (
 SERVERS: Final = "bench.peers.servers."
 SETTINGS: Final = "bench.peers.site.settings"
 CROWD: Final = 512
-"""Slots of a worker that is to hold many calls."""
+"""Slots of a worker that runs many calls at once."""
 THREADS: Final = 16
-"""Slots of a worker whose tools run in threads, as the peers' do."""
+"""Slots of a worker that runs tools in threads, as the peers do."""
 PROCESSES: Final = ("--workers", "2", "--worker-class", "gthread", "--threads", "32", "--keep-alive", "60")
-"""A process for each core, and a thread for each connection that is measured."""
+"""Two processes, and in all a thread for each of the 64 measured connections."""
 GUNICORN: Final = (*PROCESSES, "--timeout", "180", "--no-control-socket")
-"""What is slow to begin is not killed, and nothing is left in the home of whoever runs this."""
+"""The long timeout spares workers that start slowly. Without a control socket, nothing is left in the home folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Where what is shared is found."""
+    """The addresses of the shared engines, and the folder of the peers' environments."""
 
     redis: str
     postgresql: str
@@ -48,14 +48,14 @@ class Engines:
 
 Start = Callable[[Engines], AbstractContextManager[Target]]
 Command = Callable[[int], tuple[str, ...]]
-"""From a port, what follows the interpreter."""
+"""A function that returns the arguments for the interpreter, for a port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
     name: str
     group: str
-    """ours, peers or floors."""
+    """One of `GROUPS`."""
     title: str
     measures: tuple[str, ...]
     start: Start = field(repr=False)
@@ -76,7 +76,10 @@ def gunicorn(application: str) -> Command:
 def peer(
     command: Command, environment: str | None, *, servers: int = 1, path: str = "/mcp", redis: bool = False
 ) -> Start:
-    """A server of `bench.peers.servers` in an environment; None: this process's own."""
+    """Return a function that starts a server of `bench.peers.servers`.
+
+    `environment` is the name of its environment, or `None` for the environment of this process.
+    """
 
     @contextmanager
     def start(shared: Engines) -> Iterator[Target]:
@@ -88,7 +91,7 @@ def peer(
             stack = Stack(folder, [free_port() for _ in range(servers)], own)
             if environment is not None:
                 stack.python = environments.python(environment, shared.environments)
-            # How a peer stops is not measured: what has to be killed is killed.
+            # A peer that does not stop in time is killed without an error, because stopping is not measured.
             borrowed.enter_context(stopped(stack, in_time=False))
             for number, port in enumerate(stack.ports):
                 stack.start(f"server-{number}", *command(port))
@@ -98,7 +101,7 @@ def peer(
 
 
 def ours(choice: Choice, *, statements: bool = False) -> Start:
-    """This project's site, on engines as chosen; PostgreSQL wherever the broker is Redis."""
+    """Return a function that starts this project's site, with PostgreSQL if the broker is Redis."""
 
     @contextmanager
     def start(shared: Engines) -> Iterator[Target]:
@@ -116,7 +119,7 @@ def ours(choice: Choice, *, statements: bool = False) -> Start:
 
 @contextmanager
 def on_celery(shared: Engines, stack: str) -> Iterator[Target]:
-    """`bench.peers.servers.on_celery` and a worker, on the engines of this project's site."""
+    """Start `bench.peers.servers.on_celery` and a worker, on the engines of this project's site."""
     postgresql = shared.postgresql if stack == "redis" else None
     choice = Choice(stack, "uvicorn", shared.redis, postgresql, floor_worker.SETTINGS)
     with on_engines(choice) as site, stopped(site, in_time=False):
@@ -177,7 +180,10 @@ GROUPS: Final = ("ours", "peers", "floors")
 
 
 def chosen(names: Iterable[str], measures: Iterable[str]) -> list[Contender]:
-    """Those of these names or groups that can take any of the measures, with those alone. Raises ValueError."""
+    """Return the contenders with these names or groups that support any of the measures, limited to these measures.
+
+    Without names, returns all of them. Raises `ValueError` if a name is unknown.
+    """
     names, measures = set(names), set(measures)
     if unknown := names - CONTENDERS.keys() - set(GROUPS):
         raise ValueError(

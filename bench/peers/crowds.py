@@ -1,4 +1,4 @@
-"""Many at once: listen streams, tools that wait, calls that report."""
+"""The measures with many clients at once: listen streams, waiting tools and reporting calls."""
 
 import asyncio
 import statistics
@@ -12,12 +12,12 @@ from bench.peers.target import Amounts, Target
 from bench.streams import BETWEEN_CHANGES, Listeners
 
 AT_ONCE = 32
-"""Streams that are being opened, and calls being sent, at any time."""
+"""The number of streams that are opened at the same time, and of calls that are sent without a pause."""
 CHANGE_SECONDS = 10.0
-"""After which a change that has not reached all counts as having taken so long."""
+"""The time limit of a change, and its duration if it has not reached all streams by that time."""
 SETTLE_SECONDS = 1.0
 FIRST_STREAMS = 32
-"""Opened and closed before memory is read: what the first streams of a process load is not what a stream costs."""
+"""Streams to open and close before memory is read, because the first streams of a process make it load code."""
 REPORT_DELAY = 0.5
 START_SECONDS = 60.0
 WAIT_SECONDS = 300.0
@@ -28,7 +28,7 @@ KB = 1000
 
 
 async def listen(target: Target, amounts: Amounts) -> dict[str, float]:
-    """What a stream costs in memory, and how soon one change reaches all."""
+    """Return the memory of a stream and the time until one change reaches all streams."""
     return await _listen(target, amounts.streams, amounts.changes)
 
 
@@ -59,7 +59,10 @@ async def _listen(target: Target, streams: int, changes: int) -> dict[str, float
 
 
 async def _changes(target: Target, listeners: Listeners, changes: int) -> tuple[int, list[float]]:
-    """How many the worst change reached, and each one's seconds; none follows one that did not reach all."""
+    """Return the number of streams that the last change reached, and the seconds of each change.
+
+    Stops at the first change that does not reach all streams.
+    """
     times: list[float] = []
     for _ in range(changes):
         try:
@@ -82,12 +85,12 @@ async def _open_and_close(target: Target, streams: int) -> None:
 
 
 def _memory(target: Target) -> int:
-    """Resident, of all server processes."""
+    """Return the resident memory of all server processes, in bytes."""
     return sum(server.memory_info().rss for server in target.stack.servers)
 
 
 async def reports(target: Target, amounts: Amounts) -> dict[str, float]:
-    """From a tool's report to its notification, many calls at once."""
+    """Return the times from a tool's report to its notification, with many calls at once."""
     delays: list[float] = []
 
     def note(message: Message) -> None:
@@ -112,7 +115,7 @@ async def reports(target: Target, amounts: Amounts) -> dict[str, float]:
 
 
 async def waiting(target: Target, amounts: Amounts) -> dict[str, float]:
-    """Tools that wait as coroutines: how many run at once, and how soon each stops when its client leaves."""
+    """Return how many waiting coroutine tools run at once, and how soon they stop after their clients disconnect."""
     path = target.stack.folder / f"waiting-{time.monotonic_ns()}"
     arguments = {"seconds": WAIT_SECONDS, "path": str(path)}
     calls = await _send_all(
@@ -158,7 +161,10 @@ async def _send_all(
 
 
 async def _cancel_some(calls: list[Call], path: Path, cancels: int) -> list[float]:
-    """Seconds from a client's leaving to its tool's end, one client after another, spread over all that run."""
+    """Disconnect some clients one after another, and return the seconds from each disconnect to the end of the tool.
+
+    The clients are spread evenly over all running calls.
+    """
     began = sorted(_moments(path, "began"))
     chosen = began[:: max(1, len(began) // cancels)][:cancels]
     closed_at = {}
@@ -173,7 +179,7 @@ async def _cancel_some(calls: list[Call], path: Path, cancels: int) -> list[floa
 
 
 def _moments(path: Path, what: str) -> dict[int, float]:
-    """By number when each tool began, or ended."""
+    """Return the time at which each tool began, or ended, by its number."""
     if not path.exists():
         return {}
     lines = (line.split() for line in path.read_text().splitlines())
@@ -181,7 +187,7 @@ def _moments(path: Path, what: str) -> dict[int, float]:
 
 
 async def _until(condition: Callable[[], bool], seconds: float) -> None:
-    """Wait for the condition, at most so long."""
+    """Wait for the condition, for at most `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110  # another process's file
         await asyncio.sleep(LOOK_SECONDS)

@@ -1,6 +1,6 @@
-"""The peers' own environments: for each a folder of `.bench`, made from its pinned list, made anew when that changes.
+"""Creates the peers' environments in `.bench`, from pinned lists. If a list changes, its environment is created again.
 
-Refuses to resolve: a list names everything, so that a later release of a dependency changes no number.
+A list contains all dependencies and pip resolves none, so that a new release of a dependency does not change a result.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ INSTALL_SECONDS = 600.0
 
 
 class NoEnvironmentError(NoMeasurementError):
-    """A peer's packages could not be installed; the text says why."""
+    """A peer's packages could not be installed. The message gives the reason."""
 
 
 def python(name: str, folder: Path = FOLDER) -> str:
-    """The interpreter of an environment, which is made where it is missing. Raises NoEnvironmentError."""
+    """Return the interpreter of an environment. Creates the environment if necessary. Raises `NoEnvironmentError`."""
     place = folder / name
     interpreter = place / "bin" / "python"
     if not is_made(name, folder):
@@ -37,13 +37,13 @@ def python(name: str, folder: Path = FOLDER) -> str:
 
 
 def is_made(name: str, folder: Path = FOLDER) -> bool:
-    """Whether the environment is there, from the list as it is now."""
+    """Whether the environment exists and was made from the current list."""
     stamp = folder / name / STAMP
     return stamp.exists() and stamp.read_text() == _stamp(name)
 
 
 def pinned() -> dict[str, list[str]]:
-    """What each environment has."""
+    """Return the pinned packages of each environment."""
     return {path.stem: path.read_text().split() for path in sorted(REQUIREMENTS.glob("*.txt"))}
 
 

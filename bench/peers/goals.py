@@ -1,4 +1,4 @@
-"""The goals of `docs/benchmarks.md`, each judged by medians of the same run. Pure values."""
+"""The goals of `docs/benchmarks.md`, each judged by medians of the same run. Does no I/O."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SIGNS: dict[Callable[[float, float], bool], str] = {ge: "≥", le: "≤"}
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`what`, in units of `unit`, is to compare so with `factor` times the reference; without one, with `factor`."""
+    """A bound for the figure `what`: `factor` times the reference, or `factor` itself if there is no reference."""
 
     work: str
     what: Of
@@ -45,7 +45,7 @@ class Verdict:
     value: float | None
     bound: str
     met: bool | None
-    """None: one of the two was not measured."""
+    """`None` if the figure or its reference was not measured."""
 
     @property
     def word(self) -> str:
@@ -57,7 +57,7 @@ def goals(amounts: Amounts) -> list[Goal]:
 
 
 def judge(results: Results, amounts: Amounts) -> list[Verdict]:
-    """Of the goals that this run says something of."""
+    """Return the verdicts on all goals whose figures this run has measured."""
     verdicts = (goal.judge(results) for goal in goals(amounts))
     return [verdict for verdict in verdicts if verdict.value is not None]
 
@@ -81,7 +81,7 @@ def _calls() -> Iterator[Goal]:
         work, rate = "a durable call, of an empty Celery task behind the same server", "rate_16"
         yield Goal(work, Of(f"{stack}-uvicorn", "echo", rate), ge, 0.85, "/s", Of(f"celery-{stack}", "echo", rate))
     alone = Of("redis-uvicorn", "echo", "p50_1")
-    # The reference's name is its site's: the bare Celery round trip on the same broker.
+    # The bare Celery round trip is stored under the name of the site whose broker it uses.
     yield Goal(
         "a durable call alone, of a bare Celery round trip", alone, le, 1.75, "ms", Of("redis-uvicorn", "celery", "p50")
     )

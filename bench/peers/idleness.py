@@ -1,4 +1,4 @@
-"""What a site asks of its database when nobody calls and nobody listens."""
+"""Counts the statements that an idle site sends to its database."""
 
 import asyncio
 import json
@@ -8,13 +8,16 @@ from pathlib import Path
 from bench.peers.target import Amounts, Target
 
 SETTLE_SECONDS = 5.0
-"""After the last call, until what that left is done."""
+"""The pause after the last call, in which its remaining work is done."""
 PER_SECONDS = 10.0
 HEARTBEAT = 'UPDATE "mcp_app_process"'
 
 
 async def statements(target: Target, amounts: Amounts) -> dict[str, float]:
-    """Statements in 10 s: of the server processes, and of all others, which are the worker's, its heartbeats apart."""
+    """Return the statements in 10 s of the server processes, of heartbeats, and of supervision.
+
+    The last two are statements of the worker: its updates of `mcp_app_process`, and all others.
+    """
     path = Path(target.statements)
     await asyncio.sleep(SETTLE_SECONDS)
     before = len(recorded(path))
@@ -30,7 +33,7 @@ def _of_worker(statement: str) -> str:
 
 
 def recorded(path: Path) -> list[tuple[int, str]]:
-    """Process id and statement, in their order."""
+    """Return the process id and the text of each recorded statement, in order."""
     if not path.exists():
         return []
     return [(pid, statement) for pid, statement in map(json.loads, path.read_text().splitlines())]

@@ -1,7 +1,7 @@
-"""The measures, by name: each takes a target and gives figures, by name. What they mean: `docs/benchmarks.md`.
+"""The measures. Each measures a target and returns figures by name, which `docs/benchmarks.md` explains.
 
-Durations are in milliseconds. A measure that cannot be taken raises CallFailedError, StackError, OSError, ValueError or
-TimeoutError.
+Durations are in milliseconds. A measure that fails raises `CallFailedError`, `StackError`, `OSError`, `ValueError` or
+`TimeoutError`.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ FLOOR_SECONDS: Final = 120.0
 
 
 async def echo(target: Target, amounts: Amounts) -> Figures:
-    """`tools/call` of a tool that returns its argument."""
+    """Measure `tools/call` with a tool that returns its argument."""
     request = target.client.call("echo", {"text": "hi"})
     figures = {}
     for connections in CONNECTIONS:
@@ -48,7 +48,7 @@ async def discover(target: Target, amounts: Amounts) -> Figures:
 
 
 async def celery(target: Target, amounts: Amounts) -> Figures:
-    """The bare round trip on the target's own broker, result backend and options."""
+    """Measure the bare Celery round trip on the target's own broker, result backend and options."""
     counts = ("--round-trips", str(amounts.trips), "--tasks", str(amounts.tasks), "--outstanding", str(MANY))
     module = ("-m", "bench.celery_floor", *counts)
     output = await asyncio.to_thread(target.stack.run, *module, seconds=FLOOR_SECONDS)
@@ -57,7 +57,7 @@ async def celery(target: Target, amounts: Amounts) -> Figures:
 
 
 async def progress(target: Target, amounts: Amounts) -> Figures:
-    """From a tool's report to its notification, one call."""
+    """Measure the time from a tool's report to its notification, with one call."""
     delays = await streams.progress_delays(target.client, amounts.reports)
     return _milliseconds(delays) | {"lost": amounts.reports - len(delays)}
 
@@ -84,4 +84,4 @@ MEASURES: Final[dict[str, Measure]] = {
     "listen-many": crowds.listen_many,
     "idle": idleness.statements,
 }
-"""In the order in which they are taken."""
+"""All measures by name, in the order in which they appear in the report."""

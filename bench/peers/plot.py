@@ -1,6 +1,6 @@
-"""Draw the JSON of a run: `python plot.py RUN.json FILE.svg`. Runs where matplotlib is, and imports nothing of ours.
+"""Draws the JSON of a run: `python plot.py RUN.json FILE.svg`. Needs matplotlib, and imports nothing from this project.
 
-A bar is a median; the line over it goes from the smallest to the largest round.
+A bar is a median. The line over it goes from the smallest to the largest round.
 """
 
 import json
@@ -45,7 +45,7 @@ def main(source: str, target: str) -> None:
 
 
 def _values(run: dict[str, Any], figures: tuple[tuple[str, str], ...]) -> dict[str, dict[str, Any]]:
-    """By contender, of the first of the figures that it has."""
+    """Return the values of each contender, for the first of the figures that it has."""
     found: dict[str, dict[str, Any]] = {}
     for contender, measures in run["results"].items():
         for measure, figure in figures:

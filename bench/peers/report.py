@@ -1,4 +1,4 @@
-"""The results as text: a table for each measure, then the goals, then what failed."""
+"""Formats the results as text: a table for each measure, then the goals, then the failures."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,12 @@ UNITS = {
     "left": "",
     "failed": "",
 }
-"""By a figure's first word."""
+"""Units by the first word of a figure's name."""
 MILLISECONDS = {"p50", "p99", "all", "open", "start", "cancel"}
 REASON_CHARS = 160
 
 
 def text(results: Results, verdicts: Sequence[Verdict]) -> str:
-    """All of it."""
     parts = [_measure(name, results) for name in MEASURES]
     parts += [_verdicts(verdicts), _failures(results)]
     return "\n\n".join(part for part in parts if part)
@@ -44,7 +43,7 @@ def _measure(name: str, results: Results) -> str:
 
 
 def heading(figure: str) -> str:
-    """`p50_16` → `p50 ms @16`."""
+    """Return the heading of a figure: `p50 ms @16` for `p50_16`."""
     first, _, rest = figure.partition("_")
     unit = "ms" if first in MILLISECONDS else UNITS.get(first, "")
     if figure == OTHERS:
@@ -74,7 +73,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
 
 
 def _failures(results: Results) -> str:
-    """Each reason once, with how often it came."""
+    """Return each reason once, with the number of rounds in which it occurred."""
     found: dict[tuple[str, str, str], int] = {}
     for failure in results.failures:
         key = (failure.contender, failure.measure or "all", failure.reason.splitlines()[0][:REASON_CHARS])

@@ -1,4 +1,4 @@
-"""What came of the rounds: for each contender, measure and figure a value of each round. Pure values."""
+"""The values of all rounds, by contender, measure and figure. Does no I/O."""
 
 import statistics
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OTHERS = "others"
-"""The figure that is none of the contender's: cores that others used meanwhile."""
+"""The figure for the cores that other processes used during the measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Of:
-    """Names one figure."""
+    """The name of one figure."""
 
     contender: str
     measure: str
@@ -22,7 +22,7 @@ class Of:
 class Failure:
     contender: str
     measure: str
-    """Empty: none of them was taken."""
+    """The measure that failed; empty if the whole turn failed."""
     round: int
     reason: str
 
@@ -34,7 +34,7 @@ class Results:
     commands: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, contender: str, measure: str, figures: Mapping[str, float], other_cores: float = 0.0) -> None:
-        """One round's."""
+        """Add the figures of one round."""
         found = self.values.setdefault(contender, {}).setdefault(measure, {})
         for name, value in {**figures, OTHERS: other_cores}.items():
             found.setdefault(name, []).append(value)
@@ -43,7 +43,7 @@ class Results:
         self.failures.append(Failure(contender, measure, number, reason))
 
     def median(self, of: Of) -> float | None:
-        """None where it was never measured."""
+        """Return the median of a figure, or `None` if it was not measured."""
         values = self.values.get(of.contender, {}).get(of.measure, {}).get(of.figure)
         return statistics.median(values) if values else None
 
@@ -62,6 +62,6 @@ def summary(values: list[float]) -> dict[str, Any]:
 
 
 def spread(values: list[float]) -> float:
-    """Half of what lies between the smallest and the largest, as a part of the median; 0 for a median of 0."""
+    """Return half the range of the values as a fraction of the median, or 0 if the median is 0."""
     median = statistics.median(values)
     return (max(values) - min(values)) / 2 / abs(median) if median else 0.0

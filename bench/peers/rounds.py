@@ -1,7 +1,7 @@
-"""Everybody in turn, several times over: in which order, and what came of it.
+"""Measures all contenders in turn, for several rounds.
 
-Each is started for its turn and stopped after it, so that nobody is measured beside anybody else. Refuses to take a
-round that does not fit the time.
+Each contender is started for its turn and stopped after it, so that only one runs at a time. After the deadline no turn
+begins.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ FAILED = (CallFailedError, StackError, OSError, ValueError, TimeoutError, KeyErr
 
 
 def turns(contenders: Sequence[Contender], rounds: int) -> Iterator[tuple[int, Contender]]:
-    """Round by round everybody once, each round begun by the next one: nobody always comes first, or after the same."""
+    """Yield each contender once per round. Each round begins with the next contender, so that none is always first."""
     for number in range(rounds):
         first = number % len(contenders)
         for contender in (*contenders[first:], *contenders[:first]):
@@ -46,7 +46,7 @@ class Run:
     engines: Engines
     amounts: Amounts
     deadline: float
-    """Of the monotonic clock; no turn begins after it."""
+    """The time on the monotonic clock after which no turn begins."""
     say: Say
     results: Results = field(default_factory=Results)
 
@@ -93,7 +93,7 @@ class Run:
 
 
 async def ready(target: Target) -> None:
-    """Wait until every server process answers, then warm it up. Raises StackError."""
+    """Wait until every server process responds, and warm it up. Raises `StackError`."""
     for client in target.clients:
         echo = client.call("echo", {"text": "hi"})
         await answered(target.stack, client, echo, READY_SECONDS)

@@ -1,4 +1,4 @@
-"""Somebody who runs and is measured, and how much of each measure is taken."""
+"""A running contender, and the amounts of each measure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,27 +9,27 @@ from bench.stack import HOST, Stack
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How much of each measure is taken in one round."""
+    """The amounts of each measure in one round."""
 
     seconds: float = 3.0
-    """Of one load."""
+    """The duration of one load."""
     reports: int = 100
     reporting: int = 500
-    """Calls that report at once."""
+    """The number of calls that report at the same time."""
     reports_each: int = 10
     streams: int = 1_000
     many_streams: int = 8_000
     changes: int = 3
     waiting: int = 500
-    """Tools that wait at once."""
+    """The number of tools that wait at the same time."""
     cancels: int = 50
-    """Of them one after another."""
+    """The number of waiting tools that are cancelled one after another."""
     idle_seconds: float = 20.0
     trips: int = 200
     tasks: int = 1_000
 
     def quick(self) -> "Amounts":
-        """To see whether it works; the numbers are no measurement."""
+        """Return small amounts for a trial run. Its numbers are not measurements."""
         return replace(
             self,
             seconds=0.5,
@@ -49,13 +49,13 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A contender that answers."""
+    """A running contender."""
 
     stack: Stack
     clients: Sequence[Client]
-    """One for each of its server processes."""
+    """One client for each of its server processes."""
     statements: str = ""
-    """The file of its statements, where they are recorded."""
+    """The file with its recorded statements; empty if none are recorded."""
 
     @classmethod
     def of(cls, stack: Stack, path: str = "/mcp", statements: str = "") -> "Target":

@@ -1,4 +1,4 @@
-"""`echo` as a task: made, then asked for until it has ended, as a client of the tasks extension does."""
+"""Measures `echo` as a task. It creates the task and polls it until it ends, as clients of the tasks extension do."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ CAPABLE = {f"{META}clientCapabilities": {"extensions": {f"{META}tasks": {}}}}
 
 
 async def echo(target: Target, amounts: Amounts) -> dict[str, float]:
-    """Tasks a second, milliseconds from the call to the answer that holds its result, and how many failed."""
+    """Return the tasks per second, the milliseconds from the call to the response with its result, and the failures."""
     figures = {}
     for connections in CONNECTIONS:
         latencies: list[float] = []
@@ -31,7 +31,7 @@ async def echo(target: Target, amounts: Amounts) -> dict[str, float]:
 
 
 async def _pull(target: Target, until: float, latencies: list[float], failures: list[str]) -> None:
-    """Tasks one after another, at least one. One that fails is counted: it is the peer's, and no reason to stop."""
+    """Run tasks one after another, at least one. Failures are counted and do not end the measure."""
     connection = await target.client.connect()
     while True:
         sent_at = time.perf_counter()

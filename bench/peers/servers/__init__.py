@@ -1,5 +1,5 @@
-"""The servers that are measured beside ours. Each runs in its peer's environment and imports nothing but that peer.
+"""The servers that are compared with this project. Each runs in its peer's environment and imports only that peer.
 
-All offer the same list: `echo`, the tools that the peer can serve of `progress`, `sleep` and `trigger_change`, and
-fillers up to `fillers.TOOLS`.
+Each lists `fillers.TOOLS` tools: `echo`, the ones among `progress`, `wait` and `trigger_change` that the peer supports,
+and fillers.
 """

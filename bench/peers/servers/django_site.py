@@ -1,10 +1,10 @@
-"""The settings of a peer's Django site: the least that serves, nothing kept."""
+"""The minimal settings of a peer's Django site, with a database in memory."""
 
 from collections.abc import Sequence
 
 
 def configure(urls: str, apps: Sequence[str] = ()) -> None:
-    """Make them, with the URLs of the module `urls`, and load the apps."""
+    """Configure Django with the URLs of the module `urls`, and load the apps."""
     import django
     from django.conf import settings
 

@@ -1,15 +1,15 @@
-"""Tools that are listed and never called, so that every server's list is of one size. Standard library only."""
+"""Tools that are listed but never called, so that every server's list has the same size. Standard library only."""
 
 from collections.abc import Callable
 
 TOOLS = 20
-"""In each server's list."""
+"""The number of tools in each server's list."""
 
 Filler = Callable[..., str]
 
 
 def fillers(others: int) -> list[Filler]:
-    """As many functions as the list lacks beside `others`."""
+    """Return functions that fill the list up to `TOOLS`, if it has `others` other tools."""
     return [_filler(number) for number in range(TOOLS - others)]
 
 

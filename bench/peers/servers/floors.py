@@ -1,4 +1,4 @@
-"""What a server can do at most: one fixed answer, by a bare ASGI application and by Channels' stock consumer."""
+"""Upper limits for a server: one fixed response from a bare ASGI application and from Channels' stock consumer."""
 
 import os
 
@@ -9,7 +9,7 @@ HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(A
 
 
 async def bare(scope, receive, send) -> None:
-    """`bench.peers.servers.floors:bare`: reads the body, answers."""
+    """`bench.peers.servers.floors:bare`: reads the body, then sends the fixed response."""
     if scope["type"] != "http":
         return
     while (await receive()).get("more_body"):

@@ -1,5 +1,6 @@
-"""What a server can do at most that has Celery run something for each request: an empty task, of which it waits for the
-stored result. Nothing is checked, and of the request nothing is kept.
+"""The upper limit for a server that runs a Celery task for each request.
+
+It publishes an empty task, and waits until its result is stored. The request is neither checked nor stored.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ django.setup()
 
 
 class Results:
-    """Hears of stored results, by the datagrams that the worker sends."""
+    """Waits for stored results, which the worker announces by datagrams."""
 
     def __init__(self) -> None:
         self._waited_for: dict[str, asyncio.Future[None]] = {}
@@ -28,7 +29,7 @@ class Results:
         asyncio.get_running_loop().add_reader(self._inbox, self._hear)
 
     async def of(self, task_id: str) -> None:
-        """Wait for one."""
+        """Wait until the result of a task is stored."""
         stored = self._waited_for[task_id] = asyncio.get_running_loop().create_future()
         await stored
 
@@ -45,11 +46,11 @@ _results: list[Results] = []
 
 
 async def app(scope, receive, send) -> None:
-    """`bench.peers.servers.on_celery:app`: as `floors.bare`, once a task has been run."""
+    """`bench.peers.servers.on_celery:app`: responds like `floors.bare`, after a task has run."""
     if scope["type"] != "http":
         return
     if not _results:
         _results.append(Results())
-    # Published by the event loop itself: no thread is cheaper.
+    # Published on the event loop itself, because a thread would cost more.
     await _results[0].of(celery.send_task("bench.empty", queue=QUEUE).id)
     await floors.bare(scope, receive, send)

@@ -1,4 +1,4 @@
-"""django-mcpz in a Django site of one file, for gunicorn."""
+"""django-mcpz in a single-file Django site, for gunicorn."""
 
 from bench.peers.servers import django_site
 

@@ -1,4 +1,4 @@
-"""djangorestframework-mcp-server in a site of one file, for gunicorn."""
+"""djangorestframework-mcp-server in a single-file Django site, for gunicorn."""
 
 from bench.peers.servers import django_site
 
@@ -35,7 +35,7 @@ def find_entries(*, data) -> str:
 
 
 def register(name, description, service, arguments) -> None:
-    # No database to be atomic in: the site has none.
+    # Not atomic, because the tools use no database.
     spec = ServiceSpec(service=service, input_serializer=arguments, atomic=False)
     server.register_service_tool(name=name, description=description, spec=spec)
 

@@ -1,4 +1,4 @@
-"""FastMCP with its tasks on Redis, for uvicorn; their worker runs in the server, as it comes."""
+"""FastMCP with its tasks on Redis, for uvicorn. The worker runs inside the server, which is the default."""
 
 import os
 

@@ -34,7 +34,7 @@ async def wait(number: int, seconds: float, path: str) -> str:
 
 @server.tool()
 async def trigger_change(ctx: Context) -> str:
-    """Say that the list of tools has changed."""
+    """Report that the list of tools has changed."""
     await ctx.notify_tools_changed()
     return repr(time.time())
 

@@ -1,4 +1,4 @@
-"""What the tools of all servers have in common, ours included. Standard library only."""
+"""Code that the tools of all servers share, including this project's. Standard library only."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import time
 
 
 async def held(number: int, seconds: float, path: str) -> str:
-    """Wait; the file has a line for the beginning and one for the end, whatever ends it."""
+    """Wait. Append a line to the file at the beginning and another at the end, also after a cancellation."""
     append(path, f"began {number} {time.time()!r}\n")
     try:
         await asyncio.sleep(seconds)
@@ -16,7 +16,7 @@ async def held(number: int, seconds: float, path: str) -> str:
 
 
 def append(path: str, line: str) -> None:
-    """In one write, which those of other processes do not cut."""
+    """Append a line in a single write, so that the writes of other processes do not split it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(descriptor, line.encode())

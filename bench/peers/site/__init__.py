@@ -1,1 +1,1 @@
-"""Our side of the comparison: the example site's engines and options, and the tools that the peers have."""
+"""The site of this project in the comparison: the example site's engines and options, with the tools of the peers."""

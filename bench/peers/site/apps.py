@@ -1,4 +1,4 @@
-"""The app of the benchmark's site: its tools, and on request a record of every statement, or of each one's plan."""
+"""The app of the benchmark's site. It can record every SQL statement, or the plan of every statement."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The peers' tools, as this project's authors write them: names, parameters and list as theirs."""
+"""The tools of the peers, written for this project, with the same names and parameters."""
 
 import asyncio
 import time

@@ -1,6 +1,6 @@
-"""How the database carries out each statement, as a line of a file: the first time that a process sends it.
+"""Writes the query plan of each statement to a file, the first time that a process sends the statement.
 
-Installed only where it is asked for. Refuses to tell what the plan costs: that differs between two moments.
+Installed only if `BENCH_PLANS` is set. Plans have no costs, because these differ from run to run.
 """
 
 import json
@@ -20,7 +20,7 @@ _PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
 
 def record(path: str) -> None:
-    """From now on, on every connection of this process and of those it forks."""
+    """Record from now on, on every new connection of this process and of the processes that it forks."""
     told: set[str] = set()
 
     def explain(call: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:

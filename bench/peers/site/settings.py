@@ -1,4 +1,4 @@
-"""The example site's settings with the peers' tools instead of its own, and no limit that would refuse the load."""
+"""The example site's settings with the tools of the peers, and with limits that do not reject the load."""
 
 import os
 

@@ -1,7 +1,7 @@
-"""Every statement that a process of the site sends to its database, as a line of a file: which process, and what.
+"""Writes every statement that a process of the site sends to its database to a file, with the process id.
 
-Installed only where it is asked for: it costs time. Transactions are counted as the statements that they are. Refuses
-to tell more than the beginning of a statement; parameters are not written.
+Installed only if `BENCH_STATEMENTS` is set, because it costs time. `BEGIN`, `COMMIT` and `ROLLBACK` are also recorded.
+Long statements are cut, and parameters are not written.
 """
 
 import json
@@ -21,7 +21,7 @@ STATEMENT_CHARS = 4000
 
 
 def record(path: str) -> None:
-    """From now on, on every connection of this process and of those it forks."""
+    """Record from now on, on every new connection of this process and of the processes that it forks."""
 
     def note(statement: str) -> None:
         append(path, json.dumps([os.getpid(), " ".join(statement.split())[:STATEMENT_CHARS]]) + "\n")
@@ -39,7 +39,7 @@ def record(path: str) -> None:
 
 
 def _note_ends_of_transactions(note: Callable[[str], None]) -> None:
-    """Those do not go through a cursor; nor do their beginnings on PostgreSQL."""
+    """Record the ends of transactions, and on PostgreSQL their beginnings, because these use no cursor."""
 
     def noting(owner: type, name: str, statement: str, *, when: Callable[..., bool]) -> None:
         method = getattr(owner, name)
