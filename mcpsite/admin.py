@@ -14,7 +14,7 @@ class ContactAdmin(OfferedLookupsAdmin):
     readonly_fields = ("updated_at",)
     show_full_result_count = False  # it would count the whole table a second time
 
-    # The text of contacts comes from foreign files.
+    # The text of contacts comes from untrusted files.
     shown_email = text_column("email", "email", ordering="email")
     shown_name = text_column("name", "name", ordering="name")
     shown_company = text_column("company", "company", ordering="company")

@@ -1,7 +1,7 @@
 """The commands that the tool `run_command` may run: argument lists with typed placeholders, from `MCPSITE_COMMANDS`.
 
 A placeholder is a `file` or a `path` (file or folder) in the uploads folder, a `number` or a `text`. Values that a
-program could take for an option, or that lead out of that folder, are rejected. No shell is used.
+program could interpret as an option, and paths outside of that folder, are rejected. No shell is used.
 """
 
 import re
@@ -22,7 +22,7 @@ Value = str | int
 
 
 class RefusedError(ValueError):
-    """The command cannot be run with these values. The message says what to change."""
+    """The command cannot be run with these values. The message explains what to change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads contacts from CSV, and reports what is wrong with each line. An unknown column is an error."""
+"""Reads contacts from CSV, and reports the errors of each line. An unknown column is an error."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ MAX_PROBLEM_CHARS: Final = 300
 
 
 class UnreadableError(ValueError):
-    """The text is no CSV of contacts. The message says what to change."""
+    """The text is not a CSV file of contacts. The message explains what to change."""
 
 
 @dataclass(frozen=True, slots=True)

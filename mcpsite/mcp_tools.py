@@ -1,4 +1,4 @@
-"""Small tools to begin with. The tools in `mcpsite.tools` do real work."""
+"""Two small example tools, and the imports of all other tools that the site offers."""
 
 from typing import Annotated
 
@@ -45,7 +45,7 @@ def roman(number: Annotated[int, Field(ge=1, le=3999, description="from 1 to 399
 
 @tool(title="Count down", cancel=CancelPolicy.INTERRUPT, annotations=PURE)
 def countdown(seconds: Annotated[int, Field(ge=1, le=600, description="how long to count")], ctx: ToolContext) -> str:
-    """Count down a number of seconds, reporting each: for watching progress, and for cancelling."""
+    """Count down a number of seconds and report each as progress. Use it to try progress and cancellation."""
     for second in range(seconds):
         ctx.progress(second, seconds, f"{seconds - second} s left")
         ctx.sleep(1)

@@ -3,10 +3,10 @@
 MCPSITE_DATA           folder of the databases, the broker's files, uploads and the generated secret
 MCPSITE_DATABASE       PostgreSQL instead of SQLite: postgresql://user:password@host:port/name
 MCPSITE_BROKER         a broker's URL instead of the embedded one
-MCPSITE_CHANNELS       a Redis URL for the channel layer, which is needed on several hosts
-MCPSITE_AUTHENTICATOR  who says who calls, as mcp_app.auth.tokens.bearer; without one, that takes tokens, and while
-                       MCPSITE_DEBUG is 1, its default, clients on this machine need none for harmless tools
-MCPSITE_DEBUG          1 or 0
+MCPSITE_CHANNELS       a Redis URL for the channel layer, which a site on several hosts needs
+MCPSITE_AUTHENTICATOR  the function that authenticates callers; by default mcp_app.auth.tokens.bearer, but with
+                       MCPSITE_DEBUG=1 clients on this machine need a token only for tools that require staff
+MCPSITE_DEBUG          1 (the default) or 0
 MCPSITE_HOSTS          ALLOWED_HOSTS, separated by spaces
 MCPSITE_SECRET_KEY     the same on every host; generated and stored in the data folder if it is not set
 MCPSITE_PROJECTS       folder of projects that tools check, test and change; by default `projects` in the data folder
@@ -27,7 +27,7 @@ os.umask(0o077)  # files of this site, with sessions and tokens, are readable by
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("MCPSITE_DATA", BASE_DIR / ".mcpsite-data")).resolve()
 DATA.mkdir(parents=True, exist_ok=True)
-with suppress(PermissionError):  # another user's folder; `mcp doctor` reports what others can read
+with suppress(PermissionError):  # the folder belongs to another user; `mcp doctor` reports files that others can read
     if (DATA / "secret-key").exists() or not any(DATA.iterdir()):  # it may have been made by an earlier version
         DATA.chmod(0o700)
 PROJECTS = Path(os.environ.get("MCPSITE_PROJECTS", DATA / "projects")).resolve()

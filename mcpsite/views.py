@@ -27,7 +27,7 @@ FAVICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">
 
 @require_safe
 def favicon(request: HttpRequest) -> HttpResponse:
-    """Return the icon that browsers ask for with every page, the admin's included."""
+    """Return the icon that browsers request with every page, also in the admin."""
     return HttpResponse(FAVICON, content_type="image/svg+xml", headers={"Cache-Control": "public, max-age=86400"})
 
 

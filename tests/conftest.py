@@ -1,4 +1,4 @@
-"""What tests of every room use."""
+"""Fixtures and hooks for the tests of all packages."""
 
 import os
 import sys
@@ -12,8 +12,8 @@ from pytest_asyncio import is_async_test
 
 from tests.execution.site import Site
 
-# Where the environment forbids to keep what is compiled, each of the many processes that tests start would compile the
-# whole app for itself, and each run all tests.
+# If the environment disables bytecode files, each of the many processes that tests start would compile the whole app,
+# and each run would compile all tests.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _cheap_flush() -> Iterator[None]:
-    from tests.support.flushing import flush  # models, which want Django set up
+    from tests.support.flushing import flush  # imports models, so Django must be set up
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", flush)
@@ -54,7 +54,7 @@ def _as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def server_process() -> AsyncIterator[None]:
-    """Every async test runs in one."""
+    """Runs a server process. Every async test uses this fixture."""
     from tests.support import asgi_client
 
     async with asgi_client.server_process():
@@ -63,7 +63,7 @@ async def server_process() -> AsyncIterator[None]:
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An embedded data folder with the tables of every test site, to be copied."""
+    """Returns an embedded data folder with the tables of every test site. Tests copy it."""
     data = tmp_path_factory.mktemp("migrated")
     with Site.opened(data, {}):
         return data
@@ -71,7 +71,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def configure(settings: Any) -> Callable[..., None]:
-    """Change some of `MCP` for one test."""
+    """Returns a function that changes settings in `MCP` for one test."""
 
     def change(**values: Any) -> None:
         settings.MCP = {**settings.MCP, **values}

@@ -1,7 +1,7 @@
 """Counts turns of phrase that make this project's prose hard to read: `python -m tests.english [PATH ...] [--show N]`.
 
-It reads docstrings and comments of Python files and the text of Markdown files. A mark is a place to look at, not a
-fault: rewrite the sentence from what it means instead of replacing the word.
+It reads docstrings and comments of Python files and the text of Markdown files. A mark is a hint, not a fault:
+rewrite the sentence from its meaning instead of replacing the word.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A site in whose rows every text from outside has characters that hide, reverse or control what is read."""
+"""A site in whose rows every text from outside has characters that hide, reverse or control text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +44,7 @@ JSON: Final[dict[str, Any]] = {
 }
 HIDDEN: Final = "".join(sorted({each for each in HOSTILE if safe_text(each) != each}))
 OURS: Final = ("digest",)
-"""Columns that no text from outside gets into."""
+"""Columns that never contain text from outside."""
 
 
 def spoil(model: type[Model], **where: Any) -> None:
@@ -68,7 +68,7 @@ def _add_events(row: Request) -> None:
 
 @contextmanager
 def hostile_site(worker: UUID) -> Iterator[None]:
-    """A site in which every text from outside is hostile."""
+    """Create rows of all kinds in which every text from outside is hostile."""
     with isolated_registries():
 
         @tool(name="odd", title=HOSTILE, description=HOSTILE)

@@ -1,8 +1,8 @@
 """Lists every message of the app, once, by its reader: `python -m tests.messages [READER ...]`.
 
-A message is a string of three words or more that is no docstring and no SQL. It is read from the code, so placeholders
-appear as `{…}`. The readers are `clients` (MCP errors and results, which models read as well), `log`, `terminal`
-(commands, checks, the doctor) and `admin`.
+A message is a string of three words or more that is neither a docstring nor SQL. It is read from the code, so
+placeholders appear as `{…}`. The readers are `clients` (MCP errors and results, which models read as well), `log`,
+`terminal` (commands, checks, the doctor) and `admin`.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def reader_of(package: str, *, is_logged: bool) -> str:
 
 
 def messages() -> dict[str, dict[str, str]]:
-    """Return the messages by reader, each with the first place where it stands."""
+    """Return the messages by reader, each with its first place in the code."""
     found: dict[str, dict[str, str]] = {reader: {} for reader in READERS}
     for path in sorted([*ROOT.rglob("*.py"), *ROOT.rglob("*.html")]):
         place = path.relative_to(ROOT)

@@ -1,4 +1,4 @@
-"""Basic tests in a process of their own, on a PostgreSQL database of their own."""
+"""Runs basic tests in another process, on a new PostgreSQL database."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def assert_passes(*chosen: str) -> None:
-    """All the tests that pytest's arguments choose."""
+    """Run the tests that pytest's arguments select, and check that all pass."""
     try:
         with own_services() as services:
             environment = os.environ | {"MCPSITE_DATABASE": services["MCPSITE_DATABASE"]}

@@ -1,4 +1,4 @@
-"""Settings of the basic tests: the example site's, with its data in a folder that the run throws away."""
+"""Settings of the basic tests: the example site's, with its data in a temporary folder."""
 
 import atexit
 import os
@@ -15,17 +15,17 @@ from mcpsite.settings import *  # noqa: F403
 from mcpsite.settings import DATA, DATABASES, INSTALLED_APPS, MCP
 
 INSTALLED_APPS = [*INSTALLED_APPS, "oauth2_provider", "tests.derived.shop"]
-if find_spec("push_notifications"):  # of CI's environment: a project of others with Django REST framework's viewsets
+if find_spec("push_notifications"):  # in CI's environment: another project, with viewsets of Django REST framework
     INSTALLED_APPS = [*INSTALLED_APPS, "rest_framework", "push_notifications"]
 MCP = {**MCP, "ALLOW_ANONYMOUS": True, "AUTHENTICATOR": None}
 
 for alias, database in DATABASES.items():
     if database["ENGINE"].endswith("sqlite3"):
-        # Its tables as they are, for a tenth of the time that its migrations take.
+        # Creates its tables directly, which takes a tenth of the time of its migrations.
         MIGRATION_MODULES = {"oauth2_provider": None}
-        # Several threads write; SQLite's in-memory databases refuse a second writer instead of letting it wait.
+        # Several threads write. SQLite's in-memory databases reject a second writer instead of letting it wait.
         database["TEST"] = {"NAME": str(DATA / f"test-{alias}.sqlite3")}
-        # No test cuts the power, and Django closes both files after every test that commits: each time a sync.
+        # No test simulates a power failure. Django closes both files after every test that commits, with a sync each.
         database["OPTIONS"]["init_command"] += " PRAGMA synchronous=OFF;"
     else:
         database["OPTIONS"] = {"options": "-c synchronous_commit=off"}  # for the same reason

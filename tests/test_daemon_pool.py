@@ -1,4 +1,4 @@
-"""A pool of daemon threads is an executor like any other."""
+"""A pool of daemon threads behaves like any other executor."""
 
 import threading
 from collections.abc import Iterator

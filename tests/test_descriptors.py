@@ -15,7 +15,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIM
 
 
 def run(*lines: str) -> str:
-    """What these lines print."""
+    """Run these lines in a new process, and return their output."""
     program = "\n".join([OPEN_ALL, *lines])
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 

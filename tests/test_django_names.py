@@ -1,4 +1,4 @@
-"""What Django and psycopg do beyond their documentation, as far as `mcp_app` relies on it (`docs/upstream.md`)."""
+"""Undocumented behaviour of Django and psycopg on which `mcp_app` relies (`docs/upstream.md`)."""
 
 import logging
 from typing import Any
@@ -13,7 +13,7 @@ from django.utils.log import log_response
 
 
 def test_a_forged_request_is_rejected_by_one_method() -> None:
-    """CsrfViewMiddleware answers every request that it refuses by `_reject`, with the reason."""
+    """`CsrfViewMiddleware` passes every request that it rejects to `_reject`, with the reason."""
     reasons: list[str] = []
 
     class Check(CsrfViewMiddleware):
@@ -31,7 +31,7 @@ def test_a_forged_request_is_rejected_by_one_method() -> None:
 
 
 def test_the_models_own_validation_is_one_step_of_a_forms() -> None:
-    """ModelForm._post_clean validates the instance, when each field is cleaned."""
+    """`ModelForm._post_clean` fills and validates the instance after all fields have been cleaned."""
     seen: list[Any] = []
 
     class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -45,14 +45,14 @@ def test_the_models_own_validation_is_one_step_of_a_forms() -> None:
             seen.append(self.instance.name)
 
         def validate_unique(self) -> None:
-            """Asks no database."""
+            """Do not query the database."""
 
     assert GroupForm({"name": "staff"}).is_valid()
     assert seen == [{"name": "staff"}, "staff"]
 
 
 def test_a_queryset_and_a_manager_know_the_database_that_using_named() -> None:
-    """`_db`, which is None where the routers are to say."""
+    """`_db` is the alias, or `None` if the routers choose the database."""
     queryset: Any = Group.objects.all()
     assert queryset._db is None
     assert queryset.using("mcp")._db == "mcp"
@@ -63,7 +63,7 @@ def test_a_queryset_and_a_manager_know_the_database_that_using_named() -> None:
 
 
 def test_a_function_that_is_no_transaction_says_so_itself() -> None:
-    """`non_atomic_requests` notes the databases in _non_atomic_requests, and gives the function back."""
+    """`non_atomic_requests` stores the databases in `_non_atomic_requests`, and returns the function itself."""
 
     @transaction.non_atomic_requests(using="mcp")
     @transaction.non_atomic_requests
@@ -74,7 +74,7 @@ def test_a_function_that_is_no_transaction_says_so_itself() -> None:
 
 
 def test_a_response_that_has_been_logged_is_not_logged_again(caplog: pytest.LogCaptureFixture) -> None:
-    """`_has_been_logged`"""
+    """`log_response` ignores a response with `_has_been_logged`."""
     caplog.set_level(logging.ERROR, "django.request")
     response: Any = HttpResponse(status=503)
     response._has_been_logged = True
@@ -85,6 +85,6 @@ def test_a_response_that_has_been_logged_is_not_logged_again(caplog: pytest.LogC
 
 
 def test_a_connection_of_psycopg_knows_its_pool() -> None:
-    """`_pool` is set on a connection of a pool, and None while it is in there. `close` asks for it, too."""
+    """`_pool` is set on a connection from a pool, and `None` while it is in the pool. `close` reads it as well."""
     psycopg = pytest.importorskip("psycopg")
     assert "_pool" in psycopg.Connection.close.__code__.co_consts

@@ -1,4 +1,4 @@
-"""After a test that committed, the tables are as the migrations left them."""
+"""After a test that committed, the tables have the same rows as after the migrations."""
 
 import pytest
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""`mcp serve` and `mcp worker` set aside what was loaded; a site's own process keeps its garbage collector."""
+"""`mcp serve` and `mcp worker` freeze the loaded objects. The collector of a site's own process is unchanged."""
 
 import gc
 import json
@@ -13,7 +13,7 @@ from mcp_app.management.serving import gc_tuning
 
 ROOT = Path(__file__).parents[1]
 MOST = 50_000
-"""Fewer objects than Django and this app have by themselves."""
+"""A lower bound for the objects that Django and this app load."""
 LOADS_A_SITE = """
 import gc, json, weakref
 import mcpsite.asgi

@@ -1,4 +1,4 @@
-"""`python -m tests.messages` finds what people read, and leaves out what they do not."""
+"""`python -m tests.messages` lists the messages that people read, and leaves out all other strings."""
 
 from tests.messages import in_module, in_template, messages
 

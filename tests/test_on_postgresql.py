@@ -1,4 +1,4 @@
-"""What limits calls, and what is made of models, is the same on PostgreSQL: its types and its locks are others."""
+"""Call limits and tools of models also work on PostgreSQL, which has other types and locks than SQLite."""
 
 import pytest
 
@@ -14,7 +14,7 @@ CHOSEN = (
     "tests/derived/test_model_writing.py",
     "tests/derived/test_model_resources.py",
 )
-"""What stores or asks for something in another way there; the whole basic suite would take minutes."""
+"""Tests of code that stores or queries differently on PostgreSQL. The whole basic suite would take minutes."""
 
 
 @pytest.mark.engines

@@ -1,4 +1,4 @@
-"""A site that installed none of the extras is served, and an extra installs what works."""
+"""A site starts without the packages of the extras. The extra `redis` has all requirements of kombu's transport."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ def test_a_site_starts_without_any_of_the_packages_that_are_extras(tmp_path: Pat
 
 
 def extras_of(requirements: Iterable[Requirement]) -> Iterator[Requirement]:
-    """Yield requirements, and what the extras that they name require, of installed packages."""
+    """Yield requirements, and the requirements of the extras that they name. Packages with extras must be installed."""
     for requirement in requirements:
         yield requirement
         for extra in requirement.extras:

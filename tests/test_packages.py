@@ -1,4 +1,4 @@
-"""Each package is small, and its docstring lists what is in it, in reading order."""
+"""Each package is small, and its docstring lists its modules. Each class name is unique."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import mcp_app
 ROOT = Path(mcp_app.__file__).parent
 PACKAGES = sorted(path.parent for path in ROOT.rglob("__init__.py"))
 WITHOUT_LIST = {"migrations", "management/commands"}
-"""Django finds these."""
+"""Packages whose modules Django finds by their place."""
 
 
 NAMED_BY_DJANGO = {"Media", "Meta", "Migration"}

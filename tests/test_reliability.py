@@ -1,4 +1,4 @@
-"""docs/reliability.md against the tests: what a row names proves that row, and what proves a row is named there."""
+"""docs/reliability.md and the tests agree: each row names exactly the tests that are marked with it."""
 
 import ast
 import re
@@ -20,9 +20,9 @@ Proofs = dict[str, set[str]]
 
 @cache
 def on_the_page() -> Proofs:
-    """Row → tests, as `transport/test_calls.py::test_name`; `…` is the file that was named before.
+    """Return the tests of each row on the page, as `transport/test_calls.py::test_name`.
 
-    A file without a test stands for all of its tests with the row's mark.
+    `…` stands for the file that was named before. A file without a test stands for all its tests with the row's mark.
     """
     marked = in_the_tests()
     rows = {}
@@ -38,7 +38,7 @@ def on_the_page() -> Proofs:
 
 @cache
 def in_the_tests() -> Proofs:
-    """Row → the tests with `@pytest.mark.fault(row)`, of their own or of their module."""
+    """Return the tests of each row that have `@pytest.mark.fault(row)` themselves or through their module."""
     rows = defaultdict(set)
     for path in sorted(TESTS.rglob("test_*.py")):
         module = ast.parse(path.read_text())

@@ -1,4 +1,4 @@
-"""Request ids: their order, and that they are not to be guessed."""
+"""Request ids are ordered by time, and cannot be guessed."""
 
 import time
 from uuid import RFC_4122

@@ -38,7 +38,7 @@ from mcp_app.conf import settings
 from mcp_app.databases import Columns
 from mcp_app.lifecycle.limits import call_rates, capacity, concurrency
 from mcp_app.lifecycle.limits.call_rates import CallRate, UncountableError
-from mcp_app.lifecycle.limits.capacity import Counts, Lack
+from mcp_app.lifecycle.limits.capacity import Counts, ExceededLimit
 from mcp_app.lifecycle.requests.submission import Submission, Terms
 from mcp_app.models import Tool
 from mcp_app.states import CancelPolicy
@@ -207,23 +207,23 @@ TOO_MANY_AT_ONCE: Final = Excess("You have too many open calls of this tool; wai
 NOT_COUNTED: Final = Excess(
     "The rate limit of this tool cannot be checked at the moment; try again shortly.", is_callers=False
 )
-_LACKS: Final = {
-    Lack.CALLER: Excess("You have too many open calls; wait for one to end."),
-    Lack.ANONYMOUS: Excess(
+_EXCESS_OF: Final = {
+    ExceededLimit.CALLER: Excess("You have too many open calls; wait for one to end."),
+    ExceededLimit.ANONYMOUS: Excess(
         "Too many calls of callers without a credential are open; try again in a moment.", is_callers=False
     ),
-    Lack.QUEUE: Excess("Too many calls are waiting for a worker; try again in a moment.", is_callers=False),
+    ExceededLimit.QUEUE: Excess("Too many calls are waiting for a worker; try again in a moment.", is_callers=False),
 }
 
 
-def lack_of_room(principal: Principal) -> Excess | None:
+def find_excess(principal: Principal) -> Excess | None:
     """Return the limit that prevents any further call of `principal`, or `None`."""
-    return told(capacity.lack(principal))
+    return _to_excess(capacity.exceeded_limit(principal))
 
 
-def told(lack: Lack | None) -> Excess | None:
+def _to_excess(exceeded_limit: ExceededLimit | None) -> Excess | None:
     """Return the `Excess` for an exceeded limit, or `None` if there is none."""
-    return None if lack is None else _LACKS[lack]
+    return None if exceeded_limit is None else _EXCESS_OF[exceeded_limit]
 
 
 def store(submission: Submission, tool: OfferedTool, as_ever: Callable[[Submission], R]) -> R | Excess:
@@ -266,12 +266,12 @@ class FoundTool:
     tool: OfferedTool
     counts: Counts
 
-    def excess(self, principal: Principal, beside: Counts) -> Excess | None:
-        """Return the exceeded limit, as `lack_of_room` does, from the counts in this object.
+    def excess(self, principal: Principal, pending: Counts) -> Excess | None:
+        """Return the exceeded limit, as `find_excess` does, from the counts in this object.
 
-        `beside`: calls that are being stored now and are not among the counts yet.
+        `pending`: calls that are being stored now, and are not in the counts yet.
         """
-        return told(capacity.judged(principal, self.counts, beside))
+        return _to_excess(capacity.evaluate(principal, self.counts, pending))
 
 
 def find_tool(name: str, principal: Principal) -> FoundTool | None:

@@ -133,7 +133,7 @@ def _check_each(own: dict[str, Any]) -> Iterator[str]:
     if settings.OAUTH_INTROSPECTION_CACHE > MAX_CACHE_SECONDS:
         yield (
             f'MCP["OAUTH_INTROSPECTION_CACHE"] is {settings.OAUTH_INTROSPECTION_CACHE!r}: a revoked token would stay '
-            f"good for so many seconds; {MAX_CACHE_SECONDS:g} at most."
+            f"valid for so many seconds; at most {MAX_CACHE_SECONDS:g}."
         )
     if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
         yield f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}: name a level of Python\'s logging, such as INFO or WARNING.'

@@ -1,16 +1,18 @@
-"""This app's part of a Celery worker: its task, control commands, queues, and the ladder's life.
+"""This app's part of a Celery worker: its task, control commands and queues, and the start and end of its ladder.
 
 Importing this module registers the task that runs a tool, two control commands, an inspect command
-and receivers of Celery's signals. In the order in which Celery uses them:
+and receivers of Celery's signals. The signals of the worker's life, in their order:
 
-    celeryd_init          set limits for a lost broker, keep the options about queues
-    worker_init           fix the worker's identity before the fork, choose its queues
+    celeryd_init          limit the time that a lost broker takes, remember the options about queues
+    worker_init           determine the worker's identity, which its children inherit; keep the
+                          site's time limits out of the pool; choose the queues
     worker_ready          start the ladder, if the worker consumes a queue of the tools
     worker_shutting_down  let the ladder cancel calls that do not end in time
     worker_shutdown       stop the ladder; after a cold shutdown `atexit` does that
 
-A worker of the site that consumes no queue of the tools is left alone. A worker that should run
-tools but cannot, because of its pool, ends with an error.
+A worker of the site that consumes no queue of the tools gets no ladder, and its tasks run as before.
+A worker that should run tools but cannot, because of its pool, exits with an error. So does a worker
+that is only for tools and cannot read their queues.
 """
 
 import atexit
@@ -56,7 +58,8 @@ from mcp_app.execution.tool_queues import ToolQueues
 logger = logging.getLogger(__name__)
 
 _ladders: dict[int, Ladder] = {}
-"""The ladder of each main process, by process id. A process that was forked from it has none."""
+"""This process's ladder, by its process id. A forked child inherits the dictionary, but finds nothing under its own
+id."""
 
 
 @shared_task(
@@ -74,12 +77,12 @@ _ladders: dict[int, Ladder] = {}
     store_errors_even_if_ignored=True,
 )
 def run_tool(self: Task, request_id: str) -> Any:
-    """Run the tool of one request. The message carries only the row's id."""
+    """Run the tool of one request. The only argument is the row's id."""
     return runner.run(self, UUID(request_id), self.request.get(runner.REST))
 
 
 def take_for_tools(worker: Any, *, follows: bool) -> None:
-    """Mark a Celery worker, before it starts, as one that runs only tools.
+    """Mark a Celery worker, before it starts, as one that is only for tools: it exits if it cannot read their queues.
 
     With `follows`, it also consumes queues that are given to tools later.
     """
@@ -92,7 +95,7 @@ def _ladder() -> Ladder | None:
 
 @control_command(name=CANCEL_COMMAND, variadic="request_ids", signature="[request id …]")
 def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """Check the rows of requests of this site whose cancellation was requested."""
+    """Make the ladder read the rows of these requests: a process says that their cancellation was requested."""
     if (ladder := _ladder()) is not None:
         for request_id in _parsed(request_ids):
             ladder.cancel_requested(request_id)
@@ -101,10 +104,7 @@ def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[
 
 @control_command(name=REVOKE_COMMAND, variadic="request_ids", signature="[request id …]")
 def revoke(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """Drop the messages of requests of this site that were closed while they were queued.
-
-    The rows are read first: only messages of closed requests are dropped.
-    """
+    """Drop the queued messages of these requests, if their rows show that they have ended."""
 
     def drop(closed: list[UUID]) -> None:
         state.consumer.call_soon(celery_consumer.revoke, closed)
@@ -115,7 +115,7 @@ def revoke(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
 
 
 def _parsed(request_ids: Any) -> list[UUID]:
-    """Return the ids in a control command. Anyone who can write to the broker can send one."""
+    """Return the valid ids in a control command, which anyone who can write to the broker can send."""
     given = request_ids if isinstance(request_ids, list) else []
     return [request_id for request_id in map(parsed_id, given) if request_id is not None]
 
@@ -144,12 +144,12 @@ def _configure(instance: Any, options: dict[str, Any], **kwargs: Any) -> None:
 
 
 @signals.worker_init.connect
-def limit_only_tasks_of_site(sender: Any, **kwargs: Any) -> None:
+def keep_limits_out_of_pool(sender: Any, **kwargs: Any) -> None:
     """Keep the site's `CELERY_TASK_TIME_LIMIT` and soft limit away from the worker's pool.
 
-    Celery gives both limits to each task without limits of its own, and to the pool as well. There
-    they would also end a task whose limit is 0, like ours. The site's tasks keep them. Limits that
-    were given to `celery worker` as options apply to every task.
+    Celery gives both limits to each task without limits of its own, and to the pool as well. The pool
+    would apply them even to a task whose own limit is 0, like ours. The site's tasks keep them.
+    Limits that were given to `celery worker` as options stay, and end tools too.
     """
     conf = sender.app.conf
     if sender.time_limit == conf.task_time_limit:
@@ -160,10 +160,9 @@ def limit_only_tasks_of_site(sender: Any, **kwargs: Any) -> None:
 
 @signals.worker_init.connect
 def _prepare(sender: Any, **kwargs: Any) -> None:
-    worker_identity()
+    worker_identity()  # determined now, so that the children inherit it
     worker_pipe.make()
-    if pools.is_prefork(sender.pool_cls):
-        # In other pools this process runs tools, which fork and connect by themselves.
+    if pools.is_prefork(sender.pool_cls):  # in other pools this process runs tools, which may fork and connect
         guard_forks()
         leave_no_temporary_folder()
     tool_queues.choose(sender)
@@ -182,7 +181,7 @@ def _start(sender: Any, **kwargs: Any) -> None:
         ladder.soon(ladder.warn)
     if getattr(worker, "follows_tool_queues", False):
         queues = ToolQueues(worker)
-        # While the site is idle, no message waits in a new queue.
+        # `is_idle`: the whole site has no open call, so no message waits in a new queue.
         ladder.every(settings.SUPERVISION_INTERVAL, lambda: None if ladder.is_idle else queues.consume_new())
     ladder.consumed_queues = lambda: sorted(worker.app.amqp.queues.consume_from)
     worker_pipe.read(ladder.overdue, ladder.process_ends)
@@ -191,7 +190,10 @@ def _start(sender: Any, **kwargs: Any) -> None:
 
 
 def _consumes_tools(worker: Any) -> bool:
-    """Return whether a worker consumes a queue that tools are sent to."""
+    """Return whether a worker consumes a queue that tools are sent to.
+
+    Raises `WorkerTerminate` if the worker is only for tools and cannot read their queues.
+    """
     consumed = set(worker.app.amqp.queues.consume_from)
     if consumed & tool_rows.declared_queues():
         return True
@@ -204,8 +206,7 @@ def _consumes_tools(worker: Any) -> bool:
         if not is_for_tools:
             logger.error("the queues of the tools could not be read: %s", str(error).strip())
             return False
-        # Celery ignores exceptions of a signal receiver: the worker would take calls without a
-        # ladder.
+        # Celery ignores ordinary exceptions of a signal receiver. The worker would then take calls without a ladder.
         logger.critical("this worker could not read which tools it must run, so it exits: %s", str(error).strip())
         raise celery_consumer.ending(worker, os.EX_TEMPFAIL) from error
 
@@ -217,10 +218,10 @@ def _tool_queues() -> set[str]:
 
 @signals.worker_shutting_down.connect
 def _shut_down(sender: Any, how: str, **kwargs: Any) -> None:
-    """Begin the shutdown of the ladder. This runs in a signal handler.
+    """Begin the shutdown of the ladder. This runs inside a handler of a Unix signal.
 
-    In a cold shutdown Celery sends this signal after it has waited for the pool.
-    `_cancelled_by_celery` comes first.
+    In a cold shutdown Celery calls it only after it has waited for the pool. By then `_cold_shutdown_began` has ended
+    the calls.
     """
     ladder = _ladder()
     if ladder is not None:
@@ -231,8 +232,8 @@ def _shut_down(sender: Any, how: str, **kwargs: Any) -> None:
 
 
 @signals.task_retry.connect
-def _cancelled_by_celery(sender: Any, **kwargs: Any) -> None:
-    """End all calls at once. This runs in a signal handler.
+def _cold_shutdown_began(sender: Any, **kwargs: Any) -> None:
+    """End all calls at once. This runs inside a handler of a Unix signal.
 
     Celery sends `task_retry` for each running task when a cold shutdown begins. The task of this
     app is never retried for another reason.
@@ -265,9 +266,9 @@ def _stop(sender: Any, **kwargs: Any) -> None:
 
 @signals.task_postrun.connect
 def _close_connections_of_thread(sender: Any, **kwargs: Any) -> None:
-    """Close the connections of a thread after each task.
+    """Close a thread's database connections after each task.
 
-    A process has one or two connections. Two hundred threads would have more than a database server
+    The processes of a prefork pool keep their one or two. Those of two hundred threads are more than a database server
     allows.
     """
     if isinstance(_ladder(), ThreadsLadder) and not async_pool.keeps_connections():
@@ -276,6 +277,7 @@ def _close_connections_of_thread(sender: Any, **kwargs: Any) -> None:
 
 @signals.task_failure.connect
 def _failed(sender: Any, exception: BaseException, args: Any, **kwargs: Any) -> None:
+    """Report a run whose process died."""
     ladder = _ladder()
     if ladder is not None and sender.name == RUN_TASK and isinstance(exception, WorkerLostError):
         ladder.child_lost(UUID(args[0]))
@@ -291,6 +293,7 @@ def _rejected(sender: Any, message: Any, exc: Exception | None, **kwargs: Any) -
 
 @signals.task_revoked.connect
 def _revoked(sender: Any, request: Any, terminated: bool, **kwargs: Any) -> None:
+    """Store the revocation in Celery's result backend. Celery does not, because the task ignores results."""
     ladder = _ladder()
     if ladder is not None and sender.name == RUN_TASK:
         reason = "terminated" if terminated else "revoked"

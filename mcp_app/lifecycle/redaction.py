@@ -109,7 +109,7 @@ def redact_each(kind: PayloadKind, tool: str, values: Mapping[str, Any]) -> Reda
     return Redacted(values, {key: redact(kind, tool, value).kept for key, value in values.items()})
 
 
-def tellable(error: BaseException, tool: str) -> BaseException:
+def loggable_error(error: BaseException, tool: str) -> BaseException:
     """Return an exception that may be logged. If redaction is configured, its text is redacted and its causes are
     removed."""
     if settings.REDACT is None:
@@ -121,12 +121,12 @@ def tellable(error: BaseException, tool: str) -> BaseException:
     return RedactedError(f"{type(error).__name__}: {words}").with_traceback(error.__traceback__)
 
 
-def quotable(said: str) -> str:
+def loggable_text(said: str) -> str:
     """Return a client's text for the log, or a placeholder if redaction is configured."""
     return "(withheld)" if is_configured() else said
 
 
-def wordless(error: BaseException) -> BaseException:
+def error_without_text(error: BaseException) -> BaseException:
     """Return an exception that may be logged, without its text if redaction is configured.
 
     For event loops, in which the site's function must not be called.

@@ -183,7 +183,7 @@ def _add_token(parser: argparse.ArgumentParser, common: CommandParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser("create", parents=[common], help="create a token and show it once")
     create.add_argument("username", help="its user")
-    create.add_argument("--name", required=True, help="what it is for, such as the client's name")
+    create.add_argument("--name", required=True, help="its purpose, such as the client's name")
     create.add_argument("--scope", action="append", dest="scopes", help="may be repeated; none: not limited by scopes")
     create.add_argument("--days", type=_days, help="lifetime; default: it does not expire")
     _add_json(actions.add_parser("list", parents=[common], help="list them, without their secrets"))

@@ -43,7 +43,7 @@ def tell(findings: Iterator[Finding], say: Callable[[str], None], style: Style) 
         if finding.remedy and finding.remedy != last_remedy:
             last_remedy = finding.remedy
             say("\n".join(f"{INDENT}{safe_text(line)}" for line in last_remedy.splitlines()))
-    say(f"{counts[State.FAILED]} failed, {counts[State.WARNING]} warnings, {counts[State.OK]} ok.")
+    say(f"{counts[State.FAILED]} failed, {counts[State.WARNING]} warned, {counts[State.OK]} ok.")
     return counts[State.FAILED]
 
 

@@ -23,7 +23,7 @@ def leave_unread() -> None:
 
 
 @contextmanager
-def cut_short() -> Iterator[None]:
+def handle_interruptions() -> Iterator[None]:
     """Turn interruptions of the block into `SystemExit` and `CommandError`."""
     try:
         yield

@@ -19,40 +19,40 @@ SQLITE: Final = {
     "mcp_audit_insert": f"""\
 CREATE TRIGGER mcp_audit_insert BEFORE INSERT ON mcp_app_cancellation WHEN EXISTS ({_SAME_ROW})
 BEGIN
-    SELECT RAISE(ABORT, 'what is sealed in the audit cannot be replaced');
+    SELECT RAISE(ABORT, 'sealed rows of the audit cannot be replaced');
 END""",
     "mcp_audit_replace": f"""\
 CREATE TRIGGER mcp_audit_replace BEFORE UPDATE ON mcp_app_cancellation WHEN EXISTS ({_SAME_ROW} AND id <> OLD.id)
 BEGIN
-    SELECT RAISE(ABORT, 'what is sealed in the audit cannot be replaced');
+    SELECT RAISE(ABORT, 'sealed rows of the audit cannot be replaced');
 END""",
     "mcp_audit_update": """\
 CREATE TRIGGER mcp_audit_update BEFORE UPDATE ON mcp_app_cancellation WHEN OLD.seal_number IS NOT NULL
 BEGIN
-    SELECT RAISE(ABORT, 'what is sealed in the audit cannot be changed');
+    SELECT RAISE(ABORT, 'sealed rows of the audit cannot be changed');
 END""",
     "mcp_audit_delete": """\
 CREATE TRIGGER mcp_audit_delete BEFORE DELETE ON mcp_app_cancellation WHEN OLD.seal_number IS NOT NULL
 AND NOT EXISTS (SELECT 1 FROM mcp_app_auditday WHERE day = OLD.sealed_on AND purged_at IS NOT NULL)
 BEGIN
-    SELECT RAISE(ABORT, 'what is sealed in the audit cannot be deleted; see manage.py mcp purge');
+    SELECT RAISE(ABORT, 'sealed rows of the audit cannot be deleted; see manage.py mcp purge');
 END""",
 }
 
 _BODY: Final = """
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.seal_number IS NOT NULL THEN
-        RAISE EXCEPTION 'what is sealed in the audit cannot be changed'
+        RAISE EXCEPTION 'sealed rows of the audit cannot be changed'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF TG_OP = 'DELETE' AND OLD.seal_number IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM mcp_app_auditday WHERE day = OLD.sealed_on AND purged_at IS NOT NULL
     ) THEN
-        RAISE EXCEPTION 'what is sealed in the audit cannot be deleted; see manage.py mcp purge'
+        RAISE EXCEPTION 'sealed rows of the audit cannot be deleted; see manage.py mcp purge'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF TG_OP = 'TRUNCATE' AND EXISTS (SELECT 1 FROM mcp_app_cancellation WHERE seal_number IS NOT NULL) THEN
-        RAISE EXCEPTION 'what is sealed in the audit cannot be deleted; see manage.py mcp purge'
+        RAISE EXCEPTION 'sealed rows of the audit cannot be deleted; see manage.py mcp purge'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;

@@ -64,7 +64,7 @@ class Cancellation(Row):
 
     attempt_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     request_id = models.UUIDField(null=True, db_index=True)
-    requested_id = models.CharField(max_length=255, blank=True, default="", help_text=_("an id nobody knows"))
+    requested_id = models.CharField(max_length=255, blank=True, default="", help_text=_("an unknown id"))
     tool = models.CharField(max_length=128, blank=True, default="")
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")
@@ -77,7 +77,7 @@ class Cancellation(Row):
     actor_address = models.CharField(max_length=64, blank=True, default="")
     reason = models.CharField(max_length=1024, blank=True, default="")
     part_of = models.CharField(
-        max_length=255, blank=True, default="", help_text=_("what else was cancelled in the same act")
+        max_length=255, blank=True, default="", help_text=_("the cancellations that belong to the same act")
     )
     outcome = models.CharField(max_length=16, choices=Outcome.choices)
     status_before = models.CharField(max_length=16, choices=Status.choices, blank=True, default="")
@@ -85,11 +85,11 @@ class Cancellation(Row):
     stage = models.PositiveSmallIntegerField(choices=Stage.choices, default=Stage.NONE)
     requested_at = models.DateTimeField(db_default=Now())
     stopped_at = models.DateTimeField(null=True)
-    latency_ms = models.FloatField(null=True, help_text=_("from requested to stopped"))
+    latency_ms = models.FloatField(null=True, help_text=_("time from the cancellation to the end"))
     settled_at = models.DateTimeField(null=True)
     signature = models.CharField(max_length=64, blank=True, default="")
-    sealed_on = models.DateField(null=True, help_text=_("the day in whose chain it is"))
-    seal_number = models.PositiveIntegerField(null=True, help_text=_("its place in that chain, from 1"))
+    sealed_on = models.DateField(null=True, help_text=_("the day whose chain contains it"))
+    seal_number = models.PositiveIntegerField(null=True, help_text=_("its position in that chain, from 1"))
     seal = models.CharField(max_length=64, blank=True, default="")
 
     objects: ClassVar["CancellationManager[Self]"] = CancellationManager()
@@ -126,10 +126,10 @@ class AuditDay(Row):
     """The number of attempts that were sealed on a day, and the last seal. It is kept when the rows are purged."""
 
     day = models.DateField(primary_key=True, help_text=_("UTC"))
-    origin = models.CharField(max_length=64, blank=True, default="", help_text=_("the last seal of the day before"))
+    origin = models.CharField(max_length=64, blank=True, default="", help_text=_("the last seal of the previous day"))
     count = models.PositiveIntegerField(default=0)
     head = models.CharField(max_length=64)
-    purged_at = models.DateTimeField(null=True, help_text=_("since when its attempts may be deleted"))
+    purged_at = models.DateTimeField(null=True, help_text=_("the time from which its attempts may be deleted"))
     signature = models.CharField(max_length=64)
 
     class Meta:

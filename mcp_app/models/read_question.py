@@ -17,8 +17,10 @@ class ReadQuestion(Row):
     """
 
     read = models.UUIDField(help_text=_("what asks"))
-    number = models.PositiveIntegerField(help_text=_("of its question"))
-    session = models.UUIDField(null=True, help_text=_("whose client is asked; null: the connection's"))
+    number = models.PositiveIntegerField(help_text=_("the JSON-RPC id of the question"))
+    session = models.UUIDField(
+        null=True, help_text=_("the session whose client is asked; null: the client of the connection")
+    )
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")
     client_id = models.CharField(max_length=255, blank=True, default="")
@@ -29,7 +31,7 @@ class ReadQuestion(Row):
         max_length=64,
         blank=True,
         default="",
-        help_text=_("what its anonymous caller is counted by in the limits; empty for others"),
+        help_text=_("the network by which limits count its anonymous caller; empty for other callers"),
     )
     jsonrpc_id = models.JSONField(help_text=_("of the request that is being served, its JSON type kept"))
     server = models.UUIDField(help_text=_("boot id of the server process that waits"))

@@ -30,83 +30,93 @@ class Request(Row):
     client_capabilities = models.JSONField(default=dict)
     trace_context = models.JSONField(default=dict)
     language = models.CharField(
-        max_length=35, blank=True, default="", help_text=_("of what its client asked for; empty: the site's")
+        max_length=35, blank=True, default="", help_text=_("the language that its client requested; empty: the site's")
     )
 
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")
     client_id = models.CharField(max_length=255, blank=True, default="")
-    endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("where it came in"))
+    endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("the endpoint that received it"))
     principal_label = models.CharField(max_length=255)
     user_id = models.CharField(max_length=64, blank=True, default="")
     scopes = models.JSONField(
-        null=True, help_text=_("what its caller's token was given for; null: no token limits it, nor what it starts")
+        null=True,
+        help_text=_("the scopes of its caller's token; null: not limited by scopes, nor are the calls that it starts"),
     )
     remote_address = models.CharField(max_length=64, blank=True, default="")
     network = models.CharField(
         max_length=64,
         blank=True,
         default="",
-        help_text=_("what its anonymous caller is counted by in the limits; empty for others"),
+        help_text=_("the network by which limits count its anonymous caller; empty for other callers"),
     )
 
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.QUEUED)
     submitted_at = models.DateTimeField(db_default=Now())
-    queued_at = models.DateTimeField(db_default=Now(), help_text=_("submitted, or answered what it asked"))
+    queued_at = models.DateTimeField(
+        db_default=Now(), help_text=_("when it was submitted, or when its last question was answered")
+    )
     published_at = models.DateTimeField(null=True)
     claimed_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     delivered_at = models.DateTimeField(null=True)
-    tallied_at = models.DateTimeField(null=True, help_text=_("when its end was counted"))
+    tallied_at = models.DateTimeField(null=True, help_text=_("when the statistics counted its end"))
     deadline_at = models.DateTimeField(
-        null=True, help_text=_("queued: for the claim; asking: for the answers; running: for the end")
+        null=True,
+        help_text=_("the deadline in its present status: to be claimed, to be answered, or to end"),
     )
     result = OrderedJSONField(null=True, help_text=_("a CallToolResult"))
-    partial_result = OrderedJSONField(null=True, help_text=_("what a cancelled tool handed back"))
+    partial_result = OrderedJSONField(null=True, help_text=_("the partial result of a cancelled tool"))
     error = models.JSONField(null=True, help_text=_("code and message, for the log and the admin"))
 
-    input_round = models.PositiveIntegerField(default=0, help_text=_("how often its client was asked for input"))
-    questions = OrderedJSONField(default=dict, help_text=_("what is asked now: an InputRequests object"))
-    answers = OrderedJSONField(default=dict, help_text=_("what was answered so far: an InputResponses object"))
-    visited = models.JSONField(default=dict, help_text=_("what its user did on the pages it sent them to, by key"))
-    kept = OrderedJSONField(default=dict, help_text=_("what the tool wanted done once, by its key"))
+    input_round = models.PositiveIntegerField(default=0, help_text=_("how many times its client was asked for input"))
+    questions = OrderedJSONField(default=dict, help_text=_("the open questions: an InputRequests object"))
+    answers = OrderedJSONField(default=dict, help_text=_("the answers so far: an InputResponses object"))
+    visited = models.JSONField(default=dict, help_text=_("the results of the pages to which it sent its user, by key"))
+    kept = OrderedJSONField(default=dict, help_text=_("the results of once(), by key"))
 
-    redacted = models.JSONField(
-        default=list, help_text=_("the columns that hold what the site's redaction left of what there was")
-    )
+    redacted = models.JSONField(default=list, help_text=_("the columns whose values were redacted"))
     unredacted = OrderedJSONField(
-        null=True, help_text=_("what was there, by column, while the call needs it to run or its client to be answered")
+        null=True, help_text=_("the original values, by column, as long as the call or its client needs them")
     )
 
     task_handle = models.UUIDField(
-        null=True, editable=False, help_text=_("what its client knows it by, as a task; shown to no other")
+        null=True, editable=False, help_text=_("the task id by which its client knows it; shown to no other client")
     )
     task_created_at = models.DateTimeField(null=True)
-    task_expires_at = models.DateTimeField(null=True, help_text=_("from then on the handle is unknown"))
+    task_expires_at = models.DateTimeField(null=True, help_text=_("when the task id becomes unknown"))
 
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")
     cancel_actor = models.CharField(max_length=255, blank=True, default="")
     cancel_reason = models.CharField(max_length=1024, blank=True, default="")
     stage = models.PositiveSmallIntegerField(choices=Stage.choices, default=Stage.NONE)
-    killing = models.BooleanField(default=False, help_text=_("the fence: only the killer may close the row"))
+    killing = models.BooleanField(
+        default=False, help_text=_("set before a kill: then only the killer may close the row")
+    )
 
     cancel_policy = models.CharField(max_length=16, choices=CancelPolicy.choices)
     cooperative_grace = models.FloatField()
     hard_grace = models.FloatField()
     time_limit = models.FloatField()
     caller_limit = models.FloatField(
-        null=True, help_text=_("seconds that its caller gives it, from queueing to its end; null: no limit of its own")
+        null=True, help_text=_("the caller's time limit in seconds, from queueing to the end; null: none")
     )
     queue = models.CharField(max_length=128)
 
-    parent = models.UUIDField(null=True, help_text=_("the request whose tool started it; null: a client's"))
+    parent = models.UUIDField(null=True, help_text=_("the request whose tool started it; null: a client started it"))
     children = models.PositiveIntegerField(default=0, help_text=_("how many calls its tool has started"))
-    depth = models.PositiveSmallIntegerField(default=0, help_text=_("how many calls above it started one another"))
+    depth = models.PositiveSmallIntegerField(
+        default=0, help_text=_("the number of calls above it in the chain of starting calls")
+    )
 
-    session = models.UUIDField(null=True, help_text=_("the session of its client, in revisions that have them"))
-    follower = models.UUIDField(null=True, help_text=_("the connection that resumed its stream; null: the first"))
-    left_at = models.DateTimeField(null=True, help_text=_("since when no client of its session follows it"))
+    session = models.UUIDField(null=True, help_text=_("the session of its client, in the revisions that have sessions"))
+    follower = models.UUIDField(
+        null=True, help_text=_("the connection that resumed its stream; null: the first connection")
+    )
+    left_at = models.DateTimeField(
+        null=True, help_text=_("the time since when no client of its session has followed it")
+    )
 
     server = models.UUIDField(null=True, help_text=_("boot id of the server process whose client waits"))
     worker = models.UUIDField(null=True, help_text=_("boot id of the worker process that claimed it"))
@@ -121,7 +131,7 @@ class Request(Row):
         default_permissions = ("view",)
         permissions = (
             ("cancel_request", _("Can cancel a request")),
-            ("view_request_payload", _("Can see what requests were given and what they returned")),
+            ("view_request_payload", _("Can view the arguments and results of requests")),
         )
         indexes: ClassVar = [
             models.Index(fields=("-submitted_at",), name="mcp_request_submitted"),

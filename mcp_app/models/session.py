@@ -22,12 +22,14 @@ class Session(Row):
     issuer = models.CharField(max_length=255, blank=True, default="")
     subject = models.CharField(max_length=255, blank=True, default="")
     client_id = models.CharField(max_length=255, blank=True, default="")
-    endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("where it was begun"))
+    endpoint = models.CharField(
+        max_length=64, default=DEFAULT_ENDPOINT, help_text=_("the endpoint at which it was started")
+    )
     network = models.CharField(
         max_length=64,
         blank=True,
         default="",
-        help_text=_("what its anonymous caller is counted by in the limits; empty for others"),
+        help_text=_("the network by which limits count its anonymous caller; empty for other callers"),
     )
     principal_label = models.CharField(max_length=255)
     protocol_version = models.CharField(max_length=16, help_text=_("as negotiated"))
@@ -40,8 +42,12 @@ class Session(Row):
     stream = models.UUIDField(null=True, help_text=_("the connection that has its GET stream"))
     stream_server = models.UUIDField(null=True, help_text=_("boot id of the server process of that connection"))
     stream_seq = models.PositiveBigIntegerField(default=0, help_text=_("number of the newest event of its GET stream"))
-    subscriptions = models.JSONField(default=list, help_text=_("the resources whose changes are told"))
-    told = models.JSONField(default=dict, help_text=_("of each subject: the version told, and in which event"))
+    subscriptions = models.JSONField(
+        default=list, help_text=_("the resources to whose changes its client has subscribed")
+    )
+    told = models.JSONField(
+        default=dict, help_text=_("for each subject, the last version that was sent, and in which event")
+    )
 
     class Meta:
         ordering = ("-seen_at",)

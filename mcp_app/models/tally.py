@@ -16,15 +16,15 @@ class Tally(Row):
     It is kept when the calls are purged (`lifecycle.statistics.tallies`).
     """
 
-    hour = models.DateTimeField(help_text=_("its beginning, UTC"))
+    hour = models.DateTimeField(help_text=_("its start, in UTC"))
     tool = models.CharField(max_length=128)
     measure = models.CharField(max_length=8, choices=Measure.choices)
     status = models.CharField(max_length=16, choices=Status.choices)
     cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")
     stage = models.PositiveSmallIntegerField(choices=Stage.choices, default=Stage.NONE)
-    bucket = models.SmallIntegerField(help_text=_("of its length, as statistics have them; -1: there was none"))
+    bucket = models.SmallIntegerField(help_text=_("the number of its bucket of durations; -1: there was no duration"))
     count = models.PositiveBigIntegerField(default=0)
-    seconds = models.FloatField(default=0.0, help_text=_("all of them together"))
+    seconds = models.FloatField(default=0.0, help_text=_("their sum"))
 
     class Meta:
         default_permissions = ("view",)

@@ -27,7 +27,7 @@ class Tool(Row):
     time_limit = models.FloatField(null=True, blank=True, help_text=_("seconds"))
     queue = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null: the code's queue
     location = models.CharField(max_length=255, help_text=_("module and function of the code"))
-    registered = models.BooleanField(default=True, help_text=_("the code is there"))
+    registered = models.BooleanField(default=True, help_text=_("whether the code exists"))
     registered_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
 

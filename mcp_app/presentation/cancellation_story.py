@@ -44,21 +44,21 @@ def _describe_request(attempt: Cancellation) -> str:
 
 def _describe_outcome(attempt: Cancellation) -> Iterator[str]:
     if attempt.request_id is None and not attempt.requested_id:
-        yield "They changed nothing; of a burst only the first are told one by one."
+        yield "They changed nothing. Of many attempts in a short time, only the first are listed one by one."
         return
     match Outcome(attempt.outcome):
         case Outcome.ACCEPTED:
             yield from _accepted(attempt)
         case Outcome.DUPLICATE:
-            yield "Its cancellation had been requested before; the first cause stays."
+            yield "Its cancellation had already been requested; the first cause remains."
         case Outcome.TOO_LATE if attempt.status_before in TERMINAL:
             yield f"Too late: the request had ended before ({Status(attempt.status_before).label})."
         case Outcome.TOO_LATE:
-            yield f"Too late: the tool completed {_latency(attempt)} after that, before the stop landed."
+            yield f"Too late: the tool completed {_latency(attempt)} after that, before it was stopped."
         case Outcome.DENIED:
-            yield "Denied: whoever asked had no right to; nothing was touched."
+            yield "Denied: the actor had no right to cancel it; nothing was changed."
         case Outcome.UNKNOWN:
-            yield "No such request was known."
+            yield "There was no such request."
 
 
 def _accepted(attempt: Cancellation) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _accepted(attempt: Cancellation) -> Iterator[str]:
     if attempt.settled_at is None:
         yield "The tool has not stopped yet."
     elif attempt.status_before != Status.RUNNING:
-        yield "Nothing of it was running, so nothing had to be stopped."
+        yield "No worker was running it, so nothing had to be stopped."
     else:
         ended = Status(attempt.status_after).label
         yield f"It ended as {ended} {_latency(attempt)} later; the stop went as far as: {Stage(attempt.stage).label}."

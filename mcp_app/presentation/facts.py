@@ -126,7 +126,7 @@ def _caller_facts(row: Request) -> Iterator[Fact]:
         yield _foreign_fact("User id", row.user_id)
     info = row.client_info if isinstance(row.client_info, dict) else {}
     named = " ".join(safe_text(info[key], NAME_CHARS) for key in ("name", "version") if info.get(key))
-    yield _foreign_fact("Client (as it says)", named, 3 * NAME_CHARS)
+    yield _foreign_fact("Client (unverified)", named, 3 * NAME_CHARS)
     yield _foreign_fact("Address", row.remote_address)
     if row.parent is None:
         yield _foreign_fact("Its id for the request", json.dumps(row.jsonrpc_id), NAME_CHARS)

@@ -91,7 +91,7 @@ def _cancel(data: Mapping[str, Any]) -> tuple[str, str]:
 
 def _stage(data: Mapping[str, Any]) -> tuple[str, str]:
     if data.get("stage") == UNSTOPPABLE:
-        return "unstoppable here: its client is told so, and it runs on until it ends by itself", ""
+        return "cannot be stopped here: its client gets an error, and it runs until it ends by itself", ""
     name = str(data.get("stage", "")).upper()
     return str(Stage[name].label) if name in Stage.__members__ else name, ""
 

@@ -46,7 +46,7 @@ class Call:
         self.request_id: UUID | None = None
         """The id of its row, once it is stored."""
 
-    def is_to_stop(self, heard: Told) -> bool:
+    def should_cancel_now(self, heard: Told) -> bool:
         """Return whether its progress or log now asks for cancellation, for the first time."""
         if self._cancel_when is None or not self._cancel_when(heard):
             return False

@@ -106,7 +106,7 @@ class Client(Caller):
                 heard.add_progress(event.data)
             elif event.kind == EventKind.LOG:
                 heard.add_log(event.data)
-            if call.is_to_stop(heard):
+            if call.should_cancel_now(heard):
                 self.cancel()
 
         with self._worker.listening(request_id, hear, call.cancel_after):

@@ -106,7 +106,7 @@ def _last(response: HTTPResponse, call: Call, leave: Callable[[], None]) -> Mapp
         if "method" not in message:
             return message
         call.told.add_notifications([message])
-        if call.is_to_stop(call.told):
+        if call.should_cancel_now(call.told):
             leave()
             return None
     return None

@@ -1,6 +1,6 @@
 """`evaluate_python`: runs Python code in the worker's process, for staff users.
 
-It is no sandbox: the code can do anything. An endless loop is interrupted or killed when the call is cancelled.
+It is not a sandbox: the code can do anything. An endless loop is interrupted or killed when the call is cancelled.
 """
 
 import ast
@@ -25,7 +25,7 @@ SOURCE: Final = "<code>"
 
 
 class Evaluation(BaseModel):
-    """What the code came to."""
+    """The result of the code."""
 
     value: str | None = Field(description="repr of the last line, where that is an expression with a value")
     output: str = Field(description="what was printed")
@@ -67,9 +67,9 @@ def evaluate_python(
 ) -> Evaluation:
     """Run Python code on the server and return what it printed and the value of its last expression.
 
-    For staff only. This is NOT a sandbox: the code runs with all the rights of this site's worker, its database and
-    files included, and what it changes stays changed. Django is set up, so `from mcpsite.models import Contact` works.
-    Code that does not end within 60 seconds is interrupted, and if need be its process is killed.
+    For staff only. This is NOT a sandbox: the code runs with all rights of this site's worker, including its
+    database and files, and its changes are permanent. Django is set up, so `from mcpsite.models import Contact` works.
+    Code that does not end within 60 seconds is interrupted, and its process is killed if necessary.
     """
     require_staff(ctx)
     # Not streamed as progress, because the code may hold the interpreter for long.
@@ -94,7 +94,7 @@ def _evaluate(code: str) -> str | None:
     names: dict[str, Any] = {"__name__": "__evaluated__"}
     try:
         statements, last = _compiled(code)
-        exec(statements, names)  # noqa: S102 - what this tool is for
+        exec(statements, names)  # noqa: S102 - the purpose of this tool
         value = None if last is None else eval(last, names)  # noqa: S307 - as above
         return None if value is None else repr(value)
     except ToolCancelled:

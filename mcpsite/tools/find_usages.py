@@ -19,7 +19,7 @@ READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_worl
 
 
 class Usage(BaseModel):
-    """One place of the name."""
+    """One usage of the name."""
 
     file: str = Field(description="from the folder that holds the package, such as `django/http/request.py`")
     line: int = Field(description="from 1")
@@ -29,7 +29,7 @@ class Usage(BaseModel):
 
 
 class Usages(BaseModel):
-    """What a search found so far."""
+    """The usages that a search has found so far."""
 
     package: str
     symbol: str
@@ -57,8 +57,8 @@ def find_usages(
 ) -> Usages:
     """Find where a name is defined, imported, called, assigned and used in an installed Python package.
 
-    Reads the package's source on this server, without importing it. Names in strings and comments are no usages. Names
-    are compared by spelling: two different methods of one name are both found.
+    Reads the package's source on this server, without importing it. Names in strings and comments do not count. Names
+    are compared by spelling, so two different methods with the same name are both found.
     """
     symbol = check_identifier(symbol)
     files = sorted(source_files(package))

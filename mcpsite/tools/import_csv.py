@@ -1,6 +1,6 @@
 """`import_csv`: imports contacts from CSV, in one transaction or in batches.
 
-However the import ends, its report says which lines were stored. `mcpsite.contacts` reads the format.
+The report contains the number of stored lines, however the import ends. `mcpsite.contacts` reads the format.
 """
 
 import io
@@ -38,7 +38,7 @@ class Problem(BaseModel):
 
 
 class Report(BaseModel):
-    """How many of the data lines are stored. Of a cancelled import: how many stay stored."""
+    """The numbers of data lines that were stored and rejected. After a cancellation, the stored lines stay stored."""
 
     total: int = Field(description="data lines in the CSV")
     stored: int = Field(default=0, description="lines that are in the database: created + updated")
@@ -71,10 +71,10 @@ def import_csv(
 ) -> Report:
     """Import contacts from CSV into this site's database. Only staff may call this.
 
-    The first line names the columns: email and name, and if you like company and phone. The e-mail address is the key:
-    a contact who is there already is updated with the columns given, so importing the same CSV again changes nothing.
-    Mode "transaction" stores all lines or none: nothing if a line is wrong or the call is cancelled. Mode "batches"
-    stores whole batches and leaves wrong lines out; if the call is cancelled, the batches stored by then stay.
+    The first line names the columns: email and name, and optionally company and phone. The e-mail address is the key:
+    an existing contact is updated with the given columns, so importing the same CSV again changes nothing. Mode
+    "transaction" stores all lines, or none if a line is wrong or the call is cancelled. Mode "batches" stores whole
+    batches without their wrong lines; if the call is cancelled, the batches that are already stored stay stored.
     """
     require_staff(ctx)
     with _opened(text, file) as stream:

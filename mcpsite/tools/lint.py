@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 FILES_AT_A_TIME = 50
 MAX_FINDINGS = 500
-# Isolated Python, so that a `ruff.py` of the project is not imported in the linter's place.
+# Isolated Python, so that a `ruff.py` in the project is not imported instead of the linter.
 RUFF = (sys.executable, "-I", "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet")
 READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
@@ -28,7 +28,7 @@ Rule = Annotated[str, Field(pattern=r"^[A-Z]{1,6}[0-9]{0,4}$")]
 
 
 class Finding(BaseModel):
-    """One thing to mend."""
+    """One problem in a file."""
 
     file: str = Field(description="relative to the project")
     line: int = Field(description="from 1")
@@ -39,7 +39,7 @@ class Finding(BaseModel):
 
 
 class LintReport(BaseModel):
-    """What the linter found so far."""
+    """The findings of the linter so far."""
 
     project: str
     files_checked: int = 0
@@ -72,7 +72,7 @@ def lint(
     """Check the Python files of a project on this server with the linter ruff.
 
     The project's own configuration is not read, and nothing in the project is changed. Hidden folders, virtual
-    environments and links are left out.
+    environments and links are skipped.
     """
     folder = locate(project)
     files = [path.relative_to(folder).as_posix() for path in python_files(folder)]
@@ -91,7 +91,7 @@ def _batches(files: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _check(ctx: ToolContext, folder: Path, arguments: list[str], report: LintReport) -> None:
-    """Run ruff on some files. Raises `ToolError` if it fails. The exit statuses 0 and 1 are no failures."""
+    """Run ruff on some files. Raises `ToolError` for an exit status other than 0 and 1."""
     done = ctx.run([*RUFF, "--output-format=json-lines", *arguments], cwd=folder, on_line=_reader(folder, report))
     if done.returncode not in (0, 1):
         logger.error("ruff ended with %s: %s", done.returncode, done.output)

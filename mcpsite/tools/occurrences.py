@@ -22,7 +22,7 @@ Kind = Literal["definition", "import", "call", "assignment", "reference"]
 Identifier = Annotated[str, Field(min_length=1, max_length=200, description="a Python identifier, without dots")]
 
 UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, tokenize.TokenError)
-"""The exceptions for a file that is no valid Python source. A decoding error is a `ValueError`."""
+"""The exceptions for a file that is not valid Python source. A decoding error is a `ValueError`."""
 
 _LAYOUT: Final = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING})
 _ASSIGNING: Final = re.compile(r":?=|[^=!<>]+=")
@@ -40,7 +40,7 @@ class Occurrence:
 
 
 def check_identifier(name: str) -> str:
-    """Return `name` in the form in which Python compares identifiers (NFKC). Raises `ToolError` if it is none."""
+    """Return `name` in the form in which Python compares identifiers (NFKC). Raises `ToolError` if it is not one."""
     if not name.isidentifier() or iskeyword(name):
         raise ToolError(f"{name!r} is not a Python identifier. Give one name, without dots, that is not a keyword.")
     return unicodedata.normalize("NFKC", name)
@@ -52,7 +52,7 @@ def may_contain(text: str, name: str) -> bool:
 
 
 def occurrences(text: str, name: str) -> Iterator[Occurrence]:
-    """Return every occurrence of `name` in the source `text`, in order. Raises one of `UNREADABLE`."""
+    """Yield every occurrence of `name` in the source `text`, in order. Raises one of `UNREADABLE`."""
     statement = _Statement()
     before = ""
     tokens = [each for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.type not in _LAYOUT]
@@ -107,8 +107,8 @@ def _in_f_string(token: tokenize.TokenInfo, name: str) -> Iterator[Occurrence]:
 
 
 def _is_name(source: str, start: int, end: int) -> bool:
-    """Whether there is the name in an f-string, also in another spelling."""
-    other = "x" * len(source)  # longer than any name in it
+    """Whether a part of an f-string is a name in one of its expressions, and not literal text."""
+    other = "x" * len(source)  # longer than any other name in the f-string
     try:
         tree = ast.parse(f"{source[:start]}{other}{source[end:]}", mode="eval")
     except SyntaxError:

@@ -39,7 +39,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _by_import_name(name: str) -> list[Path]:
-    if not name.isidentifier():  # with dots, its parents would be imported
+    if not name.isidentifier():  # a name with dots would import its parent packages
         return []
     try:
         spec = util.find_spec(name)

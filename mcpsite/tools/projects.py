@@ -1,6 +1,6 @@
 """The projects for tools: the folders directly below `settings.PROJECTS`.
 
-Names with separators, and links that lead out of the folder, are rejected.
+Names with separators, and links to other places, are rejected.
 """
 
 import os
@@ -26,7 +26,7 @@ ProjectName = Annotated[
 
 
 def locate(name: str) -> Path:
-    """Return the folder of a project. Raises `ToolError` if it is no folder directly below `PROJECTS`."""
+    """Return the folder of a project. Raises `ToolError` if it is not a folder directly below `PROJECTS`."""
     root: Path = settings.PROJECTS
     _provide_sample(root)
     if "/" not in name and "\\" not in name and name not in ("", ".", "..") and name.isprintable():
@@ -39,7 +39,7 @@ def locate(name: str) -> Path:
 
 
 def python_files(folder: Path) -> Iterator[Path]:
-    """Return the Python files below `folder` in a fixed order, without links, hidden files and virtual environments."""
+    """Yield the Python files below `folder` in a fixed order, without links, hidden files and virtual environments."""
     for place, _, names in _sources(folder):
         yield from (path for name in names if (path := place / name).is_file() and not path.is_symlink())
 
@@ -54,7 +54,7 @@ def link_out(folder: Path) -> str | None:
 
 
 def _sources(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield each folder with source, its folders and its Python files. Links are not followed."""
+    """Yield each folder with its subfolders and its Python files. Links are not followed."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if _is_source(Path(place, name)))
         yield Path(place), folders, sorted(name for name in names if name.endswith(".py") and not name.startswith("."))

@@ -1,8 +1,8 @@
 """`rename_symbol`: renames an identifier in all of a project's Python files, or in none.
 
-First the new content of every file is made, checked and staged. A cancellation until then changes nothing. Then all
-files are replaced in a shield, so that a later cancellation finds everything renamed. The policy is cooperative,
-because a kill could leave half of the files renamed.
+First the new content of every file is made, checked and staged; a cancellation during this step changes nothing. Then
+all files are replaced in a shield, so that a cancellation takes effect only when everything is renamed. The policy is
+cooperative, because a kill could leave half of the files renamed.
 """
 
 import ast
@@ -25,14 +25,14 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempoten
 
 
 class RenamedFile(BaseModel):
-    """A file in which the name stands."""
+    """A file that contains the name."""
 
     file: str = Field(description="relative to the project")
     occurrences: int
 
 
 class Renaming(BaseModel):
-    """What was renamed, or in a dry run what would be."""
+    """The occurrences that were renamed, or would be renamed in a dry run."""
 
     project: str
     old: str
@@ -63,8 +63,9 @@ def rename_symbol(
 ) -> Renaming:
     """Rename a Python identifier in all files of a project on this server. Only staff may call this.
 
-    Every name spelled so is renamed, whatever it refers to; strings and comments are left alone. All files are changed
-    or none. A new name that the project uses already is refused. Hidden folders and virtual environments are left out.
+    Every name with this spelling is renamed, whatever it refers to. Strings and comments are not changed. Either all
+    files are changed or none. The call fails if the project already uses the new name. Hidden folders and virtual
+    environments are skipped.
     """
     require_staff(ctx)
     old, new = check_identifier(old), check_identifier(new)

@@ -28,7 +28,7 @@ class Replacement:
 
 
 class NotRestoredError(ToolError):
-    """Some files could not be replaced, and not all of the others could be put back: the originals are still staged."""
+    """A replacement failed, and not all files could be restored. The originals are still staged."""
 
 
 @contextmanager

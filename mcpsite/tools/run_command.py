@@ -15,7 +15,7 @@ _COMMANDS: Final = commands()
 
 
 class CommandResult(BaseModel):
-    """How the command ended, and what it printed, its errors included."""
+    """The exit status and the output of a command, with its standard error."""
 
     exit_status: int = Field(description="0 where the program was content; below 0 the signal that ended it")
     output: str
@@ -46,8 +46,8 @@ def run_command(
 ) -> CommandResult:
     """Run one of this site's commands in its uploads folder and return what it printed. Only staff may call this.
 
-    Every line is reported as progress while the command runs. When the call is cancelled, the program and all that it
-    started are killed, and what it printed by then is kept for the administrators.
+    Every line is reported as progress while the command runs. When the call is cancelled, the program and its child
+    processes are killed, and the output so far is kept for the administrators.
     """
     require_staff(ctx)
     if (found := _COMMANDS.get(command)) is None:

@@ -38,7 +38,7 @@ Keyword = Annotated[
 
 
 class PytestRun(BaseModel):
-    """How the tests went. Cancelled, it has no exit code and the output until then."""
+    """The result of a test run. After a cancellation it contains only the output so far, without an exit code."""
 
     project: str
     exit_code: int | None = Field(
@@ -54,9 +54,9 @@ def run_tests(
     ctx: ToolContext,
     keyword: Keyword = "",
 ) -> PytestRun:
-    """Run the tests of a project on this server with pytest, and say how they went. Only staff may call this.
+    """Run the tests of a project on this server with pytest and return their results. Only staff may call this.
 
-    The output comes as progress while the tests run.
+    The output is reported as progress while the tests run.
     """
     require_staff(ctx)
     folder = locate(project)
@@ -73,7 +73,7 @@ def run_tests(
 
 
 def _command(folder: Path, keyword: str) -> list[str]:
-    """Return the command for pytest on a folder. It must not find the configuration of this site above the folder."""
+    """Return the command for pytest on a folder. Its options keep pytest from using configuration above the folder."""
     pytest = [sys.executable, "-m", "pytest", "-v", "--color=no", "-p", "no:cacheprovider"]
     place = [f"--rootdir={folder}", f"--confcutdir={folder}", f"--config-file={_configuration(folder)}"]
     return [*_without_site_variables(), *pytest, *place, *(["-k", keyword] if keyword else [])]

@@ -1,6 +1,7 @@
-"""Clocks that are wrong: the time of day of a program and all it starts is moved, their monotonic clocks are not.
+"""Move the time of day of a program and of all programs that it starts. Their monotonic clocks stay right.
 
-By a library of a few lines of C: libfaketime breaks the sleeping of Python, which waits for a time of another clock.
+A preloaded library of a few lines of C does it. libfaketime cannot be used: it breaks `time.sleep` of Python, which
+waits for a time of another clock.
 """
 
 import os
@@ -14,10 +15,13 @@ SOURCE = Path(__file__).with_name("skewed_clock.c")
 
 
 class Clock:
-    """The time of day of the programs that have it in their environment."""
+    """The time of day of the programs that are started with `environment`."""
 
     def __init__(self, path: Path, seconds: int = 0) -> None:
-        """`seconds` ahead of the true time. Skips where there is no C compiler; fails where there has to be one."""
+        """Set the clock `seconds` ahead of the true time.
+
+        Without a C compiler the test is skipped, or fails if `MCP_REQUIRE_ENGINES` is 1.
+        """
         compiler = shutil.which("cc")
         if compiler is None:
             why = "NO C compiler (apt install gcc libc6-dev): no clock was moved"

@@ -1,6 +1,6 @@
-"""The stacks: each started once, for all tests that run on it; after every test no request may be open.
+"""The stacks: each is started once, for all tests that run on it. After every test no request may be open.
 
-On RabbitMQ CI runs what is marked `broker`, and the nightly run everything.
+On RabbitMQ, CI runs only the tests that are marked `broker`; the nightly run has all of them.
 """
 
 from collections.abc import Generator, Iterator
@@ -35,7 +35,7 @@ BY_NIGHT: Final = frozenset(
         "test_upgrade.py",
     }
 )
-"""What has engines or processes of its own to kill: together more than every change can wait for."""
+"""Tests that kill engines or processes of their own. Together they take too long to run for every change."""
 DISCOVERIES: Final = pytest.StashKey[Discoveries]()
 MEASURED: Final = pytest.StashKey[dict[str, list[float]]]()
 
@@ -79,7 +79,7 @@ def _running_stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 @pytest.fixture(params=["embedded", pytest.param("engines", marks=pytest.mark.engines)])
 def engines(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    """The environment of a site of the test's own: its processes are the test's to start and to kill."""
+    """The environment for a site of the test's own, whose processes the test starts and kills."""
     if request.param == "embedded":
         yield {}
         return
@@ -100,7 +100,7 @@ def _services() -> Iterator[dict[str, str]]:
 def pytest_runtest_makereport(
     item: pytest.Function, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show with a failure what the stack's programs said."""
+    """Add the output of the stack's programs to the report of a failed test."""
     report = yield
     site = item.funcargs.get("running_site")
     stack = site.stack if isinstance(site, Site) else item.funcargs.get("running_stack")
@@ -137,7 +137,7 @@ def running_site(request: pytest.FixtureRequest) -> Site:
 
 @pytest.fixture
 def site(running_site: Site, discoveries: Discoveries) -> Iterator[Site]:
-    """A site whose engines the test may stop; after it all serve again, and nothing is left open."""
+    """A site whose engines the test may stop. Afterwards they are started again, and no request may be open."""
     yield running_site
     running_site.restore()
     running_site.await_workers()
@@ -158,7 +158,7 @@ def discoveries(request: pytest.FixtureRequest) -> Discoveries:
 
 @pytest.fixture
 def measured(request: pytest.FixtureRequest) -> dict[str, list[float]]:
-    """Seconds that things took, told at the end of the run: bounds too tight to be asserted on a busy machine."""
+    """Durations in seconds, printed at the end of the run, whose bounds are too tight to assert on a busy machine."""
     return request.config.stash.setdefault(MEASURED, {})
 
 
@@ -171,5 +171,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture
 def steps(tmp_path: Path) -> Path:
-    """The file to which a tool is to write."""
+    """The file to which a tool writes its steps."""
     return tmp_path / "steps"

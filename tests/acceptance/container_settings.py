@@ -1,4 +1,4 @@
-"""The acceptance site with a tool that forks twice."""
+"""The acceptance site with a tool that starts a daemon."""
 
 from tests.acceptance.settings import *  # noqa: F403
 from tests.acceptance.settings import INSTALLED_APPS

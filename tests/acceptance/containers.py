@@ -1,9 +1,9 @@
-"""Containers as docs/deployment/containers has them: built by podman, run by podman, from the compose file's own words.
+"""The containers of docs/deployment/containers, built and run by podman as the compose file describes them.
 
-What stands in for others: for images of a registry, images that are made of Debian's packages (`.ci/containers`); for
-the two engines' containers, this machine's PostgreSQL and Redis; for compose, `Composition`, which refuses what it does
-not understand. Podman's machine is a mount namespace of its own: this machine's control groups may be older than those
-that it wants.
+Some parts have substitutes. Images made of Debian's packages (`.ci/containers`) replace a registry's images, and this
+machine's PostgreSQL and Redis replace the containers of the two engines. `Composition` replaces compose; it fails on
+keys that it does not implement. Podman runs in a mount namespace with control groups of version 2, because this machine
+may have version 1.
 """
 
 import os
@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 
 FILES: Final = ROOT / "docs" / "deployment" / "containers"
 KEPT: Final = ROOT / ".containers"
-"""The base of the images, and podman's storage, so that what was built once is not built again."""
+"""The base of the images, and podman's storage, which keeps built images for the next run."""
 BASE: Final = KEPT / "python.tar"
 PYTHON: Final = "localhost/mcp-python"
 IMAGES: Final = {"mysite": "localhost/mcp-mysite", "nginx:1.28": "localhost/mcp-nginx"}
@@ -60,19 +60,19 @@ mount --make-rprivate / && mount -t cgroup2 cgroup2 /sys/fs/cgroup && echo ready
 UNDERSTOOD: Final = {
     *("image", "build", "env_file", "environment", "command", "read_only", "tmpfs", "cap_drop", "security_opt"),
     *("networks", "volumes", "stop_grace_period", "healthcheck", "deploy"),
-    # Tests start what they need, in the order that they need
+    # Tests start the services that they need, in the order that they need.
     *("restart", "depends_on"),
-    # Tests speak to addresses
+    # Tests connect to the containers' addresses.
     "ports",
 }
 
 
 class ContainersMissingError(Exception):
-    """No container can be run here; the text says why."""
+    """No container can be run here, for the reason in the message."""
 
 
 class Podman:
-    """Podman, and where it runs."""
+    """Podman in its mount namespace, with its configuration and storage."""
 
     def __init__(self, folder: Path, machine: Program) -> None:
         configuration = folder / "containers.conf"
@@ -85,7 +85,7 @@ class Podman:
         return [*self._command, *words]
 
     def __call__(self, *words: str, within: float = PATIENCE) -> str:
-        """What it says. Raises subprocess.CalledProcessError where it fails."""
+        """Run a podman command and return its output. Raises `AssertionError` if it fails."""
         done = subprocess.run(
             self.command(*words), env=self.environment, capture_output=True, text=True, timeout=within, check=False
         )
@@ -93,14 +93,14 @@ class Podman:
         return done.stdout
 
     def status(self, *words: str) -> int:
-        """Its exit status, which is that of what it ran."""
+        """Run a podman command and return its exit status. For `exec` this is the status of the command inside."""
         return subprocess.run(
             self.command(*words), env=self.environment, capture_output=True, timeout=PATIENCE, check=False
         ).returncode
 
 
 class Container(Server):
-    """A container that is run, or was; as a server it is spoken to at its address."""
+    """A container that runs, or has run. As a server it is reached at its address."""
 
     def __init__(self, podman: Podman, name: str, options: list[str], log: Path, host: str, port: int) -> None:
         self.name = name
@@ -110,20 +110,20 @@ class Container(Server):
         self.program = Program(podman.command("run", *options), podman.environment, log)
 
     def inside(self, *words: str) -> str:
-        """What a command in it says."""
+        """Run a command in the container and return its output."""
         return self._podman("exec", self.name, *words)
 
     def status_inside(self, *words: str) -> int:
         return self._podman.status("exec", self.name, *words)
 
     def processes(self) -> dict[int, str]:
-        """Its processes by this machine's numbers, and their states (proc_pid_stat(5))."""
+        """Return the container's processes by their ids on this machine, and their states (proc_pid_stat(5))."""
         first = self._podman("inspect", "--format", "{{.State.Pid}}", self.name).strip()
         namespace = os.readlink(f"/proc/{first}/ns/pid")
         return {pid: state for pid, state in _states() if _namespace(pid) == namespace}
 
     def end(self) -> int:
-        """As `docker stop` ends it; its exit status, 137 where its grace was not enough."""
+        """Stop the container as `docker stop` does. Return its exit status: 137 if its grace period was too short."""
         self._podman("stop", self.name)
         return self.program.wait(PATIENCE)
 
@@ -131,18 +131,18 @@ class Container(Server):
         assert self.end() in (0, 143), self.program.output()
 
     def kill(self) -> None:
-        """As when the container runs out of memory, or its machine of power."""
+        """Kill the container, as if it ran out of memory or its machine lost power."""
         self._podman("kill", "--signal", "KILL", self.name)
         self.program.wait(PATIENCE)
 
     def start_again(self) -> None:
-        """The same container: its name, its host name and its numbering are those that it had."""
+        """Start the same container again, with the same name and host name; its process ids begin at 1 again."""
         command = self._podman.command("start", "--attach", self.name)
         self.program = Program(command, self._podman.environment, self.program.log)
 
 
 class Composition:
-    """The compose file, run for a site of a test whose folder, `data`, all its containers see."""
+    """The services of the compose file, for a test's site. Its folder `data` is mounted in every container."""
 
     def __init__(self, podman: Podman, data: Path, variables: Mapping[str, str]) -> None:
         self.said: dict[str, Any] = yaml.safe_load((FILES / "compose.yaml").read_text())
@@ -155,13 +155,13 @@ class Composition:
         podman("network", "create", "--subnet", network["subnet"], NETWORK)
 
     def health(self, name: str) -> list[str]:
-        """The command by which the service's health is asked for."""
+        """Return the command of the service's health check."""
         kind, *command = self.said["services"][name]["healthcheck"]["test"]
         assert kind == "CMD"
         return command
 
     def run(self, name: str, *more: str, port: int = 8000) -> Container:
-        """A container of a service; `more` are options of podman's that come before the image."""
+        """Run a container of a service. `more` are podman options that come before the image."""
         service = self.said["services"][name]
         assert service.keys() <= UNDERSTOOD, service.keys() - UNDERSTOOD
         number = len(self.containers)
@@ -200,7 +200,7 @@ def _address(service: Mapping[str, Any]) -> str:
 
 @contextmanager
 def podman(folder: Path) -> Iterator[Podman]:
-    """Podman until this is left, with the images built. Raises ContainersMissingError."""
+    """Build the images, and yield podman. Raises `ContainersMissingError`."""
     if not BASE.exists() or shutil.which("podman") is None:
         raise ContainersMissingError("podman or the base of the images is not here: .ci/containers")
     if os.geteuid():
@@ -239,13 +239,13 @@ def _build(run: Podman, context: Path) -> None:
 def _build_image(run: Podman, context: Path, text: str, tag: str) -> None:
     file = context / "Containerfile"
     file.write_text(text)
-    # Not in a container of its own: a builder sets limits that a machine may not let it set.
+    # Not isolated in a container, because a builder sets limits that this machine may not permit.
     options = ("--isolation=chroot", "--network=host", "--pull=never", f"--build-arg=PYTHON={PYTHON}")
     run("build", *options, f"--file={file}", f"--tag={tag}", str(context), within=BUILDING)
 
 
 def requirements() -> list[str]:
-    """What the site's image has: this app's own requirements and its real engines', as CI has them."""
+    """Return the requirements of the site's image: this app's and its real engines', in the versions that CI has."""
     pinned = {}
     for file in ("requirements.txt", ".ci/requirements.txt"):
         for line in (ROOT / file).read_text().splitlines():
@@ -264,7 +264,10 @@ def requirements() -> list[str]:
 
 @contextmanager
 def reachable(url: str, gateway: str, log: Path) -> Iterator[str]:
-    """The same engine's URL for containers: it listens on this machine's own address only."""
+    """Relay an engine's port to the containers' gateway, and yield its URL there.
+
+    The engine itself listens on an address that containers cannot reach.
+    """
     parts = urlsplit(url)
     listen = f"TCP-LISTEN:{parts.port or 5432},bind={gateway},freebind,fork,reuseaddr"
     relay = Program(["socat", listen, f"TCP:{parts.hostname}:{parts.port or 5432}"], os.environ, log)
@@ -276,7 +279,7 @@ def reachable(url: str, gateway: str, log: Path) -> Iterator[str]:
 
 @contextmanager
 def composition(podman: Podman, data: Path, environment: Mapping[str, str]) -> Iterator[Composition]:
-    """The compose file's network, and whatever is run of its services until this is left."""
+    """Create the compose file's network, and yield its services. Afterwards, remove all containers and the network."""
     said = yaml.safe_load((FILES / "compose.yaml").read_text())
     gateway = said["networks"]["site"]["ipam"]["config"][0]["subnet"].replace(".0/24", ".1")
     with ExitStack() as exits:

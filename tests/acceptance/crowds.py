@@ -1,4 +1,4 @@
-"""Many clients of one server at once, and what they cost it: memory, and the time in which it says that it is there."""
+"""Many clients of one server at once, and their cost: the server's memory, and its time to answer other requests."""
 
 import asyncio
 import json
@@ -16,19 +16,19 @@ from tests.support.site import wire
 from tests.support.site.wire import BOTH, Connection, message
 
 MIB: Final = 1024
-"""In KiB, in which the kernel counts."""
+"""In KiB, the kernel's unit for memory."""
 DISCOVER_SECONDS: Final = 10.0
-"""Ten times what is owed, as the machine is shared; what was measured is in docs/reliability.md."""
+"""Ten times the promised time, because the machine is shared. docs/reliability.md has the measured times."""
 
 
 def resident(pid: int) -> int:
-    """The memory that a process has, in KiB."""
+    """Return the resident memory of a process in KiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0])
 
 
 def raise_descriptor_limit(wanted: int) -> None:
-    """For this process and the programs that it starts from now on."""
+    """Raise the limit of open files for this process and the programs that it starts from now on."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert hard == resource.RLIM_INFINITY or hard >= wanted, f"the system allows {hard} open files, {wanted} are needed"
     if soft < wanted:
@@ -36,7 +36,7 @@ def raise_descriptor_limit(wanted: int) -> None:
 
 
 def request_bytes(body: Mapping[str, Any], *, accept: str = BOTH, **headers: str) -> bytes:
-    """One modern request as it goes over the wire."""
+    """Return the bytes of one modern request."""
     content = json.dumps(body).encode()
     fields = {
         "Host": "127.0.0.1",
@@ -53,7 +53,7 @@ def request_bytes(body: Mapping[str, Any], *, accept: str = BOTH, **headers: str
 
 
 def deaf(port: int, body: Mapping[str, Any]) -> socket.socket:
-    """A client that sends one request and reads nothing of its answer, its buffer being small."""
+    """Return the socket of a client that sent one request, reads no response, and has a small receive buffer."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", port))
@@ -62,7 +62,7 @@ def deaf(port: int, body: Mapping[str, Any]) -> socket.socket:
 
 
 class Watched:
-    """What was seen of a server meanwhile: its largest memory in KiB, and its slowest answer to discover in seconds."""
+    """Observations of a server: its largest memory in KiB, and its slowest answer to `server/discover` in seconds."""
 
     def __init__(self, before: int) -> None:
         self.before = before
@@ -77,7 +77,7 @@ class Watched:
 
 @contextmanager
 def watching(server: Any) -> Iterator[Watched]:
-    """Ask it for `server/discover`, on a new connection each time; fails when it is late or answers otherwise."""
+    """Send `server/discover` requests during the block, each on a new connection. Fail if one fails or is late."""
     pid, ended, failures = server.program.pid, threading.Event(), []
     seen = Watched(resident(pid))
 
@@ -91,7 +91,7 @@ def watching(server: Any) -> Iterator[Watched]:
                     assert "capabilities" in client.result()
                 finally:
                     client.close()
-            except Exception as error:  # told by the thread that waits for this one
+            except Exception as error:  # raised again by the waiting thread
                 failures.append(error)
                 return
             seen.slowest = max(seen.slowest, time.monotonic() - began_at)
@@ -112,7 +112,7 @@ def watching(server: Any) -> Iterator[Watched]:
 
 
 def report(what: str, server: Any, seen: Watched) -> None:
-    """For docs/reliability.md: what was measured, into the file that `MCP_TEST_MEASURES` names."""
+    """Append the measured values to the file that `MCP_TEST_MEASURES` names, for docs/reliability.md."""
     if path := os.environ.get("MCP_TEST_MEASURES"):
         kind = "uvicorn" if "uvicorn" in server.program.command else "daphne"
         memory = f"{seen.before} → {seen.most} KiB, then {resident(server.program.pid)}"
@@ -128,7 +128,7 @@ class Crowd:
         self.streams: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def send(self, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a connection and send that on it."""
+        """Open a connection and send the data on it."""
         stream = await asyncio.open_connection("127.0.0.1", self._port)
         self.streams.append(stream)
         stream[1].write(data)
@@ -136,7 +136,7 @@ class Crowd:
         return stream
 
     async def leave(self) -> None:
-        """All at once, by RST."""
+        """Close all connections at once, by RST."""
         for _, writer in self.streams:
             writer.transport.abort()
         for _, writer in self.streams:

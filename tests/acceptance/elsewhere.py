@@ -1,6 +1,6 @@
-"""A process of a site as on another host, as far as datagrams go: they reach its own children, and nobody else.
+"""Make a process of a site act as if it ran on another host: its wake-up datagrams reach only its own children.
 
-Only the channel layer then carries a wake-up from it to the servers.
+Only the channel layer then carries a wake-up from this process to the servers.
 """
 
 from django.apps import AppConfig

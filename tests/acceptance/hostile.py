@@ -1,4 +1,4 @@
-"""A client that has no manners: what it sends is well formed, nearly so, cut off, or noise."""
+"""A hostile client, which sends requests that are well formed, almost well formed, cut off, or noise."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.support.site.wire import message
 
 
 class Hostile:
-    """One of them, by a seed."""
+    """One hostile client; `seed` determines its requests."""
 
     ODD = [
         "",
@@ -46,7 +46,7 @@ class Hostile:
         self._random = random.Random(seed)
 
     def odd(self) -> Any:
-        """A copy, as a message that is changed must not change the next one, or hold itself."""
+        """Return an odd value: a copy, so that changing one message changes no other, and none contains itself."""
         return deepcopy(self._random.choice(self.ODD))
 
     def message(self) -> bytes:
@@ -61,7 +61,7 @@ class Hostile:
         return json.dumps(body).encode()
 
     def request(self) -> bytes:
-        """Well formed, nearly so, cut off, or noise."""
+        """Return the bytes of a request, or of its beginning."""
         rnd = self._random
         body = self.message()
         fields = [

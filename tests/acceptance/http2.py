@@ -1,4 +1,4 @@
-"""A client of HTTP/2 without TLS, for the one server that speaks it: several requests at once on one connection."""
+"""An HTTP/2 client without TLS, for the one server that supports it: several requests at once on one connection."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ from tests.support.waiting import PATIENCE
 
 
 class HTTP2Connection:
-    """One connection; a stream is known by its number."""
+    """One connection. Methods name a stream by its number."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
@@ -24,7 +24,7 @@ class HTTP2Connection:
         self._ended: set[int] = set()
 
     def post(self, body: Mapping[str, Any]) -> int:
-        """Send one message; its stream."""
+        """Send one message and return its stream."""
         stream: int = self._h2.get_next_available_stream_id()
         fields = {":method": "POST", ":path": "/mcp", ":scheme": "http", ":authority": "localhost"}
         own = [(name.lower(), value) for name, value in wire.own_headers(body, JSON).items()]
@@ -35,12 +35,12 @@ class HTTP2Connection:
         return stream
 
     def reset(self, stream: int) -> None:
-        """Leave one request, and keep the connection."""
+        """Cancel one request, and keep the connection."""
         self._h2.reset_stream(stream)
         self._flush()
 
     def result(self, stream: int) -> dict[str, Any]:
-        """The result in the JSON body of a stream, which is read to its end."""
+        """Read a stream to its end and return the result in its JSON body."""
         while stream not in self._ended:
             data = self._socket.recv(65536)
             assert data, "the connection has ended"

@@ -1,6 +1,6 @@
-"""What no test may leave behind on a site, however its requests ended: the asserts that every fault has in common.
+"""The asserts that all faults have in common: a test leaves nothing on a site, however its requests ended.
 
-Not the site's own processes: those are counted when it is stopped (`Stack.close`).
+The site's own processes are not checked here but when the site is stopped (`Stack.close`).
 """
 
 import time
@@ -12,11 +12,11 @@ from tests.support.site.stack import Server, Stack
 from tests.support.waiting import eventually
 
 PROMPT: Final = 1.0
-"""Within this a server is to answer `server/discover`. Looked at, and not asserted: the machine has other work."""
+"""Seconds for `server/discover`. Later answers are only reported, because the machine is shared."""
 
 
 class Discoveries:
-    """How long servers took to answer after each test, in seconds."""
+    """The seconds in which the servers answered `server/discover` after each test."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -35,7 +35,7 @@ class Discoveries:
 
 
 def assert_none(stack: Stack, discoveries: Discoveries) -> None:
-    """No open request, process of a tool, transaction or lock is left, and every server answers."""
+    """Assert that no open request, process of a tool, transaction or lock is left, and that every server answers."""
     stack.settle()
     eventually(lambda: not _tools_processes(stack), lambda: f"no tool's process is left, but {_tools_processes(stack)}")
     eventually(lambda: not stack.ask("held"), lambda: f"nothing is held in the database, but {stack.ask('held')}")

@@ -1,4 +1,4 @@
-"""A steady load of several kinds of calls on whatever servers are live, and what their clients learned of each."""
+"""A steady load of several kinds of calls on the servers that are live, and the outcome of each for its client."""
 
 import random
 import threading
@@ -16,15 +16,18 @@ from tests.support.site.wire import call, message, text
 from tests.support.waiting import eventually
 
 CUT = (OSError, HTTPException, ValueError)
-"""What a client sees where a connection ends without an answer, or is not made."""
+"""The exceptions of a client whose connection fails, or ends without a response."""
 PATIENCE = 30.0
 LEGACY_STEPS = 20
-"""Of 0.1 s each: longer than a server that is to end waits for its streams, so that some are cut."""
+"""Steps of 0.1 s: together longer than a stopping server waits for its streams, so that some streams are cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What a client knows of one request: `completed`, `told` (an error result), `refused` (by HTTP), or `cut` off."""
+    """The outcome of one request for its client.
+
+    `kind` is `completed`, `told` (an error result), `refused` (an HTTP or JSON-RPC error) or `cut` (no response).
+    """
 
     request_id: str
     kind: str
@@ -32,7 +35,7 @@ class Learned:
 
 
 class Load:
-    """Clients in threads. `serve_from` says where they send what they send next."""
+    """Clients in threads. They send their next requests to the servers that `Stack.serve_from` was given last."""
 
     def __init__(self, site: Stack) -> None:
         self._site = site
@@ -76,7 +79,7 @@ class Load:
             yield self._ask(call("sleep_sync", seconds=0.8, path="/dev/null", step=0.1))
 
     def _task(self) -> Iterator[Learned]:
-        """A task, followed from any server to its end."""
+        """Create tasks, and poll each at any server until it ends."""
         while True:
             arguments = {"seconds": 0.8, "path": "/dev/null", "step": 0.1}
             body = message("tools/call", meta=KNOWS, name="step_as_task", arguments=arguments)
@@ -97,7 +100,7 @@ class Load:
         return None if task["status"] == "working" else task
 
     def _session(self) -> Iterator[Learned]:
-        """One legacy session for all: its calls' streams are resumed at another server where theirs ends."""
+        """Make all calls in one legacy session. If the stream of a call is cut, resume it at any server."""
         client = Client.opened(self._site, self.server())
         while True:
             yield self._call_in(client)

@@ -1,4 +1,4 @@
-"""The acceptance site with some of its settings from the environment, `MCP_TEST_SETTINGS`: a JSON object for `MCP`."""
+"""The acceptance site with settings from the environment: `MCP_TEST_SETTINGS` is a JSON object that updates `MCP`."""
 
 import json
 import os

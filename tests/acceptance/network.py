@@ -1,7 +1,7 @@
-"""Two hosts and a wire between them: network namespaces of this machine's kernel, so that packets can be lost for real.
+"""Two hosts and a wire between them: network namespaces of this machine's kernel, so that packets can really be lost.
 
-The servers' host is the first; what runs there is started by `inside`. The client's connections are made by `connect`,
-and after `vanish` nothing leaves its host: no FIN, no RST, no acknowledgement. Needs Linux and root.
+The first is the servers' host, where `inside` starts programs. `connect` makes connections from the client's host.
+After `vanish` no packet leaves that host: no FIN, no RST, no acknowledgement. Needs Linux and root.
 """
 
 import ctypes
@@ -22,11 +22,11 @@ NEW_NETWORK: Final = 0x40000000  # CLONE_NEWNET
 
 
 class NotPermittedError(Exception):
-    """No network can be made here; the text says why."""
+    """No network can be made here, for the reason in the message."""
 
 
 class Network:
-    """The two hosts, by the names of their namespaces."""
+    """The two hosts, named by their namespaces."""
 
     def __init__(self, servers: str, client: str) -> None:
         self.servers = servers
@@ -34,11 +34,11 @@ class Network:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """What runs a command on the servers' host."""
+        """The prefix of a command that runs on the servers' host."""
         return ("ip", "netns", "exec", self.servers)
 
     def connect(self, port: int) -> Connection:
-        """A connection of the client to a port of the servers' host."""
+        """Connect the client to a port of the servers' host."""
         made: list[Connection] = []
 
         def make() -> None:
@@ -54,13 +54,13 @@ class Network:
         return made[0]
 
     def vanish(self) -> None:
-        """From now on nothing that the client's host sends arrives anywhere."""
+        """Drop all packets that the client's host sends from now on."""
         _ip("-n", self._client, "route", "add", "blackhole", SERVERS_ADDRESS)
 
 
 @contextmanager
 def network(**sysctls: int) -> Iterator[Network]:
-    """The two hosts; `sysctls` are settings below net.ipv4 of the servers'. Raises NotPermittedError."""
+    """Create the two hosts. `sysctls` are settings of the servers' host in net.ipv4. Raises `NotPermittedError`."""
     mark = secrets.token_hex(3)
     servers, client = f"mcp-servers-{mark}", f"mcp-client-{mark}"
     ends = f"s{mark}", f"c{mark}"

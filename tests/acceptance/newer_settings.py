@@ -1,4 +1,4 @@
-"""The new version of the acceptance site whose old one has `narrow_settings`: its catalogue has one more tool."""
+"""The new version of the acceptance site with one more tool. `narrow_settings` is the old version."""
 
 from tests.acceptance.narrow_settings import *  # noqa: F403
 from tests.acceptance.narrow_settings import INSTALLED_APPS

@@ -1,4 +1,4 @@
-"""nginx by docs/deployment/nginx.conf, in front of two servers of a test."""
+"""nginx with docs/deployment/nginx.conf, in front of two servers of a test."""
 
 import getpass
 import os
@@ -20,22 +20,22 @@ from tests.support.waiting import eventually
 PORTS: Final = ("8001", "8002")
 LISTENS: Final = "8080"
 OF_THE_SYSTEM: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-"""What Debian's build keeps in folders of the system unless it is told where."""
+"""Temporary folders that Debian's build has in system folders by default."""
 
 
 class NginxMissingError(Exception):
-    """nginx is not installed; the text says how to have it."""
+    """nginx is not installed. The message names the package."""
 
 
 class Front(Server):
-    """A running nginx, to be spoken to as to a server."""
+    """A running nginx, which tests use like a server."""
 
     def __init__(self, program: Program, port: int) -> None:
         self.program = program
         self.port = port
 
     def peak_memory(self) -> int:
-        """The most that was ever resident in its processes, in KiB."""
+        """Return the sum of the peak resident memory of its processes in KiB."""
         process = psutil.Process(self.program.pid)
         return sum(programs.peak_memory(each.pid) for each in (process, *process.children()))
 
@@ -44,9 +44,9 @@ class Front(Server):
 def front(
     folder: Path, servers: Sequence[Server], environment: Mapping[str, str], *inside: str, **changes: str
 ) -> Iterator[Front]:
-    """nginx until this is left; `changes` are directives and their values here, `inside` is put before its command.
+    """Run nginx. `changes` are directives with values that replace the file's; `inside` is a prefix of its command.
 
-    Raises NginxMissingError.
+    Raises `NginxMissingError`.
     """
     found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     if found is None:
@@ -55,11 +55,11 @@ def front(
     port = _free_port()
     configuration = folder / "nginx.conf"
     configuration.write_text(_configuration(folder, servers, port, changes))
-    # Its own user could not enter a folder of ours
+    # nginx's default user could not read the test's folder.
     own = f"daemon off; pid {folder / 'pid'}; user {getpass.getuser()};"
     command = [*inside, found, "-p", str(folder), "-c", str(configuration), "-e", "stderr", "-g", own]
     program = Program(command, environment, folder / "log", cwd=folder)
-    # Written once it listens
+    # The pid file is written when nginx listens.
     eventually(lambda: program.ended or (folder / "pid").exists(), "nginx listens")
     assert not program.ended, program.output()
     try:
@@ -70,7 +70,7 @@ def front(
 
 
 def _configuration(folder: Path, servers: Sequence[Server], port: int, changes: Mapping[str, str]) -> str:
-    """The file of the guide, with other ports, folders of one's own, and changes."""
+    """Return the guide's configuration with other ports, temporary folders of the test, and the changes."""
     text = NGINX.read_text()
     replaced = {
         **{

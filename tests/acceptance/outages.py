@@ -1,6 +1,6 @@
 """A site on engines of its own, for tests that stop, kill or freeze them: PostgreSQL, a broker, a channel layer.
 
-Refuses to leave an engine away: after each test all serve again, and the site's processes are those it began with.
+After each test, the `site` fixture starts the engines again and waits until all workers consume.
 """
 
 from collections import defaultdict
@@ -21,16 +21,19 @@ REPUBLISH_AFTER: Final = 2.0
 DATABASE_TIMEOUT: Final = 3.0
 ENDING_TIMEOUT: Final = 8.0
 REFUSED_IN: Final = 10.0
-"""Seconds for a refusal on a machine that has other work; what is owed, 2 s, is measured."""
+"""Seconds for an error response on a busy machine. The promised time, 2 s, is only measured."""
 PATIENT: Final = 400.0
-"""Seconds for a test that starts the site as well, on a machine that has other work."""
+"""Seconds for a test that may have to start the site, on a busy machine."""
 BACK_IN: Final = 40.0
-"""Seconds for workers to find a broker that is back: they look after 2 s, 4 s, 6 s and so on."""
+"""Seconds for workers to reconnect to a broker that is back: they retry after 2 s, 4 s, 6 s and so on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A running site and what it stands on. RabbitMQ's has no channel layer, Redis's has a Redis of its own for it."""
+    """A running site and its engines. With Redis as its broker, a second Redis is the channel layer.
+
+    With RabbitMQ there is no channel layer.
+    """
 
     stack: Stack
     kind: str
@@ -38,19 +41,19 @@ class Site:
     broker: Engine
     layer: Engine | None
     measured: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Seconds that things took: bounds that are too tight to be asserted on a machine that has other work."""
+    """Durations in seconds, whose bounds are too tight to assert on a busy machine."""
 
     def measure(self, what: str, seconds: float) -> None:
         self.measured[f"{self.kind}: {what}"].append(seconds)
 
     @property
     def processes(self) -> set[int]:
-        """The main processes of its servers and workers that run."""
+        """The main processes of the servers and workers that run."""
         programs = [server.program for server in self.stack.servers] + self.stack.worker_programs
         return {program.pid for program in programs if not program.ended}
 
     def restore(self) -> None:
-        """Have every engine serve again."""
+        """Start or thaw every engine."""
         for engine in (self.database, self.broker, self.layer):
             if engine is not None and engine.ended:
                 engine.start()
@@ -58,7 +61,7 @@ class Site:
                 engine.thaw()
 
     def await_workers(self) -> None:
-        """Until all workers run, and each hears from the broker again."""
+        """Wait until all workers run and are connected to the broker."""
         self.stack.restore_workers()
         count = self.stack.expected_workers
         eventually(
@@ -68,7 +71,7 @@ class Site:
         )
 
     def log(self) -> str:
-        """What all its programs have said, from their beginning."""
+        """Return the whole output of all programs of the site."""
         return "".join(log.read_text(errors="replace") for log in sorted(self.stack.data.glob("*.log")))
 
     def ask(self, method: str, server: Server) -> Connection:
@@ -80,9 +83,10 @@ class Site:
 
 @contextmanager
 def site(data: Path, kind: str, pool: str = "prefork") -> Iterator[Site]:
-    """Two servers and two workers on PostgreSQL and that broker. Raises ServicesMissingError.
+    """Run two servers and two workers on PostgreSQL and that broker. Raises `ServicesMissingError`.
 
-    Where there is a channel layer, the workers are as on another host: it alone wakes the servers.
+    If there is a channel layer, the workers act as if they ran on another host, so that only the layer can wake the
+    servers.
     """
     with ExitStack() as exits:
         database = exits.enter_context(own_engines.postgresql())
@@ -104,7 +108,7 @@ def site(data: Path, kind: str, pool: str = "prefork") -> Iterator[Site]:
 
 
 def assert_nothing_waits(broker: Engine) -> None:
-    """When a site has been stopped its own queues are empty, and those of its processes are gone."""
+    """Assert that a site that was stopped has left its queues empty, and that its processes' own queues are deleted."""
     left = own_engines.queues(broker)
     assert set(left.values()) <= {0}, left
     assert not [name for name in left if "pidbox" in name or "reply" in name or "celeryev" in name], left

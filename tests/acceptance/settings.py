@@ -1,4 +1,4 @@
-"""The fixture site with shorter patience, so that what is lost is found lost in seconds; nothing else is changed."""
+"""The fixture site with shorter times, so that lost processes are detected in seconds."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a call may be doing when it is stopped, and what is owed in each case."""
+"""The states in which a call may be stopped, and how it must end in each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 STEP: Final = 0.05
 LONG: Final = 60.0
 SETTLED_IN: Final = 0.2
-"""Seconds after its claim at which a tool is in its body for certain."""
+"""Seconds after its claim after which a call is certainly in the body of its tool."""
 COOPERATIVE, INTERRUPT, KILL = 1, 2, 3
 HARD_GRACE_MS: Final = 500.0
 
@@ -25,13 +25,13 @@ class Situation:
     name: str
     tool: str
     stage: int
-    """How far the ladder must go."""
+    """The stage of stopping that is needed."""
     writes_steps: bool = True
     takes_path: bool = True
     leaves: str = ""
-    """What it writes on its way out."""
+    """The text that the tool writes when it is stopped."""
     partial: bool = False
-    """Whether it hands back what it has done."""
+    """Whether the tool returns a partial result when it is stopped."""
     options: Mapping[str, Any] = field(default_factory=dict)
     begun: Callable[[Stack], bool] = lambda stack: True
 
@@ -41,7 +41,7 @@ class Situation:
         return {"seconds": seconds, **path, **step, **self.options}
 
     def await_begun(self, stack: Stack, call: Connection, steps: Path) -> Row:
-        """Wait until the tool is in the middle; the call's row."""
+        """Wait until the tool is in the middle of its work. Return the call's row."""
         row = stack.running(call, SETTLED_IN)
         if self.writes_steps:
             eventually(steps.exists, f"{self.tool} takes a step")

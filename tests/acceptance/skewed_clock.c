@@ -1,4 +1,4 @@
-/* Preloaded, it moves the time of day of a program by the seconds that the file SKEW_FILE says, and no other clock. */
+/* When preloaded, moves the time of day of a program by the seconds in the file SKEW_FILE. No other clock is moved. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

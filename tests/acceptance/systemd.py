@@ -1,6 +1,6 @@
-"""A machine whose systemd runs the units of docs/deployment/systemd: as the first process of namespaces of its own.
+"""A machine made of namespaces, in which systemd is the first process and runs the units of docs/deployment/systemd.
 
-Its files are this machine's, and what it writes is forgotten; the network, PostgreSQL and Redis are this machine's.
+Its files are an overlay on this machine's that is discarded. Network, PostgreSQL and Redis are this machine's.
 """
 
 import getpass
@@ -26,7 +26,7 @@ MASKED: Final = (
     *("systemd-sysctl", "systemd-modules-load", "systemd-binfmt", "systemd-udevd", "systemd-udev-trigger"),
     "systemd-tmpfiles-setup",
 )
-"""Services that would change the kernel, which is not the machine's own, or empty /tmp, where the code may be."""
+"""Services that would change the kernel, which is this machine's, or empty /tmp, which may contain the code."""
 NAMESPACES: Final = ("--pid", "--mount", "--ipc", "--uts", "--cgroup")
 PATIENCE: Final = 90.0
 BOOT: Final = """
@@ -50,23 +50,23 @@ exec chroot . env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin {systemd}
 
 
 class SystemdMissingError(Exception):
-    """There is no systemd here, or no right to make namespaces; the text says which."""
+    """systemd is not installed, or namespaces are not permitted. The message names the reason."""
 
 
 class Machine:
-    """The running machine."""
+    """The machine, with systemd running."""
 
     def __init__(self, pid: int) -> None:
         self._inside = ["nsenter", f"--target={pid}", "--mount", "--pid", "--cgroup", "--uts", "--root", "--wd=/"]
 
     def systemctl(self, *words: str) -> str:
-        """What it says. Raises subprocess.CalledProcessError where it fails."""
+        """Run `systemctl` and return its output. Raises `subprocess.CalledProcessError` if it fails."""
         command = [*self._inside, "systemctl", "--no-pager", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
         return done.stdout
 
     def show(self, unit: str, name: str) -> str:
-        """A property of a unit."""
+        """Return a property of a unit."""
         return self.systemctl("show", "--property", name, "--value", unit).strip()
 
     def is_active(self, unit: str) -> bool:
@@ -75,9 +75,9 @@ class Machine:
 
 @contextmanager
 def machine(data: Path, environment: Mapping[str, str], *enabled: str) -> Iterator[Machine]:
-    """The machine until this is left, with these units enabled. `data` is the site's folder, which both see.
+    """Run the machine with these units enabled. `data` is the site's folder, which it shares with this machine.
 
-    Raises SystemdMissingError.
+    Raises `SystemdMissingError`.
     """
     if not Path(SYSTEMD).exists() or shutil.which("systemctl") is None:
         raise SystemdMissingError("systemd is not installed (Debian: apt-get install systemd)")
@@ -92,7 +92,7 @@ def machine(data: Path, environment: Mapping[str, str], *enabled: str) -> Iterat
     try:
         found = _booted(booted)
         yield found
-        found.systemctl("exit", "0")  # which removes its control groups, as a kill would not
+        found.systemctl("exit", "0")  # removes its control groups, unlike a kill
         booted.wait(PATIENCE)
     finally:
         if not booted.ended:
@@ -122,7 +122,7 @@ def _answers(found: Machine) -> bool:
 
 
 def _units(data: Path, environment: Mapping[str, str], enabled: tuple[str, ...]) -> Path:
-    """The units as the page has them, but for this site's places and user; enabled as an administrator does it."""
+    """Write the page's units with this site's paths and user, and enable them as an administrator does."""
     folder = data / "units"
     folder.mkdir()
     variables = data / "environment"

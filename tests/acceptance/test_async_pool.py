@@ -1,4 +1,4 @@
-"""A disconnect stops coroutines that share an event loop, each for itself."""
+"""A disconnect stops its own coroutine, and no other one on the same event loop."""
 
 from collections.abc import Iterator
 from pathlib import Path

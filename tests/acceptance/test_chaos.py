@@ -1,4 +1,4 @@
-"""A short chaos run finds nothing, on both stacks: so the program of `.ci/nightly` keeps working."""
+"""A short chaos run finds no fault, embedded and on Redis. This keeps the program of `.ci/nightly` working."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ SEED: Final = 21
 MINUTES: Final = 0.1
 WITHIN: Final = 600.0
 NO_ENGINES: Final = 2
-"""Its exit status where an engine's programs are missing."""
+"""The exit status of the chaos run if an engine's programs are missing."""
 
 
 @pytest.mark.timeout(WITHIN)

@@ -1,4 +1,4 @@
-"""D6: hosts whose clocks differ, and a clock that is set while the site runs: nothing is lost, nothing lives on."""
+"""D6: hosts whose clocks differ, and a clock that is set while the site runs. Calls go on and can be stopped."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def lines(steps: Path) -> int:
 
 
 def goes_on(steps: Path, seconds: float = TWICE_LOST_AFTER) -> None:
-    """It takes as many steps as there are in that time, at least."""
+    """Wait until the tool has taken as many more steps as fit into that time."""
     wanted = lines(steps) + round(seconds / STEP)
     eventually(lambda: lines(steps) >= wanted, lambda: f"{wanted} steps, only {lines(steps)}", 10 * seconds)
 
@@ -117,7 +117,7 @@ def test_I6_what_runs_and_what_waits_survives_a_clock_that_is_set_forward_by_an_
 
 @pytest.fixture
 def apart(tmp_path: Path) -> Iterator[Stack]:
-    """A server whose clock is ten minutes slow, a worker whose clock is ten minutes fast; the database's is right."""
+    """A server whose clock is 10 minutes slow, and a worker whose clock is 10 minutes fast. The database's is right."""
     try:
         with own_services() as services, closing(Stack(tmp_path, services, workers=1)) as site:
             right = site.environment

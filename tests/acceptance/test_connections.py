@@ -1,4 +1,4 @@
-"""Connections: whose answer is whose, what may follow on one, who inherits one, and what is refused on one."""
+"""Connections: matching responses to requests, reuse, inheritance by other processes, and rejected requests."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The files of docs/deployment/containers say what the guide says, whose parts are run; no container is needed."""
+"""The files of docs/deployment/containers agree with the guide, whose parts other tests run. No container is needed."""
 
 import difflib
 import json
@@ -35,7 +35,7 @@ def services() -> dict[str, Any]:
 
 
 def instruction(name: str) -> Any:
-    """The last of that name, in exec form."""
+    """Return the last instruction of that name, which must be in exec form."""
     return json.loads(re.findall(rf"^{name} (\[.*\])$", CONTAINERFILE, re.MULTILINE)[-1])
 
 

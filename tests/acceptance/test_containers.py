@@ -1,4 +1,4 @@
-"""The files of docs/deployment/containers, built and run: calls and their ends, those of containers included."""
+"""The files of docs/deployment/containers, built and run. Calls end, also with the containers that serve them."""
 
 import csv
 import json
@@ -34,11 +34,11 @@ LOST_IN: Final = 60.0
 GONE_IN: Final = 60.0
 ENDED: Final = 0
 ENDED_BY_SIGTERM: Final = 143
-"""uvicorn, once it has stopped, ends by the signal that it was sent."""
+"""uvicorn shuts down, and then ends by the signal that it received."""
 
 
 class Site(Stack):
-    """The site, which is spoken to through nginx."""
+    """The site, whose clients connect to nginx."""
 
     composed: Composition
     front: Container
@@ -46,13 +46,13 @@ class Site(Stack):
     workers_run: list[Container]
 
     def run_workers(self, *options: str) -> list[Container]:
-        """Two workers, in a container each, from when they consume."""
+        """Start two workers, each in a container, and wait until they consume."""
         started = [self.composed.run("worker", *options) for _ in range(2)]
         eventually(lambda: len(self.ask("workers")) == len(started), "the workers consume", UP_IN)
         return started
 
     def await_front(self) -> None:
-        """Wait until it serves, by its health check."""
+        """Wait until nginx's health check succeeds."""
         command = self.composed.health("nginx")
         eventually(lambda: self.front.status_inside(*command) == 0, "nginx says that the site is ready", UP_IN)
 
@@ -72,14 +72,14 @@ def site() -> Iterator[Site]:
 
 def _run(podman: containers.Podman, data: Path, engines: dict[str, str]) -> Iterator[Site]:
     data.mkdir()
-    data.chmod(0o777)  # written by the image's user
+    data.chmod(0o777)  # the image's user writes here
     own = {
         "DJANGO_SETTINGS_MODULE": SETTINGS,
         "MCPSITE_DATA": str(data),
         "MCPSITE_SECRET_KEY": "of the containers",
         "MCPSITE_DEBUG": "0",
         "MCPSITE_HOSTS": HOSTS,
-        "MCP_TEST_LOST_AFTER": "15",  # ten processes begin at once: each may be silent for a while, and lives
+        "MCP_TEST_LOST_AFTER": "15",  # ten processes start at once, so a live one may miss heartbeats
     }
     site = Site(data, {**engines, **own}, workers=2, settings=SETTINGS)
     with containers.composition(podman, data, {**engines, **own}) as composed:
@@ -101,7 +101,7 @@ def _run(podman: containers.Podman, data: Path, engines: dict[str, str]) -> Iter
 
 @pytest.fixture(scope="module", params=["by the image's init", "as the first process"])
 def workers(request: pytest.FixtureRequest, site: Site) -> Iterator[list[Container]]:
-    """The compose file's two workers; or two that are what their container runs first, for want of an init."""
+    """The compose file's two workers; or two workers without an init, as the first process of their container."""
     command = json.dumps(site.composed.said["services"]["worker"]["command"])
     options = () if request.param == "by the image's init" else (f"--entrypoint={command}",)
     site.workers_run = site.run_workers(*options)
@@ -112,7 +112,7 @@ def workers(request: pytest.FixtureRequest, site: Site) -> Iterator[list[Contain
 
 @pytest.fixture
 def steps(site: Site, request: pytest.FixtureRequest) -> Path:
-    """Where all containers see it, and may write."""
+    """A file that all containers can write."""
     return site.data / f"steps-{request.node.name}".replace("/", "-")
 
 
@@ -123,7 +123,7 @@ def begin(site: Site, tool: str, steps: Path, server: Container | None = None) -
 
 
 def worker_of(site: Site, row: Row) -> Container:
-    """The container whose worker runs it."""
+    """Return the container whose worker runs the call."""
     started = programs.marked(f"MCP_REQUEST={row.id}")
     [found] = [each for each in site.workers_run if started & each.processes().keys()]
     return found
@@ -211,7 +211,7 @@ def test_a_server_that_is_stopped_tells_its_clients_and_nginx_goes_on_with_the_o
     server.start_again()
     command = site.composed.health("web-1")
     eventually(lambda: server.status_inside(*command) == 0, "its health check says that it is back", UP_IN)
-    # podman gives its address to new hardware, which its neighbours learn in their time.
+    # podman gives the container a new hardware address, while its neighbours still have the old one for a time.
     reached = [word.replace("127.0.0.1", server.host) for word in (*command, "--max-time", "2")]
     eventually(lambda: site.front.status_inside(*reached) == 0, "nginx reaches it", UP_IN)
 

@@ -1,7 +1,7 @@
-"""Bodies that take long to parse delay nobody else: measured by `server/discover` while they are posted.
+"""Bodies that take long to parse delay no other request: `server/discover` is measured while they are posted.
 
-The tests share the machine with others, so a delay is measured in processor time of the server's process: what it
-computes between a question and its answer, in whatever thread, is what it lets the question wait for.
+The tests share the machine with other programs, so a delay is measured in processor time of the server's process. The
+time that all its threads use between a request and its response is an upper bound of the delay.
 """
 
 import socket
@@ -22,7 +22,7 @@ AT_ONCE: Final = 3
 """Connections that post at the same time."""
 OWED_SECONDS: Final = 0.1
 ROUNDS: Final = 3
-"""The best round counts, because other programs share the processor's caches: what is wrong here is wrong in each."""
+"""The best round counts, because other programs share the processor's caches. A real fault shows in every round."""
 PATIENCE: Final = 60.0
 
 FORM: Final = b"--x\r\n\r\n\r\n" * (SIZE // 9)
@@ -34,7 +34,7 @@ TYPES: Final = (
     b"",
 )
 NO_FORMS: Final = TYPES[2:]
-"""What Daphne as it comes does not parse."""
+"""Content types that the `daphne` command does not parse."""
 ARGUMENTS: Final[dict[str, bytes]] = {
     "nested 2 MB deep": b"[" * 2_000_000,
     "empty arrays": b"[" + b"[]," * 1_300_000 + b"[]]",
@@ -57,7 +57,7 @@ def server(request: pytest.FixtureRequest, site: Stack) -> Server:
 
 
 def a_post(content_type: bytes, body: bytes, *, chunk: int | None = None, path: bytes = b"/mcp") -> bytes:
-    """A whole POST as it goes over the wire; with `chunk`, in chunks of that many bytes."""
+    """Return the bytes of a POST request; with `chunk`, its body is in chunks of that many bytes."""
     head = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\n" % path
     if content_type:
         head += b"Content-Type: %b\r\n" % content_type
@@ -76,14 +76,14 @@ def a_call(arguments: bytes) -> bytes:
 
 
 def send(server: Server, data: bytes) -> None:
-    """Send it, and wait for the beginning of an answer; a server may close before it has read all."""
+    """Send the data and wait for the start of a response. The server may close before it has read everything."""
     with suppress(ConnectionError), socket.create_connection((server.host, server.port), PATIENCE) as connection:
         connection.sendall(data)
         connection.recv(1024)
 
 
 def listening_process(server: Server) -> psutil.Process:
-    """The process that accepts connections: `mcp serve` itself, and the web server of the others."""
+    """Return the process that accepts connections. It may be a child of the program that was started."""
     root = psutil.Process(server.program.pid)
     [process] = [
         each
@@ -97,7 +97,7 @@ def listening_process(server: Server) -> psutil.Process:
 
 
 def discover(server: Server, process: psutil.Process) -> float:
-    """The processor time, in seconds, that the server's process takes until it has answered `server/discover`."""
+    """Send `server/discover`. Return the processor time, in seconds, of the server's process until the response."""
     before = process.cpu_times()
     connection = Connection(server.port, server.host)
     try:
@@ -110,7 +110,7 @@ def discover(server: Server, process: psutil.Process) -> float:
 
 
 def slowest_discover(server: Server, data: bytes) -> float:
-    """The slowest of those that are sent, one after another, while several connections send that data."""
+    """Send `server/discover` repeatedly while several connections send the data, and return the slowest time."""
     process = listening_process(server)
     senders = [threading.Thread(target=send, args=(server, data)) for _ in range(AT_ONCE)]
     for sender in senders:

@@ -1,5 +1,7 @@
-"""A thousand listeners, a storm of notifications, callers beyond the limits, and clients that send nonsense: the server
-stays small and awake, refuses with the time to come back, and has forgotten all of it when they are gone.
+"""A thousand listeners, a storm of cancellations, callers beyond the limits, and clients that send noise.
+
+The server needs little memory, answers other requests, rejects the excess with a `Retry-After`, and keeps nothing of
+clients that have left.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from tests.support.site.wire import JSON, call, message, text
 from tests.support.waiting import eventually
 
 TOGETHER = 50
-"""Connections that are opened at one moment."""
+"""Connections that are opened at the same time."""
 PATIENCE = 120.0
 LISTENERS = [1_000, pytest.param(10_000, marks=pytest.mark.nightly)]
 
@@ -36,7 +38,7 @@ def listening(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
 
 
 LIMITS = {"MAX_QUEUED_REQUESTS": 5, "REQUEST_BURST": 20, "REQUEST_RATE": 20.0}
-"""Five calls that may wait for a worker's two slots, and twenty requests a second."""
+"""Five calls may wait for the worker's two slots, and a caller may send twenty requests a second."""
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def limited(tmp_path: Path) -> Iterator[Stack]:
 
 @pytest.fixture
 def limited_on_each(engines: dict[str, str], tmp_path: Path) -> Iterator[Stack]:
-    """The same, embedded and on PostgreSQL and Redis."""
+    """A site with `LIMITS`, embedded and on PostgreSQL and Redis."""
     if not engines:
         with layouts.narrow(tmp_path, **LIMITS) as stack:
             yield stack
@@ -74,7 +76,7 @@ async def open_streams(crowd: Crowd, count: int) -> list[asyncio.StreamReader]:
 
 
 async def hear_of_a_change(stack: Stack, streams: list[asyncio.StreamReader]) -> float:
-    """How long it took until all had."""
+    """Trigger a change, and return the seconds until all streams were notified."""
     began_at = time.monotonic()
     await asyncio.to_thread(lambda: stack.call("trigger_change").result())
     await asyncio.gather(*(stream.readuntil(b"tools/list_changed") for stream in streams))
@@ -92,7 +94,7 @@ def test_E2_a_thousand_listeners_are_told_leave_at_once_and_leave_nothing(listen
     async def scenario() -> None:
         crowd = Crowd(server.port)
         for _ in range(3):
-            # All slots again each time: one that was kept would be one too few.
+            # Each round needs all slots, so it would fail if one had not been released.
             streams = await open_streams(crowd, count)
             took.append(await hear_of_a_change(stack, streams))
             over, _ = await crowd.send(listen())
@@ -100,13 +102,13 @@ def test_E2_a_thousand_listeners_are_told_leave_at_once_and_leave_nothing(listen
             assert head.startswith(b"HTTP/1.1 503 "), head
             assert b"retry-after: 1\r\n" in head.lower()
             await crowd.leave()
-            await asyncio.sleep(1.5)  # in which Daphne forgets them
+            await asyncio.sleep(1.5)  # until Daphne has dropped the connections
             grown.append(resident(server.program.pid))
 
     stack.call("echo", text="awake").result()
     with watching(server) as seen:
         asyncio.run(asyncio.wait_for(scenario(), 6 * PATIENCE))
-    # What the first crowd needed is used again; who left for good costs nothing more.
+    # The memory of the first round is used again in the next ones.
     assert seen.most - seen.before < count * 64 + 50 * MIB, (seen.before, seen.most)
     assert grown[2] - grown[0] < count * 8 + 8 * MIB, grown
     report(
@@ -118,7 +120,7 @@ def test_E2_a_thousand_listeners_are_told_leave_at_once_and_leave_nothing(listen
 @pytest.mark.engines
 def test_E2_listeners_are_no_members_of_the_layers_groups(running_stack: Stack) -> None:
     stack = running_stack
-    for server in stack.servers:  # each joins with its first client
+    for server in stack.servers:  # each joins the groups with its first client
         stack.call("echo", server=server, text="here").result()
     before = stack.ask("group members")
     if before is None:
@@ -140,7 +142,7 @@ def test_E2_listeners_are_no_members_of_the_layers_groups(running_stack: Stack) 
 
 @pytest.fixture
 def unlimited(engines: dict[str, str], tmp_path: Path) -> Iterator[Stack]:
-    """A server and a worker, embedded or on PostgreSQL and Redis, that let in as many calls as may come."""
+    """A server and a worker, embedded or on PostgreSQL and Redis, with limits that the test does not reach."""
     limits = {"REQUEST_BURST": 100_000, "MAX_OPEN_REQUESTS_PER_PRINCIPAL": 200, "MAX_QUEUED_REQUESTS": 1_000}
     environment = {**engines, "MCP_TEST_SETTINGS": json.dumps(limits)}
     with layouts.apart(tmp_path, environment, settings="tests.acceptance.narrow_settings") as stack:
@@ -157,7 +159,7 @@ def test_each_call_of_a_crowd_is_one_task_and_is_answered_once(unlimited: Stack)
         reader, writer = await crowd.send(b"")
         for number in range(20):
             said = f"{name}-{number}"
-            # Who takes no event stream is answered as a whole however slow the machine is.
+            # Without an event stream, the response has a length however slow the machine is.
             writer.write(request_bytes(call("echo", text=said), accept=JSON))
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head.lower())
@@ -180,7 +182,7 @@ def test_each_call_of_a_crowd_is_one_task_and_is_answered_once(unlimited: Stack)
 
 @pytest.fixture
 def crowded(engines: dict[str, str], tmp_path: Path) -> Iterator[Stack]:
-    """A server and two workers, embedded or on PostgreSQL and Redis, that let in a crowd of one caller's calls."""
+    """A server and two workers, embedded or on PostgreSQL and Redis, that accept hundreds of calls of one caller."""
     limits = {"REQUEST_BURST": 100_000, "MAX_OPEN_REQUESTS_PER_PRINCIPAL": 1_000, "MAX_QUEUED_REQUESTS": 1_000}
     # While 300 calls arrive on two shared cores, a heartbeat may be late by many seconds.
     environment = {**engines, "MCP_TEST_SETTINGS": json.dumps(limits), "MCP_TEST_LOST_AFTER": "60"}
@@ -214,7 +216,7 @@ def test_I2_when_300_clients_leave_at_once_no_queued_call_begins_afterwards(crow
         assert not [seconds for seconds in late if seconds > 1.0], late
         assert len(late) <= 2 * crowded.slots, late
         assert crowded.ask("attempts") - before == 300
-    # Answered behind all that the storms left in the queue.
+    # Served after all messages that the storms have left in the queue.
     assert crowded.call("echo", text="served").response.status == 200
 
 
@@ -248,7 +250,7 @@ def test_B10_a_storm_of_cancellations_is_limited_and_writes_few_rows(limited_on_
         await asyncio.gather(*(one(number, crowd) for number in range(20)))
         await crowd.leave()
 
-    # What a server loads and opens for its first of these is not the storm's.
+    # The first storm is not measured, because the server still imports modules and opens connections.
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
     statuses.clear()
     before = limited.ask("attempts")

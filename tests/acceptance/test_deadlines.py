@@ -1,4 +1,4 @@
-"""A caller gives its call less time than it may have: then it is stopped, wherever it is, and told so."""
+"""A caller can shorten the time limit of its call. The call is then stopped in any state, with an error result."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.support.site.stack import Stack
 from tests.support.site.wire import Connection, message
 
 GIVEN = {TIME_LIMIT: 1500}
-TOLD = "The call was stopped because its time limit passed. Reason: the 1.5 s that its caller gave it have passed"
+TOLD = "The call was stopped because its time limit passed. Reason: the caller's time limit of 1.5 s has passed"
 
 
 def limited(stack: Stack, tool: str, meta: dict[str, Any], **arguments: Any) -> Connection:

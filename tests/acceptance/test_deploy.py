@@ -1,4 +1,7 @@
-"""A deploy under load: every server and every worker is replaced by a new one, started first; nothing is in doubt."""
+"""A deploy under load: each server and worker is replaced by a new one that was started first.
+
+Afterwards the outcome of every request is known, and agrees with its client's.
+"""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server with few file descriptors: what it cannot serve is refused with 503, and what it serves works."""
+"""A server with few file descriptors rejects excess requests with 503 and serves the others."""
 
 import asyncio
 from collections import Counter
@@ -23,18 +23,18 @@ PROMPT_SECONDS: Final = 5.0
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Stack]:
-    """A site whose own server and worker have all they need."""
+    """A site whose first server and worker have enough descriptors."""
     with layouts.narrow(tmp_path) as stack:
         yield stack
 
 
 def start_narrow(site: Stack, program: str) -> Server:
-    """A further server of the site, by its line of docs/deployment.md, with few descriptors."""
+    """Start another server of the site by its command in docs/deployment.md, with few descriptors."""
     return Server(site.start(*NARROW, *guide.server_commands()[program]), guide.SAYS[program])
 
 
 def outcomes_of_a_crowd(server: Server, steps: Path) -> Counter[str]:
-    """The status of each of many calls that come at once and stay open; then all leave at once."""
+    """Make many calls at once that stay open, then close all at once. Return how often each status occurred."""
     crowd = Crowd(server.port)
 
     async def call_once(number: int) -> str:

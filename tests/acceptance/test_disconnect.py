@@ -1,4 +1,4 @@
-"""A client that leaves stops its call, whatever the call is doing, however the client leaves and was to be answered."""
+"""A disconnect stops the client's call in any state, by FIN and by RST, for event streams and for JSON responses."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ in_any_form = pytest.mark.parametrize("accept", [BOTH, JSON], ids=["stream", "js
 def commence(
     stack: Stack, situation: Situation, steps: Path, accept: str = BOTH, server: Server | None = None
 ) -> tuple[Connection, Row]:
-    """Call the situation's tool and wait until it is in the middle, its answer on its way in the wanted form."""
+    """Call the situation's tool and wait until it is in the middle of its work and a stream has begun."""
     call = stack.call(situation.tool, accept=accept, server=server, **situation.arguments(steps))
     if accept == BOTH:
         assert call.is_stream
@@ -31,7 +31,7 @@ def commence(
 
 
 def assert_cancelled(row: Row, *, cause: str, stage: int, actor: str, reason: str = "") -> None:
-    """The row and its audit agree on who stopped it, why and how far that had to go."""
+    """Assert that the row and its audit have this cause, stage, actor and reason."""
     assert (row.status, row.cancel_cause, row.stage) == ("cancelled", cause, stage)
     assert (row.cancel_actor, row.cancel_reason) == (actor, reason)
     assert row.result is None
@@ -45,7 +45,7 @@ def assert_cancelled(row: Row, *, cause: str, stage: int, actor: str, reason: st
 
 
 def assert_stopped(row: Row, steps: Path) -> None:
-    """The work had ended when the row said so, began once, and does not go on."""
+    """Assert that the work began once, had ended at the row's `finished_at`, and does not go on."""
     written = steps.read_text()
     lines = written.splitlines()
     assert row.finished_at is not None
@@ -56,7 +56,7 @@ def assert_stopped(row: Row, steps: Path) -> None:
 
 
 def assert_child_is_fit(stack: Stack, stopped: Row) -> None:
-    """The worker's child that ran the stopped call runs others; one that was killed is gone, and others run them."""
+    """Assert that the worker process that ran the stopped call runs another one, or is gone if it was killed."""
     assert stopped.worker_pid is not None
     if stopped.stage == KILL:
         assert not programs.is_alive(stopped.worker_pid)
@@ -130,7 +130,7 @@ def fill_slots(stack: Stack) -> None:
     def all_busy() -> bool:
         running = [call for call in blockers if stack.row(call).status == "running"]
         if len(running) < stack.slots and len(blockers) < 3 * stack.slots:
-            # One more than slots where a busy worker holds a message that an idle one could run.
+            # More calls than slots may be needed, because a busy worker may hold a message that an idle one could run.
             blockers.append(stack.call("sleep_sync", seconds=LONG, path="/dev/null"))
         return len(running) == stack.slots
 

@@ -1,4 +1,4 @@
-"""`mcp doctor` on PostgreSQL and Redis: a broker that is gone, and a worker that takes no tool's queue."""
+"""`mcp doctor` on PostgreSQL and Redis: an unreachable broker, and a worker that consumes no tool's queue."""
 
 import json
 import subprocess
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.timeout(400)
 
 DOCTOR_SECONDS = 120.0
 AT_MOST = "30"
-"""For each look: a machine that has other work is slow at all of them."""
+"""Seconds for each check. All are slow on a busy machine."""
 
 
 def examined(stack: Stack, **environment: str) -> dict[str, list[tuple[str, str]]]:
-    """What the command says to machines: of each name its states and sentences."""
+    """Run the command with `--json`, and return the state and the text of each finding by the finding's name."""
     done = subprocess.run(
         [*MANAGE, "mcp", "doctor", "--json", "--timeout", AT_MOST],
         cwd=ROOT,
@@ -46,7 +46,7 @@ def examined(stack: Stack, **environment: str) -> dict[str, list[tuple[str, str]
 
 @contextmanager
 def deaf_worker(stack: Stack) -> Iterator[None]:
-    """A worker of the same site, of a queue that no tool is sent to."""
+    """Run a worker of the site that consumes a queue without tools."""
     program = stack.start(sys.executable, "-m", "celery", "-A", "mcpsite", "worker", "-Q", "mail", "--pool=solo")
     try:
         eventually(lambda: "mail" in str(examined(stack)["workers"]), "the other worker answers", DOCTOR_SECONDS)
@@ -83,5 +83,5 @@ def test_on_real_engines_it_tells_who_takes_which_queue_and_what_is_gone(
             stack.restore_workers()
         assert [state for state, _ in deaf["workers"]] == ["failed", "ok"]
         assert "takes mail, and none of the tools' queues" in deaf["workers"][1][1]
-        assert all(state == "failed" and "no worker takes it" in told for state, told in deaf["queues"])
+        assert all(state == "failed" and "no worker consumes it" in told for state, told in deaf["queues"])
         assert deaf["supervision"][0][0] == "warning"

@@ -1,4 +1,7 @@
-"""Calls that others end: an administrator, the clock, the death of a worker, a server's end. Their clients are told."""
+"""Calls that end by an administrator, a deadline, the death of a worker or the end of a server.
+
+Their clients receive an error result.
+"""
 
 import os
 import signal
@@ -18,9 +21,9 @@ from tests.support.site.wire import BOTH, JSON, Connection, message, text
 from tests.support.waiting import eventually
 
 LOST_IN = 10.0
-"""LOST_AFTER of the settings, and some."""
+"""Seconds: `LOST_AFTER` of the settings, and some more."""
 TOLD_IN = 2.0
-"""Owed are 0.5 s; this holds on a busy machine as well. Celery by itself needs up to 5 s to find a dead process."""
+"""Promised are 0.5 s; this also holds on a busy machine. Celery alone needs up to 5 s to notice a dead process."""
 
 
 def commence(stack: Stack, steps: Path, tool: str = "sleep_sync", *, accept: str = BOTH) -> Connection:
@@ -37,7 +40,7 @@ def error_text(call: Connection) -> str:
 
 
 def accepted(row: Row) -> Attempt:
-    """The one attempt that took: several processes supervise, and each attempt is audited."""
+    """Return the one accepted attempt. Others may be duplicates, because several processes supervise."""
     [attempt] = [attempt for attempt in row.attempts if attempt.outcome == "accepted"]
     assert {other.outcome for other in row.attempts} <= {"accepted", "duplicate"}
     assert attempt.latency_ms is not None

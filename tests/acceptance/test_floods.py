@@ -1,4 +1,4 @@
-"""Tools that say too much, and clients that do not listen: bounded on the wire, in the rows and in memory."""
+"""Tools with too much output, and clients that do not read: the traffic, the rows and the memory are limited."""
 
 import json
 import math
@@ -20,7 +20,7 @@ BURST = 50
 
 
 class Sent:
-    """A call by what a row is found by."""
+    """A call that was sent, with the id by which its row is found."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         self.request_id = body["id"]
@@ -28,7 +28,7 @@ class Sent:
 
 @pytest.fixture(scope="module")
 def flooded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A site that does not thin out what tools say, with a Daphne and a uvicorn."""
+    """A site without a limit for the events of tools, served by `mcp serve` (Daphne) and by uvicorn."""
     unbounded = {"EVENT_RATE": 1e6, "EVENT_BURST": 1_000_000}
     with layouts.narrow(tmp_path_factory.mktemp("flooded"), STALL_TIMEOUT=2.0, **unbounded) as stack:
         stack.serve_from(*stack.servers, stack.start_uvicorn())
@@ -50,7 +50,7 @@ def test_E3_a_flood_of_progress_is_thinned_on_the_wire_and_in_the_rows_and_its_r
     sent = [each["params"]["progress"] for each in told]
     assert (sent[0], sent[-1]) == (1, reported)
     assert sent == sorted(set(sent))
-    # The worker's child may have been given less time than its own clock says, never more events.
+    # On a busy machine the worker may store fewer events in that time, but never more.
     row = stack.ended(flooding)
     assert row.finished_at is not None
     took = stack.row(flooding).running_for
@@ -83,7 +83,7 @@ def test_E5_progress_that_is_none_never_reaches_the_wire(stack: Stack) -> None:
 
 @pytest.mark.fault("E1")
 def test_E1_a_client_that_does_not_read_200_MB_is_one_that_left(flooded: Stack, server: Server) -> None:
-    # They rest until they are stopped: a quick machine has poured before the server gives a client up.
+    # The tools sleep after their output, which a fast machine writes before the server gives up the client.
     arguments = {"megabytes": 200, "rest": 60.0}
     pouring = {"name": "pour", "arguments": arguments, "meta": {META + "logLevel": "debug"}}
     with watching(server) as seen:
@@ -108,7 +108,7 @@ def test_E1_large_results_for_many_that_do_not_read_cost_bounded_memory(flooded:
         for client in clients:
             client.close()
     assert {row.status for row in rows} == {"completed"}
-    # What Daphne keeps of each, and as much again for what is being read and encoded.
+    # Daphne buffers every response; as much again is being read and encoded.
     assert seen.grown < 2 * count * size / 1024 + 50 * MIB, seen.grown
     report(f"E1, {count} results of {size} bytes, unread", server, seen)
 

@@ -1,4 +1,4 @@
-"""The front of several servers: who gets which request, and what each side hears of the other."""
+"""The reverse proxy in front of several servers: it takes them in turn, and passes disconnects to both sides."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ def receive(connection: socket.socket, until: bytes) -> bytes:
 
 
 class Upstream:
-    """A server that answers what the test says."""
+    """A server whose responses the test sends."""
 
     def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))

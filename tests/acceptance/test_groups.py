@@ -1,4 +1,4 @@
-"""Requests that are cancelled together: a parent and what its tool started, all of a tool's."""
+"""Requests that are cancelled together: a parent with its children, and all requests of a tool."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ cancellation.cancel(sys.argv[1], cause=Cause.ADMIN, actor=Actor("root"), reason=
 
 
 def begin(stack: Stack, folder: Path, tool: str = "family", children: int = 3) -> tuple[Connection, Row]:
-    """Call a tool that starts children; its row once it has started all and one of them steps."""
+    """Call a tool that starts children. Return its connection and row when all are started and one takes steps."""
     folder.mkdir()
     parent = stack.call(tool, children=children, folder=str(folder), step=STEP)
     row = stack.running(parent)
@@ -51,7 +51,7 @@ def ended_children(stack: Stack, row: Row, within: float = 10.0) -> list[dict[st
 
 
 def assert_frozen(folder: Path) -> None:
-    """Nobody steps any more."""
+    """Assert that no child takes a step any more."""
     before = {path: path.read_text() for path in folder.iterdir()}
     time.sleep(4 * STEP)
     assert {path: path.read_text() for path in folder.iterdir()} == before

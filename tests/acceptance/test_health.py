@@ -1,4 +1,4 @@
-"""Probes at real servers whose database is taken away: they live, and are not ready, within their bound."""
+"""Health probes of real servers without a database: they are live and not ready, and answer within the time limit."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]
 
 BACK_IN = 30.0
 ANSWERED_IN = 10.0
-"""Seconds on a machine that has other work; what is owed, READY_TIMEOUT, 2 s, is measured."""
+"""Seconds on a busy machine. The promised time, `READY_TIMEOUT` of 2 s, is only measured."""
 WELL = {"serving": "ok", "database": "ok", "migrations": "ok", "broker": "ok"}
 
 
@@ -42,7 +42,7 @@ def running(database: Engine, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def stack(running: Stack, database: Engine) -> Iterator[Stack]:
-    """The same, its servers ready; afterwards with its database."""
+    """The same site, with servers that are ready. The database serves again afterwards."""
     for server in running.servers:
         eventually(lambda server=server: probe(server, "ready")[0] == 200, "it is ready", BACK_IN)
     yield running
@@ -73,7 +73,7 @@ def test_while_the_database_answers_nothing_servers_live_and_are_not_ready(
         assert probe(server, "ready", "HEAD") == (200, None)
     database.freeze()
     for server in stack.servers:
-        # What was found a moment ago is told for a second.
+        # A result is cached for a second.
         eventually(lambda server=server: probe(server, "ready")[0] == 503, "it is not ready")
         began_at = time.monotonic()
         answer = probe(server, "ready")

@@ -1,5 +1,7 @@
-"""A client that asked for debug messages is told, every 2 s from +2 s, whether its worker is alive; a session that set
-level debug, whether any is."""
+"""A client that asked for debug messages gets a heartbeat every 2 s, with the state of its call's worker.
+
+In a session with level debug, the heartbeat reports whether any worker is alive.
+"""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -28,7 +30,7 @@ def debug_call(site: Stack, tool: str, **arguments: Any) -> Connection:
 
 
 def beats(call: Connection) -> Iterator[Mapping[str, Any]]:
-    """What the heartbeat says until the call's answer, which is the end of the stream."""
+    """Yield the data of the heartbeats until the call's response, after which the stream ends."""
     for sent in call.messages():
         if "result" in sent:
             assert next(call.messages(), None) is None
@@ -41,14 +43,14 @@ def beats(call: Connection) -> Iterator[Mapping[str, Any]]:
 
 
 def beats_of_session(stream: Connection, seconds: float) -> list[float]:
-    """When the beats came of which alone a session's idle stream consists for so long, as unix times."""
+    """Read an idle stream of a session for that long. Return the unix times of the heartbeats, its only messages."""
     heard, until = [], time.time() + seconds
     for event in events(stream):
         if event is not None and event.message is not None:
             assert event.message["method"] == "notifications/message"
             assert event.message["params"] == {"level": "debug", "logger": "heartbeat", "data": {"worker": "alive"}}
             heard.append(time.time())
-        if time.time() > until:  # comments break the silence
+        if time.time() > until:  # reached without heartbeats too, because the stream sends comments
             return heard
     raise AssertionError("the stream ended")
 
@@ -73,7 +75,7 @@ def test_each_beat_is_on_one_of_a_sessions_streams_whatever_process_has_them(sta
         streams = []
         for server in (first, other):
             streams.append(client.get(server))
-            # One after another: the last to come has the stream.
+            # One after another, because the newest stream gets the heartbeats.
             assert next(event for event in events(streams[-1]) if event).message is None
         assert len(beats_of_session(streams[1], IDLE)) >= 2
         assert beats_of_session(streams[0], 0) == []
@@ -94,7 +96,7 @@ def test_the_beats_of_a_session_end_with_its_workers_and_with_its_server(tmp_pat
         stream = client.get(server)
         assert beats_of_session(stream, INTERVAL + 1)
         site.worker_programs.pop().kill()
-        beats_of_session(stream, INTERVAL)  # the one that may be on its way
+        beats_of_session(stream, INTERVAL)  # one may already be on its way
         assert beats_of_session(stream, 2 * INTERVAL) == []
         site.start_worker()
         site.restore_workers()

@@ -1,4 +1,4 @@
-"""A call that asks its user, on real processes: nothing waits with the person, and anybody may take the answer."""
+"""A call that asks its user, on real processes. No process waits for the user, and any server takes the answer."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def post(stack: Stack, server: Server, path: Path, **more: Any) -> Connection:
 
 
 def asked(connection: Connection, *keys: str) -> str:
-    """The state to come back with, of a call that asks for these."""
+    """Assert that a call asks for these keys, and return the state that the answer must contain."""
     result = connection.result()
     assert result["resultType"] == "input_required"
     assert tuple(result["inputRequests"]) == keys
@@ -30,7 +30,7 @@ def asked(connection: Connection, *keys: str) -> str:
 
 
 def kill_workers(stack: Stack) -> None:
-    """Kill every worker, and have others in their place."""
+    """Kill every worker, and wait until others have replaced them."""
     killed = set(stack.workers().values())
     assert killed
     for pid in killed:
@@ -38,13 +38,13 @@ def kill_workers(stack: Stack) -> None:
     eventually(lambda: not any(map(programs.is_alive, killed)), "the workers are dead")
     for program in stack.worker_programs:
         if program.pid in killed:
-            program.wait()  # its first thread may be dead before the others are
+            program.wait()  # the main thread may end before the other ones
     stack.restore_workers()
 
 
 @pytest.fixture
 def second(stack: Stack) -> Any:
-    """A server process beside the first, which a test may also kill."""
+    """Another server process, which a test may kill."""
     extra = stack.start_extra_servers()
     yield extra[0]
     for server in extra:

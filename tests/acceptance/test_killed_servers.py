@@ -1,6 +1,6 @@
-"""A server process is killed: the queued calls of its clients do not run, long before it counts as lost.
+"""After a server process was killed, the queued calls of its clients do not run, even before it counts as lost.
 
-A client of a task or of a session may come back, so those run.
+The client of a task or a session may reconnect, so those requests run.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from tests.support.site.wire import text
 from tests.support.waiting import eventually
 
 LOST_AFTER = {"MCP_TEST_LOST_AFTER": "60"}
-"""Seconds of silence that no test waits for."""
+"""A time in seconds that no test waits for."""
 CALLS = 15
 
 
 def queue_calls(site: Stack, tmp_path: Path, seconds: float) -> tuple[list[str], list[str]]:
-    """Occupy every slot, and queue calls behind. Return the ids of those that may not run, and of those that must."""
+    """Occupy every slot, and queue more calls. Return the ids of the calls that must not run, and of the others."""
     busy = [site.call("sleep_sync", seconds=seconds, path="/dev/null", step=0.05) for _ in range(site.slots)]
     for call in busy:
         site.running(call)

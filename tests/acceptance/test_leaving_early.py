@@ -1,7 +1,7 @@
-"""Clients that leave while their call is being stored, or handed to the broker: rows A2, A3.
+"""Clients that disconnect while their call is being stored or published: rows A2, A3.
 
-A real server is held at that place: by a lock in its database, by the lock of the broker's folder, by a broker that
-stands still.
+A real server is blocked at that step by a lock in its database, by the lock of the broker's folder, or by a frozen
+broker.
 """
 
 import fcntl
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.timeout(200)
 
 Waits = Callable[[Server], bool]
 IN_THE_QUEUE: Final = ["queued", "cancel", "cancelled"]
-"""The story of a call that was cancelled before anybody claimed it."""
+"""The events of a call that was cancelled before a worker claimed it."""
 
 
 @contextmanager
 def held_database(stack: Stack) -> Iterator[Waits]:
-    """While it is held nobody stores a request; what is given says whether that server is trying to."""
+    """Block all inserts of requests. Yield a predicate: whether a server waits to insert one."""
     if url := stack.environment.get("MCPSITE_DATABASE"):
         with held_postgresql(url) as waits:
             yield waits
@@ -42,7 +42,7 @@ def held_database(stack: Stack) -> Iterator[Waits]:
 
 
 def writes(stack: Stack, server: Server) -> bool:
-    """Whether it writes to SQLite, or waits for its turn. A server in which nobody waits does not by itself."""
+    """Whether a server writes to SQLite or waits for its turn. A server without waiting clients does not write."""
     return str(stack.data / "mcp.sqlite3-turn") in programs.open_files(server.program.pid)
 
 
@@ -54,7 +54,7 @@ def held_postgresql(url: str) -> Iterator[Waits]:
     waiting = f"""SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO {table} (%'"""
     with psycopg.connect(url, autocommit=True) as looker, psycopg.connect(url) as holder:
-        holder.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")  # who reads does not wait
+        holder.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")  # does not block readers
 
         def waits(server: Server) -> bool:
             found = looker.execute(waiting.encode()).fetchone()
@@ -64,20 +64,21 @@ def held_postgresql(url: str) -> Iterator[Waits]:
 
 
 def leave(server: Server, call: Connection) -> None:
-    """Leave, and wait until the server has seen it."""
+    """Disconnect, and wait until the server has noticed."""
     port = call.local_port
     call.close()
     eventually(lambda: not programs.is_connected(server.port, port), "the server has closed the connection, too")
-    asked = Connection(server.port)  # answered by the same event loop, behind what it does about the end
+    asked = Connection(server.port)  # answered by the same event loop after it has handled the disconnect
     asked.post(message("server/discover"))
     assert asked.result()["capabilities"]
     asked.close()
 
 
 def was_stored(stack: Stack, server: Server, call: Connection) -> bool:
-    """Whether the call has a row, once the server is done with it.
+    """Whether the call has a row, after the server has finished its writes.
 
-    On SQLite it may have been held before: where nothing was heard of the server for a while it says first that it is.
+    On SQLite the lock may have blocked the server before the insert: if its last heartbeat is old, it first writes a
+    new one. Then the call need not be stored.
     """
 
     def stored() -> bool:
@@ -97,7 +98,7 @@ def assert_cancelled(stack: Stack, call: Connection) -> None:
 
 
 def assert_never_runs(stack: Stack, path: Path) -> None:
-    """When others have run it has not."""
+    """Assert that the call has not run after others have."""
     for number in range(stack.slots):
         after = path.with_name(f"after{number}-{path.name}")
         assert text(stack.call("count", path=str(after)).result()) == "counted"
@@ -105,7 +106,7 @@ def assert_never_runs(stack: Stack, path: Path) -> None:
 
 
 def await_quiet(stack: Stack, server: Server) -> None:
-    """Until a first call has been served, and nothing is left to be stored of it."""
+    """Make a first call, and wait until all its writes are done."""
     first = stack.call("echo", server=server, text="heard")
     assert text(first.result()) == "heard"
     eventually(lambda: stack.row(first).delivered, "its delivery is noted")
@@ -129,7 +130,7 @@ def test_A2_a_client_that_leaves_before_its_call_is_stored_has_nothing_run(stack
 
 @pytest.fixture
 def on_redis(tmp_path: Path) -> Iterator[tuple[Stack, own_engines.Engine]]:
-    """A site whose rows are in SQLite and whose broker is a Redis that may be frozen."""
+    """A site with its rows in SQLite, and a Redis of its own as broker, which a test may freeze."""
     data = tmp_path / "site"
     data.mkdir()
     try:
@@ -141,7 +142,7 @@ def on_redis(tmp_path: Path) -> Iterator[tuple[Stack, own_engines.Engine]]:
 
 
 def leave_unpublished(stack: Stack, server: Server, path: Path) -> None:
-    """A call whose client leaves when it is stored; cancelled while the broker is held."""
+    """Make a call and disconnect when it is stored. It is cancelled while the broker is blocked."""
     call = stack.call("count", server=server, path=str(path))
     assert stack.row(call).story == ["queued"]
     leave(server, call)
@@ -164,7 +165,7 @@ def test_A3_a_client_that_leaves_while_a_broker_takes_no_message_has_nothing_run
 
 @contextmanager
 def held_folder(stack: Stack) -> Iterator[None]:
-    """While it is held no server's first message gets into the broker's folder: its queue is to be bound before."""
+    """Block the first message of a server: before it is written to the broker's folder, its queue must be bound."""
     lock = os.open(stack.data / "broker" / "exchanges" / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Clients of 2025-11-25 and before, with real processes and no sticky routing: any server is as good as another."""
+"""Clients of 2025-11-25 and before, with real processes. Any server can serve their sessions: no sticky routing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,16 +14,16 @@ from tests.support.site.wire import JSON, text
 from tests.support.waiting import eventually
 
 BEYOND_LOST = 6.0
-"""Seconds of work: longer than until a silent server's requests are cancelled."""
+"""Seconds of work: longer than the time after which requests of a silent server are cancelled."""
 STEPS = 40
-"""Progress reports of a call, 0.1 s apart: long enough for a server to end meanwhile."""
+"""Progress reports of a call, 0.1 s apart: together long enough for a server to end during the call."""
 
 
 @pytest.fixture
 def client(stack: Stack) -> Iterator[Client]:
     client = Client.opened(stack, stack.servers[0])
     yield client
-    # Its calls would go on without it.
+    # Otherwise the session's calls would go on.
     assert client.delete(stack.servers[0]) in (200, 404)
 
 
@@ -118,7 +118,7 @@ def test_a_change_is_told_once_however_many_streams_and_processes_there_are(stac
         streams = []
         for server in (*servers, *servers):
             streams.append(events(client.get(server)))
-            # One after another: the last to come is the one that is told.
+            # One after another, because the newest stream gets the notification.
             assert next(event for event in streams[-1] if event).message is None
         told = []
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Clients of 2025-11-25 that are asked, with real processes: any takes the answer, and asks again if need be."""
+"""Questions to clients of 2025-11-25, with real processes. Any server takes the answer, and can repeat the question."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +18,12 @@ YES = {"action": "accept", "content": {"yes": True}}
 def client(stack: Stack) -> Iterator[Client]:
     client = Client.opened(stack, stack.servers[0], elicitation={})
     yield client
-    # Its calls would go on without it.
+    # Otherwise the session's calls would go on.
     assert client.delete(stack.servers[0]) in (200, 404)
 
 
 def result_of(stream: Iterator[Event | None]) -> str:
-    """The text of the call's result, the only message that still comes."""
+    """Return the text of the call's result, which must be the only message that is left."""
     [final] = [event.message for event in stream if event and event.message]
     return str(text(final["result"]))
 
@@ -38,7 +38,7 @@ def test_an_answer_is_taken_by_the_other_process(stack: Stack, client: Client, t
         assert client.reply(question, other, {"action": "accept", "content": {"quantity": 10}}) == 202
         again = asked(stream)
         assert again.message is not None
-        assert "The last answer did not fit" in again.message["params"]["message"]
+        assert "The last answer was not valid" in again.message["params"]["message"]
         assert client.reply(again, other, TWO) == 202
         assert client.reply(asked(stream), first, YES) == 202
         assert result_of(stream) == "17: 2 small, accept"

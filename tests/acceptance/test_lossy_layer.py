@@ -1,6 +1,6 @@
-"""A channel layer that takes every wake-up and delivers none: it is full, or what it holds expires unread. Row E4.
+"""A channel layer that accepts every wake-up and delivers none: it is full, or its messages expire unread. Row E4.
 
-The workers are as on another host, so that the layer alone could wake the servers.
+The workers act as if they ran on another host, so that only the layer could wake the servers.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from tests.support.site.wire import text
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(200)]
 
 SOON = 10.0
-"""Seconds in which what is owed within 2 s is to come on a machine that has other work."""
+"""Seconds on a busy machine; 2 s are promised."""
 DELIVERED_IN = 1.0
 
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A server without a worker."""
+    """A site with a server and no worker."""
     try:
         with (
             own_services() as environment,
@@ -41,7 +41,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(params=[pytest.param({"capacity": 0}, id="full"), pytest.param({"expiry": 0}, id="expiring")])
 def lossy(request: pytest.FixtureRequest, serving: Stack) -> Iterator[Stack]:
-    """The server, and a worker whose layer of Redis takes what it is given, and loses it."""
+    """The site, with a worker whose Redis channel layer loses every message."""
     url, options = serving.environment["MCPSITE_CHANNELS"], request.param
     assert asyncio.run(delivers(url, {}))
     assert not asyncio.run(delivers(url, options))
@@ -56,7 +56,7 @@ def lossy(request: pytest.FixtureRequest, serving: Stack) -> Iterator[Stack]:
 
 
 async def delivers(url: str, options: dict[str, Any]) -> bool:
-    """Whether a layer so set up gives a group what is sent to it."""
+    """Whether a channel layer with these options delivers a message that is sent to a group."""
     from channels_redis.core import RedisChannelLayer
 
     layer = RedisChannelLayer(hosts=[url], **options)

@@ -1,4 +1,4 @@
-"""nginx by docs/deployment/nginx.conf in front of uvicorn and `mcp serve`: what it adds, and what gets through."""
+"""nginx with docs/deployment/nginx.conf in front of uvicorn and `mcp serve`: disconnects, streams, limits, headers."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ Start = Callable[..., AbstractContextManager[Front]]
 
 @pytest.fixture(scope="module")
 def servers(running_stack: Stack) -> Iterator[Sequence[Server]]:
-    """The two of the guide's file, by the guide's lines."""
+    """The two servers of the guide's nginx file, started by the guide's commands."""
     started = [running_stack.start_from_guide(program) for program in ("uvicorn", "python")]
     yield started
     for server in started:
@@ -55,17 +55,17 @@ def front(running_stack: Stack, servers: Sequence[Server], tmp_path_factory: pyt
 
 @pytest.fixture
 def start(running_stack: Stack, servers: Sequence[Server], front: Front, tmp_path: Path) -> Start:
-    """Another nginx, with other values of some directives."""
+    """Start another nginx, with other values of some directives."""
     return partial(nginx.front, tmp_path / "nginx", servers, running_stack.environment)
 
 
 def taken(server: Server) -> int:
-    """How many connections the server has open."""
+    """Return the number of connections that the server has open."""
     return len(programs.inodes_of_port(server.port) & programs.socket_inodes(server.program.pid)) - 1
 
 
 def commence(stack: Stack, front: Front, accept: str, steps: Path) -> Connection:
-    """A blocking call through nginx, in the middle of its work."""
+    """Make a blocking call through nginx, and wait until it is in the middle of its work."""
     call = stack.call("sleep_sync", accept=accept, server=front, seconds=LONG, path=str(steps), step=STEP)
     stack.running(call)
     eventually(steps.exists, "it takes a step")
@@ -125,7 +125,7 @@ def test_H6_a_connection_whose_call_was_cancelled_serves_the_next_and_so_does_wh
     [
         {},
         {"proxy_buffering": "on"},
-        # What older nginx speaks unless told otherwise, and the case in which it would keep everything back
+        # HTTP/1.0 is the default of older versions of nginx, with which it could buffer the whole response.
         {"proxy_buffering": "on", "proxy_http_version": "1.0"},
     ],
     ids=["unbuffered", "buffered", "buffered-1.0"],

@@ -1,4 +1,4 @@
-"""A worker that lives and takes nothing: operators hear of it, clients are answered, and nothing runs afterwards."""
+"""A worker that is alive but takes no message: an alarm is logged, clients get a response, and no call runs later."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -16,12 +16,12 @@ from tests.support.waiting import eventually
 
 SHORT = {"MCP_TEST_MAX_QUEUE_SECONDS": "5", "MCP_TEST_QUEUE_ALARM": "1"}
 AT_ONCE = 2.0
-"""Seconds: less than any deadline here, and many times what closing a row takes."""
+"""Seconds: less than any deadline here, and many times longer than closing a row takes."""
 
 
 @contextmanager
 def stopped(site: Stack) -> Iterator[None]:
-    """The worker's main process stands still: it consumes nothing, reads no command and beats no heart."""
+    """Stop the worker's main process by SIGSTOP. It takes no message, reads no command and writes no heartbeat."""
     [worker] = site.worker_programs
     stand_still(site.data / "mcp.sqlite3", worker.pid)
     try:
@@ -32,7 +32,7 @@ def stopped(site: Stack) -> Iterator[None]:
 
 @contextmanager
 def elsewhere(site: Stack) -> Iterator[None]:
-    """The only worker takes another queue."""
+    """Replace the only worker by one that consumes another queue."""
     [worker] = site.worker_programs
     assert worker.stop() == 0
     site.worker_programs.clear()
@@ -66,8 +66,8 @@ def test_C6_what_no_worker_takes_raises_an_alarm_is_cancelled_at_once_or_ends_at
             )
             assert accepted(row).latency_ms == 0
             assert error_text(cancelled).startswith("The call was cancelled by an administrator.")
-            assert server.program.says(r"queue mcp: no worker took a request for \d+ s; 1 wait")
-            assert error_text(waiting).endswith("Reason: no worker took it in time")
+            assert server.program.says(r"queue mcp: no worker has claimed a request for \d+ s; 1 wait")
+            assert error_text(waiting).endswith("Reason: no worker claimed it in time")
             row = site.ended(waiting)
             assert (row.status, row.cancel_cause) == ("cancelled", "deadline")
         assert text(site.call("echo", text="again").result()) == "again"

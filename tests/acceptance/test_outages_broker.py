@@ -1,4 +1,4 @@
-"""The broker is stopped, killed, frozen while calls are made, run, wait and are cancelled: rows C7, C8, C9 and B11."""
+"""The broker is stopped, killed or frozen while calls start, run, wait and are cancelled: rows C7, C8, C9 and B11."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.timeout(PATIENT)]
 
 UNAVAILABLE = 503
 FORGOTTEN = 90.0
-"""Seconds until a worker has noticed that the network forgot its connection, and what went there is published again."""
+"""Seconds until a worker notices that the network lost its connection, and lost messages are published again."""
 
 ENDS: dict[str, tuple[Callable[[Engine], None], Callable[[Engine], None]]] = {
     "stopped": (Engine.stop, Engine.start),
@@ -39,7 +39,7 @@ def by(*ends: str, nightly: Sequence[str] = ()) -> pytest.MarkDecorator:
 
 
 def refused(site: Site, server: Server) -> tuple[float, Row]:
-    """Make a call that the broker does not take; how long its answer took in seconds, and its row."""
+    """Make a call while the broker is away. Return the seconds until the error response, and the call's row."""
     began_at = time.monotonic()
     call = site.echo(server)
     assert site.ask("server/discover", server).result()["capabilities"]
@@ -48,7 +48,7 @@ def refused(site: Site, server: Server) -> tuple[float, Row]:
     answer = call.answer()
     took = time.monotonic() - began_at
     assert answer["error"]["code"] == UNAVAILABLE
-    assert answer["error"]["message"] == "The task queue is not reachable; try again in a moment."
+    assert answer["error"]["message"] == "The task queue cannot be reached; try again in a moment."
     site.measure("refused without a broker", took)
     site.measure("others served meanwhile", served_at - began_at)
     return took, site.stack.row(call)
@@ -185,7 +185,7 @@ def test_C8_workers_whose_connections_the_network_forgot_consume_again(kind: str
             with layouts.engines(tmp_path, environment) as stack:
                 assert text(stack.call("echo", text="before").result()) == "before"
                 line.lose()
-                # Each forgotten connection may take one message with it, whichever that is.
+                # Each lost connection may lose one message.
                 for _ in range(stack.expected_workers):
                     call = stack.call("echo", text="after")
                     assert stack.ended(call, within=FORGOTTEN).status == "completed"

@@ -1,4 +1,4 @@
-"""PostgreSQL is stopped, killed, frozen, or ends its connections while calls are made, run and are left: D2, D4."""
+"""PostgreSQL is stopped, killed, frozen, or ends its connections while calls start, run and are cancelled: D2, D4."""
 
 import os
 import signal
@@ -25,17 +25,17 @@ pytestmark = [
 ]
 
 AWAY: Final = 4.0
-"""Seconds without a database: longer than the silence that makes a process lost, which is 3 s here."""
+"""Seconds without a database: longer than `LOST_AFTER`, which is 3 s here."""
 OUTLASTING: Final = AWAY + 6.0
-"""Seconds of a call that is still at work after the refusals of a busy machine."""
+"""Duration in seconds of a call that still runs after all error responses, on a busy machine too."""
 UNAVAILABLE: Final = 503
-UNREACHABLE: Final = "The server's database is not reachable; try again in a moment."
+UNREACHABLE: Final = "The server's database cannot be reached; try again in a moment."
 SETTLED_IN: Final = 30.0
 
 THREADS_OF_A_SERVER: Final = 4 + 4 + 4 + 2 + 8
-"""For rows, the broker, authentication, the background and authors' code: each may keep a connection."""
+"""For rows, the broker, authentication, the background and authors' code. Each thread may keep a connection."""
 CONNECTIONS_OF_A_CHILD: Final = 3
-"""The tool's own, the recorder's and the watcher's."""
+"""The connections of the tool, the recorder and the watcher."""
 
 
 def assert_unreachable(call: Connection) -> None:
@@ -100,7 +100,7 @@ def test_D2_while_the_database_is_away_calls_go_on_and_new_ones_are_told_so(
 
 
 def refuse(site: Site, server: Server) -> None:
-    """A call and a list are refused while the server goes on to answer what needs no row."""
+    """Assert that a call and a list are rejected, while the server answers a request that needs no row."""
     began_at = time.monotonic()
     call, asked = site.echo(server), site.ask("tools/list", server)
     assert site.ask("server/discover", server).result()["capabilities"]
@@ -212,7 +212,7 @@ def test_D4_no_connection_leaks_however_many_requests_there_are(site: Site, requ
 
 
 def storm(site: Site, requests: int) -> None:
-    """Calls at both servers, 20 at a time, every fourth of which is left."""
+    """Make calls at both servers, 20 at a time, and disconnect every fourth."""
     for _ in range(requests // 20):
         calls = [site.stack.call("echo", text="x") for _ in range(20)]
         for call in calls[::4]:

@@ -1,4 +1,4 @@
-"""The channel layer is away while it alone could wake the servers: row E4."""
+"""The channel layer is away, and no other way exists to wake the servers: row E4."""
 
 import re
 import time
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 SOON = 20.0
-"""Seconds in which what is owed within 2 s is to come on a machine that has other work."""
+"""Seconds on a busy machine; 2 s are promised."""
 MOST_LINES = 60
 
 

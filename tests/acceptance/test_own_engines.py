@@ -1,4 +1,4 @@
-"""The engines that tests may stop: each comes back on its port, with what its kind keeps."""
+"""The engines that tests may stop come back on their port."""
 
 import pytest
 

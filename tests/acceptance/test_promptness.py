@@ -1,6 +1,6 @@
-"""How soon a call notices that its client has left, and that a grace is waited for (faults A5, A6, H5).
+"""A disconnect reaches a call soon, and an interrupt waits for the grace period (faults A5, A6, H5).
 
-What is measured is logged (`--log-cli-level=INFO`); asserted is what holds on a busy machine as well.
+The measured times are logged (`--log-cli-level=INFO`). The asserted bounds also hold on a busy machine.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""What RabbitMQ does otherwise than Redis: it takes back what a worker held, and its queues may outlive processes."""
+"""Differences of RabbitMQ from Redis: it redelivers a dead worker's messages, and queues may outlive processes."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ TAKEN_OVER_IN = 40.0
 
 
 def waiting(stack: Stack, folder: Path, count: int) -> list[Connection]:
-    """Calls for which no slot is free."""
+    """Make calls for which no slot is free."""
     calls = [stack.call("count", path=str(folder / f"count{number}")) for number in range(count)]
     for call in calls:
         assert stack.row(call).status == "queued"
@@ -57,7 +57,7 @@ def test_what_a_worker_had_been_sent_and_not_begun_is_done_once_by_others(
     ending.wait()
     stack.restore_workers()
     assert_done_once(stack, calls, tmp_path)
-    # A worker that is stopped gives what it runs its drain, which is shorter here than what it may run.
+    # A worker that is stopped waits for running calls, but here for less time than they need.
     ends = {"completed", "cancelled" if number == signal.SIGTERM else "lost"}
     assert {stack.ended(call, TAKEN_OVER_IN).status for call in blockers} <= ends
 

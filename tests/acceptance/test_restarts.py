@@ -1,4 +1,4 @@
-"""A deploy: servers and workers are replaced, and what clients of theirs had begun is found again."""
+"""Restarts of servers and workers: clients resume their sessions, calls and tasks at the new processes."""
 
 import signal
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def replace(stack: Stack, server: Server, end: signal.Signals) -> Server:
 
 @pytest.fixture
 def servers(stack: Stack) -> Iterator[list[Server]]:
-    """One of each kind, which a test replaces in the list; stopped afterwards."""
+    """One server of each kind. A test replaces them in the list; the list's servers are stopped afterwards."""
     servers = stack.start_extra_servers()
     yield servers
     for server in servers:

@@ -1,4 +1,4 @@
-"""docs/upkeep.md, "Backup" and "Restore", by its own commands: saved under load, put back elsewhere, and what holds."""
+"""The commands of docs/upkeep.md, "Backup" and "Restore": a site is saved under load and restored in another place."""
 
 import json
 import os
@@ -33,7 +33,7 @@ BLOCKS: Final = {
     "restore both": snippet("upkeep.md#restore:3"),
 }
 BUSY: Final = 600.0
-"""Seconds of a call that is still at it whenever it is looked at."""
+"""Duration in seconds of a call that runs until the test cancels it."""
 COMMAND_SECONDS: Final = 300.0
 SETTLING: Final = 60.0
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a site is, as the page's commands name it."""
+    """The data folder and engines of a site, with the variables that the page's commands use."""
 
     data: Path
     engines: Mapping[str, str]
@@ -85,20 +85,20 @@ class Place:
         return done.stdout
 
     def verify(self, *options: str, **more: str) -> tuple[int, set[str], str]:
-        """The exit status, the kinds of findings, and the head."""
+        """Verify the audit. Return the exit status, the kinds of findings, and the head."""
         done = self.run(f"python manage.py mcp audit verify --json {' '.join(options)}", **more)
         told = json.loads(done.stdout)
         return done.returncode, {finding["kind"] for finding in told["findings"]}, told["head"]
 
 
 def commands_of(what: str) -> str:
-    """The block of the page that has this name."""
+    """Return the page's block that has this name."""
     return BLOCKS[what].text
 
 
 @contextmanager
 def beside(place: Place, data: Path) -> Iterator[Place]:
-    """A place for the restored site: at the same broker, its database yet to be made."""
+    """Yield a place for the restored site, with the same broker. Its database does not exist yet."""
     data.mkdir()
     if not place.engines:
         yield Place(data, {})
@@ -115,7 +115,7 @@ def beside(place: Place, data: Path) -> Iterator[Place]:
 
 @contextmanager
 def clients_that_leave(site: Stack) -> Iterator[None]:
-    """Calls that come, are cancelled and audited, one after the other."""
+    """Make calls one after another that are cancelled by a disconnect, and so audited."""
     ending = threading.Event()
 
     def leave() -> None:
@@ -132,7 +132,7 @@ def clients_that_leave(site: Stack) -> Iterator[None]:
 
 
 def sealed_head(place: Place, site: Stack) -> str:
-    """The head of the audit, which is as it was written, once all of it is sealed."""
+    """Wait until all of the audit is sealed, assert that it is unchanged, and return its head."""
     eventually(lambda: not site.ask("unsealed"), "what is final is sealed", SETTLING)
     status, findings, head = place.verify()
     assert (status, findings) == (0, set())
@@ -145,7 +145,7 @@ def cancelled(site: Stack, row: Row) -> None:
 
 
 def assert_ended(site: Stack, rows: Sequence[Row], status: str) -> None:
-    """That these are closed with that status, by whoever restored."""
+    """Assert that the restore has closed these requests with that status."""
     for row in rows:
         found = site.inspector.row(id=row.id)
         assert found is not None

@@ -1,6 +1,7 @@
-"""No sequence of messages gets an answer outside its revision's JSON Schema: as `tests.schemas`, on running sites.
+"""The responses to any sequence of messages conform to the revision's JSON Schema: `tests.schemas` on running sites.
 
-Here every tool runs in a worker: those that ask, report, fail, become tasks. `MCP_EXAMPLES` says how many sequences.
+Here every tool runs in a worker, also tools that ask, report progress, fail or become tasks. `MCP_EXAMPLES` is the
+number of sequences.
 """
 
 import json
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("_given_up")
 
 
 STEPS = 12
-"""In one sequence, at most."""
+"""The most steps in a sequence."""
 examples = settings(
     max_examples=int(os.environ.get("MCP_EXAMPLES", "6")),
     derandomize="MCP_EXAMPLES" not in os.environ,
@@ -38,7 +39,7 @@ examples = settings(
 
 @pytest.fixture
 def _given_up(stack: Stack) -> Iterator[None]:
-    """Questions that nobody answered are given up; everything else is to have ended by itself."""
+    """After the test, cancel requests that wait for an answer. All others must end by themselves."""
     yield
     for asking in stack.ask("open requests"):
         _, status, request_id = asking.split()
@@ -47,7 +48,7 @@ def _given_up(stack: Stack) -> Iterator[None]:
 
 
 def play(stack: Stack, client: Modern, steps: list[Step]) -> set[tuple[str, str]]:
-    """Play a sequence, its messages to each server in turn; the results that there were."""
+    """Play a sequence, sending its messages to the servers in turn. Return the results that were received."""
     playing = client.play(steps)
     sent: Sent | None = next(playing, None)
     while sent is not None:
@@ -71,7 +72,7 @@ def exchange(stack: Stack, sent: Sent) -> Received:
 
 
 def receive(stack: Stack, connection: Connection, sent: Sent) -> Received:
-    """What comes back; what the server asks meanwhile is answered to whichever server has its turn."""
+    """Read the response. Requests of the server in its stream are answered, at the server whose turn it is."""
     headers = {name.lower(): value for name, value in connection.response.headers.items()}
     received = Received(connection.response.status, headers)
     received.is_stream = connection.is_stream

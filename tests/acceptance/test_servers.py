@@ -1,4 +1,4 @@
-"""Every ASGI server of docs/deployment.md, started by its line there: the same outcome whichever it is."""
+"""Every ASGI server of docs/deployment.md, started by its command there, has the same outcomes."""
 
 import signal
 import socket
@@ -31,11 +31,11 @@ pytestmark = [
 
 EVERY: Final = tuple(guide.SAYS)
 BOUNDED: Final = ("python", "uvicorn", "hypercorn")
-"""Those that hold no more of a body than its limit; Daphne as it comes keeps all of it."""
+"""Servers that buffer no more of a body than its limit. The `daphne` command buffers all of it."""
 HEAR_OF_HALF: Final = ("uvicorn", "hypercorn")
-"""Those that hand a request to the app before its body is whole, and would wait for the rest."""
+"""Servers that pass a request to the app before its body is complete."""
 BEHIND: Final = 20_000
-"""Bytes behind a running request, after which Daphne, and uvicorn and Hypercorn sooner, stop reading."""
+"""Bytes sent after a running request: so many that every server stops reading, Daphne last."""
 HUGE: Final = 50_000_000
 ROOM_KIB: Final = 10_000
 SOON: Final = 5.0
@@ -47,7 +47,7 @@ A5, A6, A7 = (
 
 
 class Started:
-    """The servers, each started when the first test asks for it."""
+    """The servers, each started when a test first uses it."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -156,7 +156,7 @@ def test_A5_a_client_that_sent_more_behind_its_call_and_left_is_noticed_by_the_n
     call.send_raw(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (BEHIND, bytes(BEHIND)))
     call.close()
     row = stack.ended(call)
-    assert row.cancel_reason in ("", "the client is gone")  # a server may say so first to who writes
+    assert row.cancel_reason in ("", "the client has disconnected")  # writing to the connection may fail first
     assert_cancelled(row, cause="disconnect", stage=INTERRUPT, actor="anonymous", reason=row.cancel_reason)
 
 
@@ -165,7 +165,7 @@ def test_A5_a_client_that_sent_more_behind_its_call_and_left_is_noticed_by_the_n
 def test_H6_a_reset_http2_stream_cancels_its_call_and_no_other_on_its_connection(
     stack: Stack, server: Server, steps: Path
 ) -> None:
-    from tests.acceptance.http2 import HTTP2Connection  # its library comes with Hypercorn
+    from tests.acceptance.http2 import HTTP2Connection  # its library is installed with Hypercorn
 
     connection = HTTP2Connection(server.port)
     left = wire.call("sleep_sync", seconds=LONG, path=str(steps), step=STEP)

@@ -1,4 +1,4 @@
-"""`mcp stdio` as real processes: a pure channel, a worker of its own, and nothing left however it ends."""
+"""`mcp stdio` as a real process: only messages on standard output, a worker of its own, and no process left."""
 
 import signal
 import time
@@ -22,19 +22,19 @@ of_both_eras = pytest.mark.parametrize("client", ERAS, indirect=True)
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Stack]:
-    """A site whose data is new, with nothing running; whatever a test leaves running fails it."""
+    """A site with new data and no process. A test fails if it leaves a process running."""
     with closing(Stack(tmp_path, {}, workers=0)) as stack:
         yield stack
 
 
 def noisily(site: Stack) -> dict[str, str]:
-    """The environment of a server whose site prints while it is loaded."""
+    """Return the environment of a server whose site prints when it is loaded."""
     return {**site.environment, "MCP_TEST_NOISE": "1"}
 
 
 @pytest.fixture
 def client(site: Stack, request: pytest.FixtureRequest) -> StdioClient:
-    """A client, modern unless the test says, for which everything has begun: its own worker has answered it."""
+    """A client whose server and worker have started and have answered a call. Modern unless parametrized."""
     client = ERAS[getattr(request, "param", "modern")](noisily(site), site.data / "stdio.log")
     client.begin_speaking()
     assert words_of(client, "echo", text="begun") == "begun"
@@ -46,7 +46,7 @@ def words_of(client: StdioClient, tool: str, **arguments: object) -> str:
 
 
 def begin(site: Stack, client: StdioClient, tool: str = "sleep_sync") -> tuple[str, Path]:
-    """A call in the middle of its work: its id, and the file to which it writes."""
+    """Make a call and wait until it takes steps. Return its id, and the file to which it writes."""
     steps = site.data / "steps"
     request_id = client.call(tool, seconds=LONG, path=str(steps), step=STEP)
     eventually(steps.exists, "it takes a step", PATIENCE)
@@ -64,7 +64,7 @@ def ended(site: Stack, request_id: str) -> Row:
 
 
 def await_no_process(site: Stack) -> None:
-    """None but the one that reads the rows, if there is one already."""
+    """Wait until no process is left but the inspector, if it was started."""
     spare = {site.inspector.pid} if site.has_inspector else set()
     site.await_no_process(PATIENCE, spare=frozenset(spare))
 
@@ -100,7 +100,7 @@ def test_whatever_prints_the_client_reads_messages_only(site: Stack, client: Std
     assert content["text"] == "read 0 characters"
     client.close()
     assert (client.rest(), client.wait()) == ([], 0)
-    # The worker's own output is nobody's; the server's, and that of its import, is on standard error.
+    # What the server and its imports print goes to standard error. The worker's standard output is discarded.
     assert client.log.read_text().count(NOISE) >= 5
 
 
@@ -151,7 +151,7 @@ def test_sigkill_leaves_no_process_and_the_next_server_closes_the_call(site: Sta
     other = StdioClient(noisily(site), site.data / "other.log")
     assert words_of(other, "echo", text="next") == "next"
     row = ended(site, request_id)
-    # Its worker may have had the time to stop it.
+    # The worker may have had the time to stop the call.
     assert (row.status in ("cancelled", "lost"), row.result) == (True, None)
     other.close()
     assert (other.rest(), other.wait()) == ([], 0)

@@ -1,4 +1,4 @@
-"""Clients of 2025-11-25 and before that start `mcp stdio`: each revision, the heartbeat, the official client."""
+"""Clients of 2025-11-25 and before that start `mcp stdio`: every revision, the heartbeat, and the official client."""
 
 import asyncio
 import time
@@ -45,14 +45,14 @@ def words(result: object) -> str:
 
 
 def until(client: LegacyStdioClient, request_id: str) -> list[dict[str, Any]]:
-    """Every message up to the response to this request, which is left out."""
+    """Return all messages before the response to this request."""
     told = []
     while (message := client.receive()).get("id") != request_id:
         told.append(message)
     return told
 
 
-@pytest.mark.parametrize("version", LEGACY_REVISIONS[:-1])  # the official client has the newest
+@pytest.mark.parametrize("version", LEGACY_REVISIONS[:-1])  # the newest is tested with the official client
 def test_each_revision_lists_calls_and_hears_of_changes(site: Stack, version: str) -> None:
     client = LegacyStdioClient(noisily(site), site.data / "stdio.log")
     client.begin_speaking(version)
@@ -61,7 +61,7 @@ def test_each_revision_lists_calls_and_hears_of_changes(site: Stack, version: st
     assert wire.text(client.result(client.call("echo", text="hello"))) == "hello"
     assert client.result(client.ask("resources/subscribe", uri=COUNTER)) == {}
     told = until(client, client.call("move_counter", commit=True))
-    while UPDATED not in told:  # which may come before the result, and after another
+    while UPDATED not in told:  # it may arrive before or after the result
         told.append(client.receive())
     client.close()
     client.rest()
@@ -97,7 +97,7 @@ def test_a_call_that_asks_ends_with_its_client(site: Stack, client: LegacyStdioC
     assert (row.status, row.cancel_cause) == ("cancelled", "disconnect")
 
 
-@pytest.mark.filterwarnings("ignore:.*(is removed|is deprecated) as of 2026-07-28")  # which is why it is tested here
+@pytest.mark.filterwarnings("ignore:.*(is removed|is deprecated) as of 2026-07-28")  # these features are tested here
 async def test_the_official_client_lists_calls_cancels_subscribes_and_answers(site: Stack) -> None:
     server = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], CONCURRENCY], env=noisily(site), cwd=ROOT)
     steps, told, logged, asked = site.data / "steps", asyncio.Queue[IncomingMessage](), [], []
@@ -152,7 +152,7 @@ async def test_the_official_client_lists_calls_cancels_subscribes_and_answers(si
         assert words(ordered) == "17: 2 small, accept"
         await client.set_logging_level("debug")
         async with asyncio.timeout(PATIENCE):
-            while len(logged) < 2:  # noqa: ASYNC110 - the callback tells nobody
+            while len(logged) < 2:  # noqa: ASYNC110 - the callback sets no event
                 await asyncio.sleep(STEP)
     assert asked == ["How many, and how large?", "2, really?"]
     assert set(logged) == {"debug"}

@@ -1,4 +1,4 @@
-"""Subscriptions: acknowledged with the id that was sent, and told once of every change."""
+"""Subscriptions are acknowledged with the request's id, and get one notification of every change."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ COUNTER = "counter://commits"
 def listen(
     stack: Stack, request_id: RequestId | None = None, server: Server | None = None, **wanted: Any
 ) -> Connection:
-    """Open a stream; for changes of the tool list unless something else is wanted."""
+    """Open a stream, by default for changes of the tool list."""
     body = message("subscriptions/listen", request_id, notifications=wanted or {"toolsListChanged": True})
     return stack.post(body, server=server)
 
@@ -26,7 +26,7 @@ def read(stack: Stack, uri: str, server: Server) -> str:
 
 
 def heard(stream: Connection) -> str:
-    """The next notification, waited for: what it is of, and which resource it names."""
+    """Wait for the next notification. Return its kind and the resource that it names."""
     told = next(stream.messages())
     return f"{told['method'].removeprefix('notifications/')} {told['params'].get('uri', '')}".rstrip()
 
@@ -56,7 +56,7 @@ def test_every_listener_on_every_server_is_told_of_each_change_once(stack: Stack
             told = next(stream.messages())
             assert told["method"] == "notifications/tools/list_changed"
             assert subscription_id(told) == stream.request_id
-    # Whatever was told twice comes before this.
+    # A notification that was sent twice would arrive before this change.
     assert text(stack.call("move_counter", commit=True).result()) == "committed"
     assert [heard(stream) for stream in streams] == ["resources/list_changed"] * len(streams)
 

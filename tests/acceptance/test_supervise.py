@@ -1,4 +1,4 @@
-"""`mcp supervise`: where every server and worker was killed, it alone ends what they had begun."""
+"""`mcp supervise` alone ends all requests of a site whose servers and workers were killed."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ ENDED_IN = 45.0
 
 
 def kill_everything(site: Stack, *, spare: frozenset[int] = frozenset()) -> None:
-    """SIGKILL every server and worker, and wait for the death of their children, too."""
+    """Send SIGKILL to every server and worker, and wait until their children have ended too."""
     for program in (*(server.program for server in site.servers), *site.worker_programs):
         program.kill()
     site.serve_from()
@@ -39,7 +39,7 @@ def row(site: Stack, request_id: str) -> Row:
 
 
 def begin(site: Stack, tmp_path: Path) -> dict[str, str]:
-    """Requests of every kind in the middle of their lives: the id of each one's row."""
+    """Make running and queued requests of every kind. Return the ids of their rows by name."""
     begun: dict[str, str] = {}
     for name in ("call", "task"):
         path = tmp_path / name
@@ -100,7 +100,7 @@ def test_C2_one_round_ends_what_was_silent_for_long_enough_and_what_it_left(tmp_
         site.servers[0].program.kill()
         site.serve_from()
         assert programs.marked(f"MCP_REQUEST={request_id}")
-        # Not by `Stack.workers`, which asks the kernel.
+        # `Stack.workers` would not do, because it also checks that the process exists.
         eventually(lambda: site.ask("workers") == {}, "the worker counts as silent")
         once = site.start_supervisor("--once")
         assert once.wait() == 0, once.output()
@@ -120,7 +120,7 @@ def test_supervision_ends_well_by_a_signal(migrated: Path, tmp_path: Path, numbe
 
 @contextmanager
 def away(url: str) -> Iterator[None]:
-    """Nobody can connect to this database, and who is connected is no more."""
+    """Forbid connections to this database, and end all existing ones."""
     import psycopg
 
     base, _, name = url.rpartition("/")
@@ -140,7 +140,7 @@ def test_D2_supervision_outlives_a_database_that_is_away(engines: dict[str, str]
         queued = site.row(site.call("count", path=str(tmp_path / "never"))).id
         supervisor = site.start_supervisor()
         supervisor.says("Supervising")
-        vars(site).pop("inspector").close()  # its connection would not outlive this
+        vars(site).pop("inspector").close()  # its connection is about to be ended
         with away(engines["MCPSITE_DATABASE"]):
             supervisor.says("supervision waits for the database")
         supervisor.says("the database is back")

@@ -1,4 +1,4 @@
-"""The units of docs/deployment/systemd, run by systemd: started, stopped, restarted under calls, back after a kill."""
+"""The units of docs/deployment/systemd, run by systemd: started, stopped, restarted during calls, and after a kill."""
 
 import os
 import signal
@@ -27,17 +27,17 @@ pytestmark = [pytest.mark.engines, pytest.mark.timeout(300)]
 RESTARTED_IN = 60.0
 ALONE = ("mcp-worker.service", "mcp-supervise.service", "mcp.target")
 STOPPED = {("inactive", "success"), ("inactive", "")}
-"""What a unit says of itself that was stopped and did as it was told; a target has no result."""
+"""The state and the result of units that were stopped without a failure. A target has no result."""
 
 
 class Listening(Server):
-    """A server that somebody else started."""
+    """A server that systemd has started."""
 
     def __init__(self, port: int) -> None:
         self.port = port
 
     def stop(self) -> None:
-        """It is systemd's to stop."""
+        """Do nothing, because systemd stops the server."""
 
 
 def free_port() -> int:
@@ -53,7 +53,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def site(folder: Path) -> Iterator[tuple[Stack, Machine]]:
-    """One machine for all tests here: each takes a while to be started."""
+    """One machine for all tests here, because its start takes a while."""
     try:
         with own_services() as environment:
             yield from run(folder, environment)
@@ -89,7 +89,7 @@ def long_call(stack: Stack, folder: Path, name: str) -> tuple[Connection, Path]:
 
 
 def main_process(folder: Path, words: str) -> int:
-    """The oldest process of the site with these words in its command."""
+    """Return the oldest process of the site with these words in its command."""
     found = [pid for pid in programs.processes_of(folder) if words in programs.command_line(pid)]
     return min(found, key=lambda pid: os.stat(f"/proc/{pid}").st_ctime_ns)
 

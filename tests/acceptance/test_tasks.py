@@ -1,4 +1,4 @@
-"""Tasks: work that its client does not wait for outlives connections and servers, and stops when it is told to."""
+"""Tasks outlive the connections and servers on which they were made, and can be cancelled at any server."""
 
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ from tests.support.waiting import eventually
 
 KNOWS = {META + "clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}}}
 BEYOND_LOST = 6.0
-"""Seconds of work: longer than until a silent server's requests are cancelled."""
+"""Seconds of work: longer than the time after which requests of a silent server are cancelled."""
 PATIENCE = 30.0
 
 
 def create(stack: Stack, tool: str, server: Server | None = None, **arguments: Any) -> tuple[str, Row, Connection]:
-    """A new task's id, its row, and the connection on which it was made."""
+    """Create a task. Return its id, its row, and the connection on which it was made."""
     connection = stack.post(message("tools/call", meta=KNOWS, name=tool, arguments=arguments), server=server)
     created = connection.result()
     assert created["resultType"] == "task", created
@@ -31,7 +31,7 @@ def ask(stack: Stack, method: str, task_id: str, server: Server | None = None, *
 
 
 def ended(stack: Stack, task_id: str, server: Server | None = None) -> dict[str, Any]:
-    """The task, waited for until it has ended."""
+    """Wait until the task has ended, and return it."""
 
     def found() -> dict[str, Any] | None:
         task = ask(stack, "tasks/get", task_id, server)

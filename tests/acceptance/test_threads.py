@@ -1,4 +1,4 @@
-"""The situations of a disconnect on workers whose tools run in threads: what is owed there, and told."""
+"""Disconnects on workers whose tools run in threads, where some tools cannot be stopped."""
 
 import os
 import signal
@@ -22,16 +22,16 @@ from tests.support.site.wire import BOTH, JSON, Connection, text
 from tests.support.waiting import eventually
 
 BRIEF: Final = 2.5
-"""Seconds that a tool lasts which cannot be stopped: longer than its hard grace, and than it takes to look."""
+"""Duration in seconds of a tool that cannot be stopped: longer than its hard grace and a query of its row."""
 
 
 @dataclass(frozen=True)
 class Owed:
-    """What becomes of a call in a thread."""
+    """The end of a call in a thread after a disconnect."""
 
     stage: int
     unstoppable: bool = False
-    """Whether its row says so after its hard grace, and it ends by itself."""
+    """Whether its row is marked unstoppable after its hard grace, and it ends by itself."""
 
     @property
     def seconds(self) -> float:
@@ -48,7 +48,7 @@ OWED: Final = {
     "in_a_transaction": Owed(INTERRUPT, unstoppable=True),
 }
 HOLDING: Final = "blocked_in_c"
-"""It stops every thread of its process, those that would stop it among them: its own test tells what is owed."""
+"""Blocks every thread of its process, also the thread that would stop it. It has a test of its own."""
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("engines", marks=pytest.mark.engines)])
@@ -71,7 +71,7 @@ def situation(name: str) -> Situation:
 
 
 def given_up(stack: Stack, call: Connection) -> Row:
-    """The row of a call once it says that it cannot be stopped where it runs."""
+    """Wait until a call's row is marked unstoppable, and return it."""
 
     def found() -> Row | None:
         row = stack.row(call)

@@ -1,4 +1,4 @@
-"""docs/upkeep.md, "A new version": in that order, under load, every call that was begun is completed."""
+"""An upgrade under load in the order of docs/upkeep.md, "A new version": every call that has begun is completed."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ OLD: Final = "tests.acceptance.narrow_settings"
 NEW: Final = "tests.acceptance.newer_settings"
 DRAIN: Final = 60.0
 HELD: Final = 4.0
-"""Seconds of a call that goes on while its process is told to end."""
+"""Duration in seconds of a call during which its process receives SIGTERM."""
 DRAINED: Final = 90.0
 
 pytestmark = pytest.mark.timeout(600)
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @contextmanager
 def held(site: Stack, path: Path, server: Server | None = None) -> Iterator[Connection]:
-    """A call that runs when the block begins, and is completed after it."""
+    """Make a call that runs when the block begins, and assert afterwards that it is completed."""
     call = site.call("sleep_sync", server=server, seconds=HELD, path=str(path), step=STEP)
     eventually(path.exists, "it takes a step")
     yield call

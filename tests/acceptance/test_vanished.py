@@ -1,4 +1,4 @@
-"""A client whose machine is gone without a word: its packets are dropped, and its calls end all the same."""
+"""The calls of a client whose machine vanished are ended, although no FIN or RST arrives."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,10 +22,10 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.engines, pytest.mark.fault("A14")]
 
 SETTINGS: Final = "tests.acceptance.signing.settings"
-"""Beyond loopback nobody is served who does not say who they are."""
+"""A site with users, because anonymous callers are served only on loopback."""
 VANISHED_AFTER: Final = 3
 RETRIES: Final = 3
-"""tcp_retries2 of the servers' host: 3 s or so without an acknowledgement; 15 by default, for a quarter of an hour."""
+"""`tcp_retries2` of the servers' host: about 3 s without acknowledgement. The default, 15, is a quarter of an hour."""
 BOUND: Final = 30.0
 
 

@@ -1,4 +1,4 @@
-"""What a call asks is answered by whoever made the call, by what that client was given for it, and in time."""
+"""Only the caller of a call can answer its question, with the state from its response, and before it expires."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @contextmanager
 def signing(data: Path, environment: dict[str, str]) -> Iterator[Stack]:
-    """The site with two users."""
+    """Run the site with two users."""
     with closing(Stack(data, environment, workers=1, settings=SETTINGS)) as site:
         site.serve_from(site.start_embedded(CONCURRENCY))
         for name in ("ada", "eve"):
@@ -48,7 +48,7 @@ def sign(site: Stack, user: str, document: str = "will", **more: Any) -> Connect
 
 
 def asks(site: Stack, user: str) -> tuple[str, str, Row]:
-    """A call that asks: its state, the path of the page that its user is to visit, its row."""
+    """Make a call that asks. Return its state, the path of the page for its user, and its row."""
     call = sign(site, user)
     result = call.result()
     url = urlsplit(result["inputRequests"]["page"]["params"]["url"])
@@ -57,7 +57,7 @@ def asks(site: Stack, user: str) -> tuple[str, str, Row]:
 
 
 def stored(site: Stack, row: Row) -> Row:
-    """The request as it is now, its age aside."""
+    """Return the request's current row, without its age."""
     found = site.inspector.row(id=row.id)
     assert found is not None
     return replace(found, running_for=0.0)

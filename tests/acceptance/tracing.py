@@ -1,4 +1,4 @@
-"""A site's spans as lines of JSON in a file, which all its processes append to."""
+"""A site's spans as lines of JSON in a file, to which all its processes append."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,9 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 
 
 def export_to(path: str) -> None:
-    """Set up this process, and those that it forks."""
+    """Set up tracing in this process and the processes that it forks."""
     provider = TracerProvider()
-    exporter = ConsoleSpanExporter(out=open(path, "a"), formatter=_line)  # noqa: SIM115 - for the process's life
+    exporter = ConsoleSpanExporter(out=open(path, "a"), formatter=_line)  # noqa: SIM115 - open until the process ends
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
 

@@ -1,4 +1,4 @@
-"""Forms made of schemas, filled in as a browser does."""
+"""Forms made from schemas, and filled in as a browser does it."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ X = "argument/x"
 
 
 def form_of(schema: dict[str, Any], filled: dict[str, Any] | None = None, **options: Any) -> ArgumentsForm:
-    """The form of one property `x`, or of an object; bound, as a browser sends it, where something is `filled` in."""
+    """Return the form of one property `x` or of an object schema. With `filled`, it is bound as a browser sends it."""
     root = schema if "properties" in schema else {"type": "object", "properties": {"x": schema}}
     return ArgumentsForm(root, None if filled is None else posted(filled), **options)
 
@@ -23,7 +23,7 @@ def posted(fields: dict[str, Any]) -> QueryDict:
 
 
 def untouched(form: ArgumentsForm) -> dict[str, Any]:
-    """What a browser sends of a form as it is shown."""
+    """Return the data that a browser sends for an unchanged form."""
     sent: dict[str, Any] = {}
     for name, field in form.fields.items():
         value = form[name].value()

@@ -1,4 +1,4 @@
-"""A site with two admins: the usual one, and one of its own with another name and address."""
+"""A site with two admins: Django's default, and a custom one with another name and address."""
 
 from django.contrib import admin
 from django.urls import path

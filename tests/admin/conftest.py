@@ -1,4 +1,4 @@
-"""Users with the rights that the admin tells apart, each with a browser's session."""
+"""Users with different permissions in the admin, each with a browser session."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ CANCEL = "cancel_request"
 
 @pytest.fixture
 def log_in() -> Callable[..., Client]:
-    """Log in a member of the staff who has these permissions of `mcp_app`, and no others."""
+    """Returns a function that logs in a member of the staff with only these permissions of `mcp_app`."""
 
     def log_in(*permissions: str, name: str = "grace", **user_fields: bool) -> Client:
         user = User.objects.create_user(name, **{"is_staff": True} | user_fields)
@@ -41,7 +41,7 @@ def operator(log_in: Callable[..., Client]) -> Client:
 
 @pytest.fixture
 def viewer(log_in: Callable[..., Client]) -> Client:
-    """Sees everything, and may not cancel."""
+    """Returns a user who may see everything and may not cancel."""
     return log_in(SEE, SEE_PAYLOAD, name="viewer")
 
 
@@ -52,7 +52,7 @@ def admin_messages(response: Any) -> list[str]:
 
 @pytest.fixture
 def worker() -> UUID:
-    """The boot id of a worker process that lives."""
+    """Returns the boot id of a worker process that is alive."""
     identity = Identity(ProcessRole.WORKER)
     processes.beat(identity)
     return identity.boot_id

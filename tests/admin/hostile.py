@@ -1,4 +1,4 @@
-"""Texts by which clients and tools might attack whoever reads the admin."""
+"""Texts with which clients and tools could attack users of the admin."""
 
 SCRIPT = "<script>alert(1)</script>"
 LINK = "javascript:alert(1)"

@@ -1,4 +1,4 @@
-"""What people find on a page."""
+"""The visible text of a page."""
 
 import html
 import re
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def words(response: Any) -> str:
-    """What a person reads: the page without its tags, white space made single spaces."""
+    """Return the visible text of a page, without tags, and with single spaces as white space."""
     assert response.status_code == 200
     body = re.sub(r"<(script|style)\b.*?</\1>", " ", response.content.decode(), flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())

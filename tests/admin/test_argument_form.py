@@ -1,4 +1,4 @@
-"""A form made of a tool's schema: which fields it has, what they show, and the arguments that come of them."""
+"""A form made from a tool's schema: its fields, their initial values, and the resulting arguments."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A form made of what a tool declares: what its function is given, and what the catalogue finds wrong, in its place."""
+"""A form made from a tool's declaration: the function's arguments, and the catalogue's errors beside their fields."""
 
 import enum
 from datetime import date, datetime

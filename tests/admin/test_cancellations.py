@@ -1,4 +1,4 @@
-"""Cancellations in the admin: everything about each, found by every road, changed by nobody."""
+"""Cancellations in the admin: pages, filters and search show everything, and no user can change it."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,7 +30,7 @@ def auditor(log_in: LogIn) -> Client:
 
 
 def attempt(**columns: Any) -> Cancellation:
-    """The audit row of a kill that an administrator asked for."""
+    """Return the audit row of a kill that an administrator requested."""
     asked = timezone.now()
     kill = {
         "request_id": uuid4(),
@@ -61,7 +61,7 @@ def page(row: Cancellation) -> str:
 
 
 def found(client: Client, **query: Any) -> list[int]:
-    """The rows that the list shows, newest first."""
+    """Return the ids of the rows that the list shows, in its order."""
     response = client.get(f"{LIST}?{urlencode(query)}")
     assert response.status_code == 200, response
     return [row.pk for row in response.context["cl"].result_list]
@@ -113,10 +113,10 @@ def test_more_rows_cost_no_more_queries(log_in: LogIn) -> None:
             "boss (192.0.2.7) asked, cause: administrator, reason: “it hangs”. Accepted while it was running. It ended",
         ),
         ({"settled_at": None, "status_after": ""}, "The tool has not stopped yet."),
-        ({"outcome": Outcome.DENIED}, "Denied: whoever asked had no right to; nothing was touched."),
+        ({"outcome": Outcome.DENIED}, "Denied: the actor had no right to cancel it; nothing was changed."),
         (
             {"outcome": Outcome.UNKNOWN, "request_id": None, "requested_id": "tea"},
-            "No such request was known. Request: tea",
+            "There was no such request. Request: tea",
         ),
     ],
 )

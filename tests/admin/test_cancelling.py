@@ -1,4 +1,4 @@
-"""Cancelling from the admin: through the one door, by a POST of somebody who may; audited either way."""
+"""Only a POST of a user with the permission cancels in the admin. Rejected attempts are audited, too."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def several(browser, request_ids: Sequence, name="request", **fields):
 
 
 def choose(browser, *chosen, name="request", query="", **fields):
-    """Choose the action in a list, as its form does."""
+    """Send the form of a list's action, as a browser does it."""
     ids = [str(row.pk) for row in chosen]
     fields = {"action": "cancel_selected", "index": "0", "select_across": "0", "_selected_action": ids, **fields}
     return browser.post(f"/admin/mcp_app/{name}/{query}", fields)
@@ -141,7 +141,7 @@ def test_looking_never_cancels(operator, path):
 
 @pytest.mark.fault("G8")
 def test_another_sites_form_cancels_nothing_and_is_logged_by_django(operator, caplog):
-    """Django refuses it before any view of ours, and its user did not ask for it: the audit has nothing of it."""
+    """Django rejects it before any view. The user did not request it, so there is no audit row."""
     row = rows.queued()
     operator.handler.enforce_csrf_checks = True
     assert one(operator, row).status_code == 403

@@ -1,4 +1,4 @@
-"""Sessions and listen streams are seen, and closed by whoever may; a session's calls are cancelled in their name."""
+"""Users with permission see and close sessions and listen streams. A session's calls are cancelled in their name."""
 
 from uuid import uuid4
 
@@ -181,12 +181,12 @@ def test_a_list_costs_the_same_however_many_are_connected(keeper, number):
     for address in RIGHTS:
         with CaptureQueriesContext(databases.connection()) as captured:
             assert len(keeper.get(address).context["cl"].result_list) == number
-        # how many, the page, the signs of the processes
+        # the count, the page, the heartbeats of the processes
         assert len([query for query in captured.captured_queries if "mcp_app_" in query["sql"]]) <= 3
 
 
 def live(browser, address, query=""):
-    """The part that moves, as a page asks for it; and how many statements that cost."""
+    """Return the part of a list that is updated, and the number of statements for it."""
     with CaptureQueriesContext(databases.connection()) as asked:
         response = browser.get(f"{address}live/?{query}")
     return response, sum("mcp_app_" in query["sql"] for query in asked)

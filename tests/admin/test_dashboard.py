@@ -1,4 +1,4 @@
-"""The dashboard shows what the tallies hold, to whoever may see it, and is the only page of them."""
+"""The dashboard shows the tallies to users with the permission, and is the only page about them."""
 
 import json
 import re
@@ -48,14 +48,14 @@ def page(client: Client, part: str = "", **query: str) -> Any:
 
 
 def drawn(response: Any) -> dict[str, Any]:
-    """What the script is given to draw."""
+    """Return the data from which the script draws the plots."""
     found = re.search(r'<script id="mcp-plots-data" type="application/json">(.*?)</script>', response.content.decode())
     assert found
     return json.loads(found[1])
 
 
 def series(response: Any, plot: str) -> dict[str, list[float]]:
-    """The series of a plot, by name, without the intervals that have nothing."""
+    """Return the series of a plot by name, without intervals that have no value."""
     return {each["name"]: [value for value in each["values"] if value] for each in drawn(response)[plot]["series"]}
 
 
@@ -120,8 +120,8 @@ def test_what_is_in_flight_and_who_lives_is_asked_for_apart(watcher: Client, wor
     rows.running(worker)
     rows.queued(queue="slow\u202e")
     shown = words(page(watcher, "live/"))
-    assert "Queued 1 Running 1 Input required 0 To be stopped 0 Workers 1 Servers in use 0" in shown
-    assert "Oldest waits for slow\\u202e 1 " in shown
+    assert "Queued 1 Running 1 Input required 0 Stopping 0 Workers 1 Servers 0" in shown
+    assert "Oldest waiting for slow\\u202e 1 " in shown
     assert "No worker" not in shown
     assert shown.rsplit(" 1 ", 1)[0] in words(page(watcher))
 
@@ -130,7 +130,7 @@ def test_a_site_without_a_worker_or_that_counts_too_late_says_so(watcher: Client
     request = rows.queued()
     rows.cancel(request)
     Request.objects.filter(pk=request.pk).update(finished_at=datetime(2026, 1, 1, tzinfo=UTC))
-    assert "behind: calls that ended since are not in the statistics yet" in words(page(watcher, "live/"))
+    assert "behind: calls that ended since then are not in the statistics yet" in words(page(watcher, "live/"))
     tallies.count_ended()
     Process.objects.all().delete()
     shown = words(page(watcher, "live/"))
@@ -234,7 +234,7 @@ def test_a_tools_page_tells_what_of_it_is_in_flight(log_in: LogIn, worker: Any) 
     assert f'data-url="{now}"' in page.content.decode()
     with CaptureQueriesContext(databases.connection()) as asked:
         shown = browser.get(now)
-    assert words(shown) == "Queued 1 Running 1 Input required 0 To be stopped 0"
+    assert words(shown) == "Queued 1 Running 1 Input required 0 Stopping 0"
     assert words(shown) in words(page)
     assert sum("mcp_app_" in query["sql"] for query in asked) == 1
     for name, permissions in (("ada", ("view_tool",)), ("eve", (VIEW,))):

@@ -1,4 +1,4 @@
-"""The CSV of cancellations: what is in it, for whom, and that it is harmless and never whole in memory."""
+"""The CSV of cancellations: its contents, the required permissions, escaping, and streaming in parts."""
 
 import asyncio
 import csv
@@ -136,7 +136,7 @@ def test_an_asgi_server_streams_it_too(auditor: Client) -> None:
         assert isinstance(response, StreamingHttpResponse)
         assert response.is_async
         parts = [part async for part in response]
-        await sync_to_async(connections.close_all)()  # the thread's own
+        await sync_to_async(connections.close_all)()  # the connections of that thread
         return parts
 
     header, row = asyncio.run(download())

@@ -1,4 +1,4 @@
-"""Values as people read them in the admin; texts from outside without what would hide, reverse or break them."""
+"""Values as the admin shows them. In texts from outside, characters that hide or reverse text are escaped."""
 
 import pytest
 

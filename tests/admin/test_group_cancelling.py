@@ -1,4 +1,4 @@
-"""Cancelling from the admin all that is like one request; and what started what, on its page."""
+"""The admin cancels all requests that resemble one, and a request's page links its parent and children."""
 
 from uuid import uuid4
 
@@ -32,7 +32,7 @@ def asked(*found):
 
 @pytest.fixture
 def family(worker):
-    """A running request, one that it started, and others that are like it in one way each."""
+    """Returns a running request, one that it started, and others that have one property in common with it."""
     parent = rows.running(worker, session=uuid4())
     return {
         "parent": parent,

@@ -1,6 +1,6 @@
-"""Every page of the admin shows texts from outside without characters that hide, reverse or control what is read.
+"""Every page of the admin shows texts from outside without characters that hide, reverse or control text.
 
-The pages are found by following links and pressing buttons.
+The pages are found by following links, and by sending forms.
 """
 
 import html
@@ -30,7 +30,7 @@ def hostile(worker: UUID) -> Iterator[None]:
 
 
 class Browser:
-    """Follows every link of this app's pages, and presses every button that asks before it acts."""
+    """Follows every link of this app's pages, including buttons that lead to a confirmation."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -51,7 +51,7 @@ class Browser:
         self.look(url, response)
 
     def look(self, url: str, response: Any) -> list[str]:
-        """Note what is wrong with a page, and return where it leads."""
+        """Record the hostile texts of a page, and return its links."""
         assert response.status_code == 200, url
         content = b"".join(response.streaming_content) if response.streaming else response.content
         text = content.decode().removeprefix("\ufeff")
@@ -62,13 +62,13 @@ class Browser:
 
 
 def _kind(url: str) -> str:
-    """Pages of one kind, once for each row; a list under filters only once for each filter."""
+    """Return a key that is equal for pages of one kind: one for each row, and one for each filter of a list."""
     parts = urlsplit(url)
     return parts.path + "?" + "&".join(sorted(each.partition("=")[0] for each in parts.query.split("&")))
 
 
 def _without_fields(text: str) -> str:
-    """Leave out what the fields of a form hold: what is edited or sent back is the text itself."""
+    """Remove the values of form fields, because those must be the unchanged texts."""
     return re.sub(r"<input[^>]*>|<textarea[^>]*>.*?</textarea>", "", text, flags=re.DOTALL)
 
 
@@ -111,7 +111,7 @@ def test_no_answer_to_a_form_shows_such_a_text(hostile: None, admin_client: Clie
     browser.post(f"/admin/mcpsite/contact/{contact.pk}/change/", name=HOSTILE, email="a@b.example", company=HOSTILE)
     browser.post("/admin/mcpsite/contact/", action="delete_selected", _selected_action=[contact.pk])
     browser.post(f"{site}/request/cancel/", request_ids=",".join(ids), reason=HOSTILE)
-    # What was done is listed on the first page, and in each row's history.
+    # The first page and each row's history list these actions.
     browser.look("/admin/", admin_client.get("/admin/"))
     browser.walk(f"{site}/session/")
     assert "\n".join(dict.fromkeys(browser.found)) == ""

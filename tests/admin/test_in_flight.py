@@ -1,4 +1,4 @@
-"""The list of requests in flight keeps itself current: what its part that moves tells, to whom, and at what cost."""
+"""The list of requests in flight updates itself: the contents, permissions and cost of an update."""
 
 import re
 from uuid import uuid4
@@ -23,7 +23,7 @@ LIVE = "/admin/mcp_app/inflightrequest/live/"
 
 
 def row_text(response, row):
-    """What a person reads in the row of a request."""
+    """Return the visible text of a request's row."""
     [shown] = re.findall(rf'<tr id="mcp-row-{row.pk}".*?</tr>', response.content.decode(), re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", shown).split())
 
@@ -66,7 +66,7 @@ def test_those_that_wait_have_a_place_in_their_queue(operator):
 
 def test_those_that_were_queued_at_one_moment_share_a_place(operator):
     first, second, third = (rows.queued(queue="mcp") for _ in range(3))
-    moment = Request.objects.filter(pk=first.pk).values("queued_at")  # as the database wrote it
+    moment = Request.objects.filter(pk=first.pk).values("queued_at")  # with the database's precision
     Request.objects.filter(pk=second.pk).update(queued_at=moment)
     shown = operator.get(LIVE)
     assert "1st of 3 in mcp" in row_text(shown, first)
@@ -141,7 +141,7 @@ def test_a_renewal_costs_the_same_however_much_is_in_flight(log_in, configure, n
         shown = browser.get(LIVE, {"shown": ",".join(str(row.pk) for row in (*made[:50], ended))})
     assert shown.status_code == 200
     executed = [query["sql"] for query in captured.captured_queries if "mcp_app_" in query["sql"]]
-    # tools for the filter, how many, the page, places, signs, what has left
+    # tools for the filter, count, page, places, heartbeats, requests that have ended
     assert len(executed) <= 6
     assert not [sql for sql in executed if '"arguments"' in sql or '"result"' in sql or '"unredacted"' in sql]
 

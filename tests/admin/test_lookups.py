@@ -1,4 +1,4 @@
-"""The admin's lists accept exactly the lookups that their filters offer: all others are generated and refused."""
+"""The admin's lists accept only the lookups that their filters offer. The test generates all others."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -42,7 +42,7 @@ OFFERED: Final[dict[Any, set[str]]] = {
     Tool: {"enabled__exact", "enabled__isnull", "registered__exact", "registered__isnull"},
     Contact: set(),
 }
-"""What each list's filters offer, without the days that some have (`from`, `to`): those are no lookups of a field."""
+"""The lookups of each list's filters. The days of some lists (`from`, `to`) are not lookups of a field."""
 APPS: Final = ("mcp_app", "mcpsite")
 ADMINS: Final = [each for model, each in admin.site._registry.items() if model._meta.app_label in APPS]
 BY_LIST: Final = pytest.mark.parametrize("model_admin", ADMINS, ids=lambda each: each.model.__name__)
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.django_db(databases="__all__")
 
 
 def lookups(model: Any) -> Iterator[str]:
-    """Every lookup of one field, and of one transform of it."""
+    """Yield every lookup of one field, and of one transform of it."""
     for field in model._meta.get_fields():
         yield field.name
         for name, made in field.get_lookups().items() if isinstance(field, Field) else ():

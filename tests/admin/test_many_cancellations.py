@@ -1,4 +1,4 @@
-"""The audit of a busy site: 20,000 rows, and every list of them a handful of queries that an index answers."""
+"""The audit of a busy site. With 20,000 rows, every list needs only a few queries, which use an index."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ LAST = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def sample(number: int) -> Cancellation:
-    """One of many: all but one in a hundred are of the common kind."""
+    """Return one of many rows. One in a hundred is of the rare kind."""
     rare = number % 100 == 99
     return Cancellation(
         request_id=UUID(int=number + 1),
@@ -81,14 +81,14 @@ def test_a_list_is_a_number_and_a_page_which_an_index_answers(auditor: Client, q
         changelist = auditor.get(LIST + query).context["cl"]
     asked = [each["sql"] for each in captured if TABLE in each["sql"]]
     *among, count, rows = asked
-    assert len(among) == ("rare+reason" in query)  # the oldest of those that are searched
+    assert len(among) == ("rare+reason" in query)  # finds the oldest row to search
     assert "COUNT(" in count
     assert 0 < len(changelist.result_list) <= 50 < changelist.result_count
     assert not answered_by or f"mcp_cancellation_{answered_by}" in plan(rows)
 
 
 def plan(query: str) -> str:
-    """How the database goes about a query."""
+    """Return the database's plan for a query."""
     explain = "EXPLAIN QUERY PLAN" if databases.connection().vendor == "sqlite" else "EXPLAIN"
     with databases.connection().cursor() as cursor:
         cursor.execute(f"{explain} {query}")

@@ -1,4 +1,4 @@
-"""With 100,000 requests every list costs a bounded number of statements, and an index serves each."""
+"""With 100,000 requests, every list needs a bounded number of statements, which use an index."""
 
 from contextlib import contextmanager
 from datetime import timedelta
@@ -30,20 +30,20 @@ TOOLS = 40
 
 @pytest.fixture(scope="module")
 def many_requests(django_db_setup, django_db_blocker):
-    """Requests of a long time, one a second: 1 in 500 is open, 1 in 50 was cancelled."""
+    """Stores many requests, one per second. 1 in 500 is open, 1 in 50 was cancelled."""
     newest = timezone.now()
     with django_db_blocker.unblock():
         tools = Tool.objects.bulk_create(Tool(name=f"tool{number}", location="tests") for number in range(TOOLS))
         Request.objects.bulk_create(_row(number, newest) for number in range(SEEDS))
         _multiply(MANY // SEEDS)
         yield
-        with databases.connection().constraint_checks_disabled():  # SQLite looks for the events of each row
+        with databases.connection().constraint_checks_disabled():  # SQLite would search the events of each row
             Request.objects.all()._raw_delete(databases.settings.DATABASE)
         Tool.objects.filter(pk__in=[tool.pk for tool in tools]).delete()
 
 
 def _multiply(times):
-    """Copy the rows in the database, each time further back: 100,000 rows made in Python would take a minute."""
+    """Copy the rows in the database to earlier times, because making 100,000 rows in Python would take a minute."""
     columns = {field.column: field.column for field in Request._meta.concrete_fields}
     sqlite = databases.connection().vendor == "sqlite"
     columns["id"] = "lower(hex(randomblob(16)))" if sqlite else "gen_random_uuid()"
@@ -84,7 +84,7 @@ def _row(number, newest):
 
 @contextmanager
 def statements():
-    """The statements on this app's rows, as a list that is filled at the end of the block."""
+    """Yield a list that receives the statements on this app's tables at the end of the block."""
     executed = []
     with CaptureQueriesContext(databases.connection()) as captured:
         yield executed
@@ -92,7 +92,7 @@ def statements():
 
 
 def plan(sql):
-    """How SQLite finds the rows of requests for a statement; nothing for other engines."""
+    """Return how SQLite finds the requests' rows for a statement. Empty for other engines."""
     if databases.connection().vendor != "sqlite":
         return []
     with databases.connection().cursor() as cursor:
@@ -121,7 +121,7 @@ def test_a_list_costs_its_tools_its_count_and_its_rows_by_an_index(browser, name
     with statements() as executed:
         response = browser.get(f"/admin/mcp_app/{name}/?{query}", follow=True)
     assert response.status_code == 200
-    besides = 2 if name == "inflightrequest" else 0  # places in queues, signs of workers
+    besides = 2 if name == "inflightrequest" else 0  # places in queues, heartbeats of workers
     assert len(executed) <= (4 if query.startswith("q=") else 3) + besides
     for sql in executed:
         assert '"arguments"' not in sql

@@ -1,4 +1,4 @@
-"""Under a policy that lets in only what carries a page's nonce, every page of the admin has its scripts and styles."""
+"""Under a policy that allows only elements with the page's nonce, every admin page has its scripts and styles."""
 
 import copy
 import re
@@ -73,7 +73,7 @@ def pages() -> list[str]:
 
 
 def lacking(page: str, header: str) -> list[str]:
-    """The tags of a page that its policy would keep out."""
+    """Return the tags of a page that its policy would block."""
     [nonce] = set(re.findall(r"'nonce-([^']+)'", header))
     tags = re.findall(r"<script[^>]*\bsrc=[^>]*>|<link[^>]*\brel=\"stylesheet\"[^>]*>|<style[^>]*>", page)
     assert tags

@@ -1,4 +1,4 @@
-"""Lists of requests: which requests they have, their columns, filters and search."""
+"""Lists of requests: their rows, columns, filters and search."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def listed(browser, name, query=""):
 
 @pytest.fixture
 def some(worker):
-    """A request at each point of its life, by the name of the point."""
+    """Returns the ids of requests in different states, by the name of the state."""
     completed = rows.running(worker)
     transitions.finish(completed.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
     cancelled = rows.queued(tool="fill")

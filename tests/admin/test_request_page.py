@@ -1,4 +1,4 @@
-"""A request's page tells everything that is stored about it, to whoever may see it, and runs nothing of it."""
+"""A request's page shows all stored data to users with the permissions, and executes none of it."""
 
 import re
 
@@ -38,7 +38,7 @@ def log(text):
 
 @pytest.fixture
 def payload_row(worker):
-    """A request whose every part of payload is a word of its own."""
+    """Returns a request with a different word in every part of its payload."""
     row = rows.running(worker, arguments={"depth": "ARGUMENT"})
     said = {"progress": 1, "total": 4, "message": "MESSAGE"}
     say(row, Event(EventKind.PROGRESS, said), log("LOGLINE"), progress=1, progress_total=4, progress_message="MESSAGE")
@@ -108,7 +108,7 @@ def test_the_cancellation_is_a_story_of_every_attempt(log_in, payload_row):
 def test_without_the_permission_for_payload_nothing_of_it_is_told(log_in, payload_row, part):
     shown = page(log_in(SEE, CANCEL), payload_row, part)
     assert "too dear" in shown
-    assert "Withheld" in shown
+    assert "Hidden" in shown
     assert not [secret for secret in SECRETS if secret in shown]
 
 
@@ -280,4 +280,4 @@ def test_what_cannot_be_stopped_where_it_runs_says_so_wherever_it_is_seen(log_in
     assert not any(b"unstoppable here" in browser.get(path).content for path in paths)
     assert transitions.give_up(row.pk)
     assert all(b"unstoppable here" in browser.get(path).content for path in paths)
-    assert b"it runs on until it ends by itself" in browser.get(paths[-1]).content
+    assert b"it runs until it ends by itself" in browser.get(paths[-1]).content

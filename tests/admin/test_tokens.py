@@ -1,4 +1,4 @@
-"""Tokens in the admin: made for whom one may make them, shown once, revoked at once, and never seen again."""
+"""Tokens in the admin: users make them for themselves, superusers for others. Shown once, revoked at once."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def make(client: Client, **fields: Any) -> Any:
 
 
 def shown(response: Any) -> str:
-    """The one token on a page."""
+    """Return the only token on a page."""
     [token] = TOKEN.findall(response.content.decode())
     return str(token)
 
@@ -62,7 +62,7 @@ def test_a_token_is_made_and_shown_once(log_in: LogIn) -> None:
     response = make(maker, scopes="write read  read", days="7")
     token = shown(response)
     assert "no-store" in response["Cache-Control"]
-    assert "shown this once" in words(response)
+    assert "shown only once" in words(response)
     found = principal(token)
     assert found is not None
     assert (found.label, found.scopes) == ("grace", {"read", "write"})
@@ -99,7 +99,7 @@ def test_a_superuser_makes_them_for_others(log_in: LogIn, ada: User) -> None:
         ({"username": "nobody"}, "no such active user"),
         ({"username": "gone"}, "no such active user"),
         ({"name": ""}, "This field is required"),
-        ({"scopes": 'a"b'}, "A scope has no quotes"),
+        ({"scopes": 'a"b'}, "A scope must not contain quotes"),
         ({"days": "0"}, "greater than or equal to 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tools in the admin: who may change what, what is refused, and that every change is announced."""
+"""Tools in the admin: permissions to change them, rejected values, and notifications of changes."""
 
 import json
 import socket
@@ -113,7 +113,7 @@ def test_nobody_adds_a_tool_or_deletes_one_that_has_code(log_in: LogIn) -> None:
 def test_a_tool_whose_code_has_gone_can_be_forgotten(manager: Client) -> None:
     Tool.objects.create(name="old", location="x", registered=False)
     before = tool_rows.version()
-    assert "Not offered: its code has gone." in words(manager.get(page("old")))
+    assert "Not offered: its code no longer exists." in words(manager.get(page("old")))
     manager.post(f"{LIST}old/delete/", {"post": "yes"})
     assert not Tool.objects.filter(pk="old").exists()
     assert tool_rows.version() == before + 1
@@ -142,8 +142,8 @@ def test_overrides_hold_at_once_and_the_history_says_who_changed_what(manager: C
     assert (found.cancel_policy, found.cooperative_grace, found.hard_grace) == (CancelPolicy.INTERRUPT, 0, 1)
     assert tool_rows.version() == before + 1
     entry = LogEntry.objects.get()
-    assert "queue (as the code says → slow)" in entry.get_change_message()
-    assert "queue (as the code says → slow)" in words(manager.get(f"{LIST}search/history/"))
+    assert "queue (as in the code → slow)" in entry.get_change_message()
+    assert "queue (as in the code → slow)" in words(manager.get(f"{LIST}search/history/"))
 
 
 def test_an_emptied_field_is_as_the_code_says_again(manager: Client) -> None:
@@ -163,10 +163,10 @@ def test_saving_without_a_change_announces_nothing(manager: Client) -> None:
 def test_what_stands_behind_an_empty_field_is_shown_beside_it(manager: Client) -> None:
     shown = words(manager.get(page("search")))
     for said in (
-        "Empty: Search, as the code says.",
-        "Empty: fast, as the code says.",
-        "Empty: 9 s, as the code says.",
-        "as the code says: kill",
+        "Empty: Search, as in the code.",
+        "Empty: fast, as in the code.",
+        "Empty: 9 s, as in the code.",
+        "as in the code: kill",
         "Search <script>alert(1)</script> for a pattern.",
         '"pattern": {',
     ):
@@ -177,22 +177,22 @@ def test_what_stands_behind_an_empty_field_is_shown_beside_it(manager: Client) -
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"time_limit": "0"}, "A time limit is above 0"),
-        ({"time_limit": "-1"}, "A time limit is above 0"),
-        ({"time_limit": "604801"}, "A time limit is above 0 and at most 604800 seconds."),
+        ({"time_limit": "0"}, "A time limit must be above 0"),
+        ({"time_limit": "-1"}, "A time limit must be above 0"),
+        ({"time_limit": "604801"}, "A time limit must be above 0 and at most 604800 seconds."),
         ({"time_limit": "nan"}, "Enter a number."),
-        ({"cooperative_grace": "-0.1"}, "A grace is 0 to 3600 seconds."),
-        ({"hard_grace": "1e9"}, "A grace is 0 to 3600 seconds."),
+        ({"cooperative_grace": "-0.1"}, "A grace must be 0 to 3600 seconds."),
+        ({"hard_grace": "1e9"}, "A grace must be 0 to 3600 seconds."),
         ({"hard_grace": "inf"}, "Enter a number."),
-        ({"hard_grace": "1.5"}, "may not end before the cooperative grace (2 s)"),
-        ({"cooperative_grace": "5"}, "the hard grace (4 s) may not end before"),
+        ({"hard_grace": "1.5"}, "must not be shorter than the cooperative grace (2 s)"),
+        ({"cooperative_grace": "5"}, "the hard grace (4 s) must not be shorter"),
         ({"queue": "a b"}, "A queue's name has 1 to 128"),
         ({"queue": "q" * 129}, "at most 128 characters"),
-        ({"title": "a\x1bb"}, "may not contain control characters"),
-        ({"title": "a\u202eb"}, "may not contain control characters"),
+        ({"title": "a\x1bb"}, "must not contain control characters"),
+        ({"title": "a\u202eb"}, "must not contain control characters"),
         ({"title": "t" * 256}, "at most 255 characters"),
-        ({"description": "a\x07b"}, "may not contain control characters"),
-        ({"description": "d" * 10_001}, "A description has 10000 characters at most."),
+        ({"description": "a\x07b"}, "must not contain control characters"),
+        ({"description": "d" * 10_001}, "A description may have at most 10000 characters."),
         ({"cancel_policy": "murder"}, "Select a valid choice."),
     ],
 )
@@ -203,13 +203,14 @@ def test_what_a_tool_could_not_run_with_is_refused(manager: Client, values: dict
 
 
 def test_a_tool_that_nothing_else_stops_says_so(manager: Client) -> None:
-    assert "Nothing but its own code stops this tool." in words(manager.get(page("rename")))
-    assert "Nothing but its own code" not in words(manager.get(page("search")))
+    assert "Only its own code stops this tool." in words(manager.get(page("rename")))
+    assert "Only its own code" not in words(manager.get(page("search")))
 
 
 def test_cutting_a_tool_that_must_not_be_cut_is_warned_of(manager: Client) -> None:
     warning = (
-        "The code of rename says that it must not be cut (cooperative only). With “kill” a cancellation may end it"
+        "The code of rename says that it must not be interrupted (cooperative only). With “kill” "
+        "a cancellation may end it"
     )
     assert warning not in words(manager.get(page("rename")))
     response = manager.post(page("rename"), {**EMPTY, "enabled": "on", "cancel_policy": "kill"}, follow=True)
@@ -247,7 +248,7 @@ def test_what_the_code_and_the_rows_say_is_words(manager: Client) -> None:
 
 @contextmanager
 def server() -> Iterator[socket.socket]:
-    """A server process as others see it: a row that lives, and where its hints arrive."""
+    """Yields the socket for wake-ups of a server process whose row is alive."""
     identity = Identity(ProcessRole.SERVER)
     processes.beat(identity)
     with wakeups.listening_socket(identity.boot_id.hex) as listener:

@@ -156,5 +156,5 @@ def test_a_token_is_good_while_its_use_cannot_be_noted(ada: User, monkeypatch: A
     text = issue(ada).text
     monkeypatch.setattr(type(Token.objects.all()), "update", away)
     assert asked_with(f"Bearer {text}") is not None
-    assert "is not noted" in caplog.text
+    assert "could not be stored" in caplog.text
     assert text not in caplog.text

@@ -1,4 +1,4 @@
-"""The benchmark reads what it measures correctly. Nothing here is timed."""
+"""The benchmark's readers, figures, tables and options. Nothing here is timed."""
 
 import re
 from argparse import ArgumentParser
@@ -84,7 +84,7 @@ def test_the_page_has_every_option(parser_of: Callable[[], ArgumentParser], bloc
 
 
 VIEWS = ("mcp_submit", "mcp_claim", "mcp_end")
-"""Which the page says are no tables."""
+"""Temporary views, which the page lists beside tables."""
 
 
 def test_what_a_call_says_is_told_of_tables_that_there_are() -> None:

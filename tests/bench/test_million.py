@@ -1,4 +1,4 @@
-"""Two sites are compared by what they look into, and by rounds that meet. Nothing here is timed."""
+"""The comparison of two sites: by their query plans, and by rounds whose values overlap. Nothing here is timed."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ with connection.cursor() as cursor:
     cursor.executemany("INSERT INTO call (tool) VALUES (%s)", [["echo"], ["search"]])
     cursor.execute("SELECT tool FROM call WHERE tool LIKE %s", ["%o"])
 """
-"""In a process of its own: recording is for a process's whole life."""
+"""Runs in a process of its own, because recording lasts until the process ends."""
 
 
 def test_each_statement_is_explained_once_and_carried_out_all_the_same(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_two_small_sites_are_filled_called_and_compared(tmp_path: Path) -> None:
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
     )
 
-    assert done.returncode in (0, 1), done.stderr  # so few rows may be planned for otherwise
+    assert done.returncode in (0, 1), done.stderr  # 1 if plans differ, as they may with so few rows
     rounds = json.loads(told.read_text())["rounds"]
     assert {len(values) for site in rounds.values() for values in site.values()} == {1}
     assert "statements of both" in done.stdout

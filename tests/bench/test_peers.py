@@ -1,4 +1,4 @@
-"""The comparison takes everybody in turn, and judges by what one run found. Nothing here is timed."""
+"""The comparison measures all contenders in turn, and judges goals by the figures of one run. Nothing here is timed."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ THEIRS = Of("mcp", "list", "rate")
 
 
 def contender(name: str, reason: str = "") -> Contender:
-    """One that cannot be started."""
+    """Return a contender that cannot be started."""
 
     @contextmanager
     def start(engines: Engines) -> Iterator[Target]:
@@ -41,7 +41,7 @@ def contender(name: str, reason: str = "") -> Contender:
 
 
 def results(**values: list[float]) -> Results:
-    """Of `ours` and `theirs`, a value of each round."""
+    """Return results of `ours` and `theirs`, with one value for each round."""
     found = Results()
     for name, rounds in values.items():
         of = {"ours": OURS, "theirs": THEIRS}[name]

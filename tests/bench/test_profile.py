@@ -1,4 +1,4 @@
-"""A call's budget is counted right. Nothing here is timed."""
+"""The statements and broker commands of a call are counted correctly. Nothing here is timed."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ with transaction.atomic(), connection.cursor() as cursor:
     cursor.execute("SELECT  1")
 connection.cursor().execute("SELECT 2")
 """
-"""In a process of its own: recording is for a process's whole life."""
+"""Runs in a process of its own, because recording lasts until the process ends."""
 
 
 @pytest.mark.parametrize(

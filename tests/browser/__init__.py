@@ -1,1 +1,1 @@
-"""The admin as its users see it: a whole site, headless Chromium, and clients beside it. Also the app of its tools."""
+"""Tests of the admin in headless Chromium, on a whole site with clients. Also the app with the site's tools."""

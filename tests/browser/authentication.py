@@ -1,4 +1,4 @@
-"""Who calls: the user of a token, or of the admin's session cookie."""
+"""Authenticates the caller by a token or by the admin's session cookie."""
 
 from django.contrib.auth.models import AbstractBaseUser
 

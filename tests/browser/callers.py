@@ -1,4 +1,4 @@
-"""Clients that call the tools to be watched."""
+"""Clients that call tools, whose requests the admin then shows."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,7 @@ from tests.support.waiting import eventually
 
 CLIENT: Final = {"name": "claude-code", "version": "2.1"}
 DOCUMENTS: Final = 6000
-"""So many that the work never ends by itself."""
+"""Enough that the work does not end during a test."""
 PATIENCE: Final = 30.0
 
 
@@ -25,7 +25,7 @@ def call(
 
 
 def start_indexing(stack: Stack, steps: Path) -> tuple[Connection, Row]:
-    """A call in the middle of its work; for each document a line is added to the file."""
+    """Return a call in the middle of its work. It appends a line to the file `steps` for each document."""
     calling = call(stack, "index_documents", path=str(steps), documents=DOCUMENTS)
     eventually(steps.exists, "it takes a step", PATIENCE)
     return calling, stack.running(calling)
@@ -36,5 +36,5 @@ def ended(stack: Stack, calling: Connection) -> Row:
 
 
 def answer(calling: Connection) -> str:
-    """What the client of a tool is told in the end."""
+    """Return the text of the tool's result."""
     return wire.text(calling.result())

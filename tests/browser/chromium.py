@@ -1,6 +1,6 @@
-"""Debian's Chromium, driven by Playwright; or the reason why there is none.
+"""Starts Debian's Chromium with Playwright, or reports why it cannot.
 
-Playwright is imported here and only when it is used: the basic tests collect this folder without it.
+Playwright is imported only when it is used, because the basic tests collect this folder without it.
 """
 
 import shutil
@@ -24,12 +24,12 @@ PATIENCE_MS: Final = 30_000
 
 
 class BrowserMissingError(Exception):
-    """There is no browser, or nothing to drive it; the text says which."""
+    """Chromium or Playwright is not installed. The message names the missing one."""
 
 
 @contextmanager
 def launched() -> "Iterator[Browser]":
-    """A headless browser with a profile of its own. Raises BrowserMissingError."""
+    """Yield a headless browser with a new profile. Raises `BrowserMissingError`."""
     try:
         from playwright.sync_api import expect, sync_playwright
     except ImportError as error:
@@ -46,7 +46,7 @@ def launched() -> "Iterator[Browser]":
 
 
 def expect(actual: Any) -> Any:
-    """Playwright's `expect`, by its own name in tests."""
+    """Call Playwright's `expect`, which this module imports only when it is used."""
     from playwright import sync_api
 
     return sync_api.expect(actual)

@@ -1,4 +1,4 @@
-"""One site and one browser for all tests here. A page fails its test when its console has anything to complain of."""
+"""One site and one browser for all tests here. A test fails if the console of its page has a warning or an error."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
+from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows the output of the site's programs
 from tests.browser.chromium import PATIENCE_MS, BrowserMissingError, launched
 from tests.browser.users import PASSWORD, USERS
 from tests.support.site import layouts
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(180))
 
 
-# Not for the whole session: Playwright keeps an event loop in this thread for as long as it runs.
+# Not for the whole session, because Playwright keeps an event loop in this thread while it runs.
 @pytest.fixture(scope="package")
 def browser() -> "Iterator[Browser]":
     try:
@@ -64,7 +64,7 @@ def base_url(running_stack: Stack) -> str:
 
 @pytest.fixture(scope="package")
 def log_in(browser: "Browser", base_url: str) -> "Callable[[str], StorageState]":
-    """The cookies of a user, who logs in once."""
+    """Returns a function that returns a user's cookies. Each user logs in once."""
     states: dict[str, StorageState] = {}
 
     def state(user: str) -> "StorageState":
@@ -87,9 +87,9 @@ def log_in(browser: "Browser", base_url: str) -> "Callable[[str], StorageState]"
 def browse(
     browser: "Browser", stack: Stack, base_url: str, log_in: "Callable[[str], StorageState]"
 ) -> Iterator[Browse]:
-    """Opens a page of the site as a user: `browse("auditor", color_scheme="dark")`.
+    """Yields a function that opens a page of the site as a user: `browse("auditor", color_scheme="dark")`.
 
-    Wait for the page that a click leads to before a test ends: a context that is closed in between never closes.
+    After a click, a test must wait for the next page before it ends. Otherwise the context never closes.
     """
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
@@ -110,7 +110,7 @@ def browse(
 
 @pytest.fixture
 def picture() -> Picture:
-    """Keeps a picture of a page, or of a part of it, in the folder that MCP_PICTURES names, if it names one."""
+    """Returns a function that stores a picture of a page or a part of it, if `MCP_PICTURES` names a folder."""
     folder = os.environ.get("MCP_PICTURES")
 
     def take(name: str, shown: "Page | Locator") -> None:
@@ -121,7 +121,7 @@ def picture() -> Picture:
 
 
 def collect_complaints(context: "BrowserContext", complaints: list[str]) -> None:
-    """What no page of ours may cause: a script's error, a warning (the policy's breaches are some), a dialog."""
+    """Collect what a page must not cause: script errors, warnings (such as violations of the policy), dialogs."""
 
     def on_console(message: "ConsoleMessage") -> None:
         if message.type in ("error", "warning"):
@@ -134,5 +134,5 @@ def collect_complaints(context: "BrowserContext", complaints: list[str]) -> None
 
 @pytest.fixture
 def steps(tmp_path: Path) -> Path:
-    """The file to which a tool is to write."""
+    """Returns the path of the file that a tool writes."""
     return tmp_path / "steps"

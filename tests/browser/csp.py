@@ -1,4 +1,4 @@
-"""A content security policy that forbids whatever is not a file of the site; the browser complains of each breach."""
+"""A content security policy that allows only files of the site. The browser reports each violation."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""Texts that would harm a page that took them for more than text."""
+"""Texts that would harm a page that does not escape them."""
 
 from typing import Final
 

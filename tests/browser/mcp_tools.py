@@ -1,4 +1,4 @@
-"""Tools to be watched and stopped from the admin; what they do is seen from outside, as lines in a file."""
+"""Tools that tests watch and stop in the admin. They show their work by lines in a file."""
 
 import datetime as dt
 from enum import Enum
@@ -17,7 +17,7 @@ POLL: Final = 0.02
 
 @tool(title="Index documents", cancel=CancelPolicy.INTERRUPT)
 def index_documents(path: str, documents: int, ctx: ToolContext) -> str:
-    """Index documents one by one, appending a line to the file for each; when cancelled, say which are done."""
+    """Index documents one by one, and append a line to the file for each. If cancelled, return how many are done."""
     steps = Steps(path, documents * STEP, STEP)
     ctx.log("info", f"{documents} documents to index")
     while steps.remain:
@@ -38,7 +38,7 @@ def wait_for_file(path: str, ctx: ToolContext) -> str:
 
 @tool(title="Hostile", cancel=CancelPolicy.INTERRUPT)
 def hostile_texts(text: str, ctx: ToolContext) -> str:
-    """Say hostile things in every way a tool has, and wait to be cancelled."""
+    """Send the hostile text in every way that a tool has, and wait for the cancellation."""
     ctx.log("error", text, logger_name=text)
     ctx.progress(1, 2, text)
     ctx.partial_result = text
@@ -52,7 +52,7 @@ class Colour(Enum):
 
 
 class Address(BaseModel):
-    """Where it is to go."""
+    """The address of the delivery."""
 
     street: str
     city: str = "Paris"
@@ -74,7 +74,7 @@ def order_parts(
     urgent: bool = False,
     invoice_to: Address | None = None,
 ) -> dict[str, Any]:
-    """Order parts from a supplier, and say what was ordered."""
+    """Order parts from a supplier, and return the order."""
     return {name: str(value) for name, value in locals().items()}
 
 
@@ -90,5 +90,5 @@ def order_parts(
     },
 )
 def hostile_schema(arguments: dict[str, Any]) -> str:
-    """Be offered with hostile names and texts."""
+    """Have a schema with hostile names and texts."""
     return str(len(arguments))

@@ -1,4 +1,4 @@
-"""The admin's pages of ours: where they are, and what is done on several of them."""
+"""The addresses of this app's admin pages, and actions that several tests perform on them."""
 
 import re
 from typing import TYPE_CHECKING, Final
@@ -19,11 +19,11 @@ TOKENS: Final = "/admin/mcp_app/token/"
 SESSIONS: Final = "/admin/mcp_app/session/"
 LISTEN_STREAMS: Final = "/admin/mcp_app/listenstream/"
 TABS: Final = 150
-"""More than lead to any place of a page: from Django 6.1 on a list's filters come before its rows."""
+"""More presses of Tab than any place of a page needs. From Django 6.1, a list's filters come before its rows."""
 
 
 def request(request_id: str) -> str:
-    """The page of one request."""
+    """Return the address of a request's page."""
     return f"{REQUESTS}{request_id}/change/"
 
 
@@ -32,12 +32,12 @@ def tool(name: str) -> str:
 
 
 def trying(name: str) -> str:
-    """The page that calls a tool."""
+    """Return the address of the page that calls a tool."""
     return f"{TOOLS}{name}/try/"
 
 
 def row(page: "Page", *texts: str) -> "Locator":
-    """The rows of a list that hold all these texts."""
+    """Return the rows of a list that contain all these texts."""
     rows = page.locator("#result_list tbody tr")
     for text in texts:
         rows = rows.filter(has_text=text)
@@ -49,7 +49,7 @@ def cancel_form(page: "Page") -> "Locator":
 
 
 def cancel(page: "Page", request_id: str, reason: str) -> None:
-    """Cancel a request on its page, and wait until the page says so."""
+    """Cancel a request on its page, and wait for the confirmation."""
     page.goto(request(request_id))
     page.get_by_label("Reason").fill(reason)
     page.get_by_role("button", name="Cancel this request").click()
@@ -57,7 +57,7 @@ def cancel(page: "Page", request_id: str, reason: str) -> None:
 
 
 def select_all_to_cancel(page: "Page") -> None:
-    """Choose all requests of a list and come to the page that asks why."""
+    """Select all requests of a list, and go to the page that asks for the reason."""
     page.locator("#action-toggle").check()
     page.get_by_label("Action:").select_option(label="Cancel selected…")
     run_action(page)
@@ -65,12 +65,12 @@ def select_all_to_cancel(page: "Page") -> None:
 
 
 def run_action(page: "Page") -> None:
-    """Have the chosen action of a list carried out: `Go`, which Django 6.1 calls `Run`."""
+    """Run the chosen action of a list. The button is `Go`, or `Run` from Django 6.1."""
     page.get_by_role("button", name=re.compile("^(Go|Run)$")).click()
 
 
 def without_sidebar(page: "Page", path: str) -> None:
-    """Go to a list that is all there is on the screen."""
+    """Go to a list, without the admin's sidebar."""
     page.goto(path)
     page.evaluate("localStorage.setItem('django.admin.navSidebarIsOpen', 'false')")
     page.goto(path)

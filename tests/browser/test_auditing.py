@@ -1,4 +1,4 @@
-"""What was cancelled is found again by somebody who may look and nothing else: who, why, how, and as CSV."""
+"""A user with view permissions finds a cancelled request, and its audit row with actor and reason, also as CSV."""
 
 import csv
 from pathlib import Path
@@ -19,7 +19,7 @@ REASON = "indexes the archive, which nobody asked for"
 
 
 def cancelled(stack: Stack, steps: Path, browse: "Browse") -> Row:
-    """A request that the operator has cancelled, its work stopped."""
+    """Returns a request that the operator has cancelled, and whose work has stopped."""
     calling, running = start_indexing(stack, steps)
     pages.cancel(browse("operator"), running.id, REASON)
     return ended(stack, calling)

@@ -1,4 +1,4 @@
-"""A script in a page of the site calls a tool as who has logged in there."""
+"""A script in a page of the site calls a tool as the user who is logged in."""
 
 import json
 import re
@@ -24,7 +24,7 @@ CALL: Final = """async (message) => {
     const answer = await fetch("/mcp", {method: "POST", headers, body: JSON.stringify(message)});
     return answer.text();
 }"""
-"""The answer, or the event stream that it comes in when it takes longer."""
+"""Returns the response as JSON, or as an event stream if the call takes longer."""
 
 
 def test_a_script_in_a_page_calls_as_the_pages_user(browse: "Browse", tmp_path: Path) -> None:

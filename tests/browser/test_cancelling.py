@@ -1,4 +1,4 @@
-"""Work is cancelled from the admin with a reason, really stops, and whoever waits for it is told."""
+"""Work that is cancelled in the admin with a reason stops, and its client receives an error."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

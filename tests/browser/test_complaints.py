@@ -1,4 +1,4 @@
-"""The tests' own watch over the pages: what breaks the policy, fails in a script or opens a dialog is noticed."""
+"""The tests detect pages that violate the policy, have a script error or open a dialog."""
 
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ def test_a_breach_of_the_policy_is_noticed(breach: str, browser: "Browser", base
         page.evaluate(f"() => {{ {script} }}")
 
         def noticed() -> bool:
-            page.evaluate("1")  # lets the events come in
+            page.evaluate("1")  # lets Playwright handle the events
             return any(words in complaint for complaint in complaints)
 
         eventually(noticed, lambda: f"{words!r} among {complaints}")

@@ -1,4 +1,4 @@
-"""Who is connected is seen in the admin, and closed there: a session with its calls, a stream with its result."""
+"""The admin shows and closes connections: a session with its calls, a listen stream with its result."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def seen(page: "Page", path: str, *texts: str) -> None:
-    """Load a list until it has one row, which has all these texts: rows are written a moment later."""
+    """Load a list until it has one row with all these texts, because rows are written a moment later."""
 
     def has_row() -> bool:
         page.goto(path)

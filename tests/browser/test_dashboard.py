@@ -1,6 +1,6 @@
-"""The dashboard in a browser: its plots show what the database holds, in the theme's colours, and it moves by itself.
+"""The dashboard in a browser: its plots show the stored tallies in the theme's colours, and update by themselves.
 
-Its picture: MCP_PICTURES=docs/images python -m pytest -m browser tests/browser/test_dashboard.py
+This writes its picture: MCP_PICTURES=docs/images python -m pytest -m browser tests/browser/test_dashboard.py
 """
 
 import re
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.browser.conftest import Browse, Picture
 
 HOURS: Final = 20
-"""Fewer than the page shows: the hour may end while the test runs."""
+"""Fewer hours than the page shows, because the hour may end while the test runs."""
 PLOTS: Final = ("calls", "shares", "run", "wait", "causes", "stop")
 STAGES: Final = ("none", "cooperative", "interrupt", "kill")
 STOPS: Final = (
@@ -71,7 +71,7 @@ FOCUSED: Final = """() => {
 
 
 def of_a_day() -> Iterator[tuple[Any, ...]]:
-    """Calls of an ordinary day, with a bad hour in it, as the question `tally` takes them."""
+    """Yield the calls of an ordinary day with one bad hour, in the form that the site's question `tally` takes."""
     for hour in range(HOURS):
         busy = 40 + 9 * abs(12 - hour)
         for seconds, part in ((0.05, 3), (0.3, 5), (2.0, 2), (20.0, 1)):
@@ -87,7 +87,7 @@ def of_a_day() -> Iterator[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def tallied(running_stack: Stack) -> list[tuple[Any, ...]]:
-    """Calls of a tool that has no others."""
+    """Stores tallies of a tool that has no others, and returns them."""
     counted = list(of_a_day())
     running_stack.ask("tally", tool="plotted", ended=counted)
     running_stack.ask("tally", tool=TEXT[:128], ended=[(0, "run", "completed", "", 0, 1.0, 1)])
@@ -119,7 +119,7 @@ def test_the_plots_show_what_the_database_holds(page: "Page", tallied: list[tupl
         for status in ("completed", "failed", "cancelled", "lost")
     }
     found = drawn(page, "calls")
-    # The hour may have ended since they were written.
+    # The hour may have ended since the tallies were written.
     assert {status: [*filter(None, values)] for status, values in found.items()} == {
         status: [*filter(None, values)] for status, values in expected.items()
     }
@@ -136,7 +136,7 @@ def test_the_plots_show_what_the_database_holds(page: "Page", tallied: list[tupl
 
 
 def quantiles(tallied: list[tuple[Any, ...]], measure: str, share: float) -> list[float | None]:
-    """What is to be seen of the hours, oldest first."""
+    """Return the expected quantile of each hour, oldest first."""
     held = [durations.Histogram() for _ in range(HOURS)]
     for hour, measured, *_, seconds, count in tallied:
         if measured == measure and seconds is not None:
@@ -160,7 +160,7 @@ def test_every_plot_is_drawn_and_has_its_numbers_in_a_table(page: "Page") -> Non
 
 
 def canvas_label(page: "Page", plot: str) -> re.Pattern[str]:
-    """Its title, and what it comes to."""
+    """Return a pattern for the canvas's label: the plot's title and a summary with numbers."""
     return re.compile(f"^{re.escape(page.locator(f'#mcp-plot-{plot}-title').inner_text())}: .*[0-9].*$", re.IGNORECASE)
 
 

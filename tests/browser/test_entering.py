@@ -1,4 +1,4 @@
-"""Who may enter the admin, and what each finds on its first page."""
+"""The first page of the admin, for a user with few permissions."""
 
 from typing import TYPE_CHECKING
 

@@ -20,7 +20,7 @@ CLIENT = {"name": TEXT, "version": TEXT}
 
 
 def assert_inert(page: "Page", *, shown: int) -> None:
-    """The hostile text is read on the page in so many places at least, and is text in all."""
+    """Check that the page shows the hostile text in at least `shown` places, always as text."""
     text = page.locator("body").inner_text()
     assert text.count(MARKUP[:30]) >= shown
     assert RIGHT_TO_LEFT not in text

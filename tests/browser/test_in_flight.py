@@ -1,4 +1,4 @@
-"""The list of requests in flight keeps itself current, and whoever works in it is not disturbed by that."""
+"""The list of requests in flight updates itself without disturbing a user who works in it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ LATER: Final = 3
 
 @pytest.fixture
 def page(browse: "Browse") -> Iterator["Page"]:
-    """The list, loaded once: a page that was loaded again would have forgotten that."""
+    """Yields the list, and checks at the end that the page was not loaded again."""
     page = browse("operator")
     page.goto(pages.IN_FLIGHT)
     page.evaluate("window.loadedOnce = true")
@@ -41,7 +41,7 @@ def page(browse: "Browse") -> Iterator["Page"]:
 
 
 def renewed(page: "Page") -> None:
-    """Wait for the next answer to be on the page."""
+    """Wait until the page shows the next update."""
     page.evaluate("() => new Promise((done) => addEventListener('mcp:renewed', done, {once: true}))")
 
 
@@ -70,7 +70,7 @@ def test_new_calls_appear_wait_in_their_queue_and_leave_when_they_have_ended(
     for name in ("one", "two"):
         stack.running(call(stack, "wait_for_file", path=str(tmp_path / name)))
     rows, waiting = pages.row(page, "wait_for_file"), []
-    for there in (3, 4):  # one after another: those of one moment share their place
+    for there in (3, 4):  # one after another, because calls of one moment share a place
         waiting.append(call(stack, "wait_for_file", path=str(tmp_path / "two")))
         expect(rows).to_have_count(there)
     expect(rows.nth(1)).to_contain_text("1st of 2 in")
@@ -81,7 +81,7 @@ def test_new_calls_appear_wait_in_their_queue_and_leave_when_they_have_ended(
     expect(page.locator("tr.mcp-left").first).to_contain_text("completed")
     expect(page.locator("tr.mcp-left")).to_have_count(0)
     expect(rows).to_have_count(1)
-    page.reload()  # from here on nothing differs but that time goes by
+    page.reload()  # from here on only the times change
     (tmp_path / "one").touch()
     expect(page.locator("#mcp-rows")).to_have_text("Nothing is in flight.")
 
@@ -132,7 +132,7 @@ def test_a_hidden_page_asks_nothing_and_one_that_is_seen_again_asks_at_once(brow
     with page.expect_response(LIVE) as answered:
         page.clock.run_for(SECOND)
     answered.value.finished()
-    page.evaluate("document.fonts.ready")  # what came of it is done
+    page.evaluate("document.fonts.ready")  # the response has been handled
     turn("hidden")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

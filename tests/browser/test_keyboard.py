@@ -1,4 +1,4 @@
-"""The keyboard reaches everything: each of the admin's pages of ours is walked through by Tab alone."""
+"""The Tab key reaches every control of each of this app's admin pages."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -47,13 +47,13 @@ FOCUSED: Final = (
     return [index, index < 0 || look(document.activeElement) !== window.looks[index]];
 }"""
 )
-"""The number of the control that has the focus, and whether that is to be seen."""
+"""Returns the index of the focused control, and whether its focus is visible."""
 MORE: Final = 10
-"""Stops that are no controls of the page: the browser's own, a box that scrolls."""
+"""Tab stops that are not controls of the page: the browser's own, and boxes that scroll."""
 
 
 def walk(page: "Page") -> None:
-    """By Tab alone to every control of the page, and each shows that it has the focus."""
+    """Press Tab until every control of the page was focused, and check that each shows its focus."""
     expect(page.locator("#content")).to_be_visible()
     controls = page.evaluate(CONTROLS)
     assert controls

@@ -1,4 +1,4 @@
-"""Every page of ours fits a narrow screen, and is readable in the light and in the dark."""
+"""Every admin page of this app fits a narrow screen, and is readable in the light and the dark theme."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SCREENS = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
 LONG = "x" * 300
 READABLE = 4.5
-"""The contrast of text and ground that WCAG 2.2 asks for (1.4.3)."""
+"""The contrast of text and background that WCAG 2.2 requires (1.4.3)."""
 
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 UNREADABLE = """async (readable) => {
@@ -64,7 +64,7 @@ def test_every_page_fits_and_is_readable(screen: str, stack: Stack, steps: Path,
 
 
 def visits(page: "Page", running: str, stopped: str) -> Iterator[str]:
-    """Go to every page of ours, one after the other."""
+    """Go to each admin page of this app, and yield its name when it is shown."""
     for path in (
         pages.INDEX,
         pages.REQUESTS,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 ALLOWED: Final = "playground.localhost"
-"""A name of this machine that is not among those whose pages may call under DEBUG."""
+"""A name of this machine whose pages may not call the endpoint by default, even under `DEBUG`."""
 FETCH: Final = """async ([url, method, headers, body]) => {
     try {
         const answer = await fetch(url, {method, headers, body: body && JSON.stringify(body)});
@@ -52,7 +52,7 @@ class EmptyPage(BaseHTTPRequestHandler):
 
 @contextmanager
 def pages() -> Iterator[int]:
-    """A web server with an empty page, of any name, and its port."""
+    """Serve an empty page under any path, and yield the port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), EmptyPage)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -66,7 +66,7 @@ def pages() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
-    """The port of the pages, and the address of an endpoint that lets in those of `ALLOWED`."""
+    """Yields the port of the pages, and the address of an endpoint that allows the pages of `ALLOWED`."""
     with pages() as port:
         settings: dict[str, Any] = {
             "ALLOWED_ORIGINS": [f"http://{ALLOWED}:{port}"],

@@ -1,4 +1,4 @@
-"""Who may only look finds nothing to cancel with and no payload; a forged request is refused and audited."""
+"""A user with view permissions finds no cancel button and no payload. A forged request is rejected and audited."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ def test_a_cancellation_from_another_site_is_refused(stack: Stack, steps: Path, 
 
 
 def forge(page: "Page", path: str, **fields: str) -> "APIResponse":
-    """Post as the page's user, with the token that every page of theirs holds."""
+    """Post as the page's user, with the CSRF token that each of their pages contains."""
     page.goto(pages.INDEX)
     token = page.locator("[name=csrfmiddlewaretoken]").first.input_value()
     return page.request.post(path, form={"csrfmiddlewaretoken": token, **fields})

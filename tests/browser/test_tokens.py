@@ -1,4 +1,4 @@
-"""A token is made, shown once and revoked in the admin, under a policy that lets nothing run but the site's files."""
+"""A token is made, shown once and revoked in the admin, under a policy that allows only scripts from files."""
 
 from typing import TYPE_CHECKING
 

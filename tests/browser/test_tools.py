@@ -1,4 +1,4 @@
-"""A tool that is switched off on its page is gone for the clients that are connected, and they are told."""
+"""A tool that is disabled on its page disappears for connected clients, and they are notified."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The tour of docs/admin.md: every page that the admin has of ours is on it, and its pictures that no other test makes.
+"""The tour of docs/admin.md covers every admin page of this app. Makes the pictures that no other test makes.
 
 MCP_PICTURES=docs/images python -m pytest -m browser tests/browser/test_tour.py
 """

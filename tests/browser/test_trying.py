@@ -1,4 +1,4 @@
-"""A tool is tried from its page: the form runs it for real, it is watched there, and cancelled its work stops."""
+"""A user tries a tool from its page: the form makes a real call, the page shows it, and cancelling stops its work."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SENT_TWICE = """form => Promise.all([1, 2].map(() =>
     fetch(form.action, {method: "POST", body: new FormData(form)}).then(answer => answer.url)))"""
-"""What a browser does whose button is pressed twice, without the navigation that drops the first answer."""
+"""Sends the form twice, like a button that is pressed twice, but keeps the first response."""
 LATER = 3
 STEPS = 5
 ON_ITS_PAGE = re.compile(r"/admin/mcp_app/request/([0-9a-f-]{36})/change/$")
@@ -33,13 +33,13 @@ ON_ITS_PAGE = re.compile(r"/admin/mcp_app/request/([0-9a-f-]{36})/change/$")
 
 @dataclass(frozen=True)
 class Tried:
-    """A call that a page made; its client's id for it is its row's."""
+    """A call that a page made. The id of its row is also its client's request id."""
 
     request_id: str
 
 
 def tried(page: "Page") -> Tried:
-    """The call to whose page this one has led."""
+    """Return the call that the current page shows."""
     expect(page).to_have_url(ON_ITS_PAGE)
     found = ON_ITS_PAGE.search(page.url)
     assert found is not None
@@ -172,7 +172,7 @@ def test_a_button_that_is_pressed_twice_calls_once(stack: Stack, tmp_path: Path,
     press(page)
     calling = tried(page)
     assert page.url == first
-    expect(page.get_by_text("This is the call that the page has made before.")).to_be_visible()
+    expect(page.get_by_text("This is the call that the page has already made.")).to_be_visible()
     page.goto(pages.IN_FLIGHT)
     expect(pages.row(page, "wait_for_file")).to_have_count(1)
     file.touch()

@@ -1,4 +1,4 @@
-"""The walk through an audit of docs/audit.md, step by step, on the example site's tools; its pictures come from here.
+"""The walk through an audit in docs/audit.md, step by step, on the example site's tools. Makes its pictures.
 
 MCP_PICTURES=docs/images python -m pytest -m browser tests/browser/test_walk.py
 """
@@ -32,7 +32,7 @@ NARROW: Final = {"viewport": {"width": 390, "height": 844}}
 
 @pytest.fixture
 def importing(stack: Stack) -> "Connection":
-    """A long import by an AI client, in the middle; before it another call was left by its client."""
+    """Returns a long import by an AI client, in the middle. Before it, another call was left by its client."""
     left = call(stack, "evaluate_python", CURSOR, user="chief", code="while True: pass")
     stack.running(left, 0.2)
     left.close()

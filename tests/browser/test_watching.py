@@ -1,4 +1,4 @@
-"""A request's page keeps itself as the request is, without being loaded again."""
+"""A request's page updates itself without being loaded again."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,5 +39,5 @@ def test_the_end_of_a_request_appears_on_its_page(stack: Stack, steps: Path, bro
     expect(page.locator("#mcp-summary .mcp-badge").first).to_have_text("cancelled")
     expect(pages.cancel_form(page)).to_have_count(0)
     assert page.evaluate("window.loadedOnce")
-    # What is watched is what is seen, and it asks the server no more.
+    # The element is still part of the page, and it sends no more requests.
     assert page.evaluate("window.watched.isConnected && !('open' in window.watched.dataset)")

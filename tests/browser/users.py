@@ -1,4 +1,4 @@
-"""Who uses the admin in these tests, and with which of the app's permissions."""
+"""The admin's users in these tests, with their permissions of the app."""
 
 from collections.abc import Mapping
 from typing import Final

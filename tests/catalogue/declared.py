@@ -10,7 +10,7 @@ from mcp_app.catalogue.schema.signature import Context
 
 
 class ToolContext(Context):
-    """Stands for the context class of `execution`."""
+    """Replaces the context class of `execution`."""
 
 
 class Usages(BaseModel):
@@ -28,6 +28,6 @@ def find_usages(
     Looks in every package.
 
     Args:
-        symbol: said by its Field
+        symbol: described by its Field
     """
     return Usages(symbol=symbol, lines=[limit])

@@ -175,7 +175,7 @@ def test_what_a_schema_cannot_tell_of_very_many_is_told_of_all_at_once() -> None
         """Visit."""
 
     found = problems(register(visit), {"days": [{"day": "soon"}] * 2_000})
-    assert found == ["hardly any of them fits; read the tool's schema again"]
+    assert found == ["nearly all of them are wrong; read the tool's schema again"]
 
 
 def test_an_array_of_many_that_fit_is_bound() -> None:

@@ -63,7 +63,7 @@ def test_an_answer_is_given_at_once_as_an_object_of_its_model() -> None:
 )
 def test_what_does_not_fit_is_asked_again_with_the_reason_if_it_is_an_answer_at_all(answer: Any, reason: str) -> None:
     message = play(how_many, {"count": answer}).questions["count"]["params"]["message"]
-    assert message.partition("\n\nThe last answer did not fit: ")[::2] == ("How many?", reason)
+    assert message.partition("\n\nThe last answer was not valid: ")[::2] == ("How many?", reason)
 
 
 def test_several_are_asked_in_one_round_and_only_those_that_are_missing() -> None:
@@ -122,7 +122,7 @@ def test_a_key_names_one_question() -> None:
     with pytest.raises(ValueError, match="'count' is used for two questions"):
         play(twice, {"count": DECLINED})
     for key in ("", "k" * (MAX_KEY_CHARS + 1), "count~2"):
-        with pytest.raises(ValueError, match="has 1 to"):
+        with pytest.raises(ValueError, match="must have 1 to"):
             play(lambda visit, key=key: visit.roots(key))
 
 

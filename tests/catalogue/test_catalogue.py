@@ -186,7 +186,7 @@ def test_what_a_list_asks_of_its_callers_groups_costs_no_more_for_many_tools(
     register("a", "b", "c", groups=["editors", "admins"])
     register("d", groups=["auditors"])
     ada = user(group="editors")
-    rows_too = User.objects.db == settings.DATABASE  # the tools', on the database of users or not
+    rows_too = User.objects.db == settings.DATABASE  # the tools' rows, if they are in the users' database
     with django_assert_num_queries(2 + rows_too, using=User.objects.db) as asked:  # the user, and the groups
         assert [each.name for each in catalogue.offered(ada)] == ["a", "b", "c"]
     assert "auth_group" in asked.captured_queries[1]["sql"]

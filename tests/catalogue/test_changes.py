@@ -39,7 +39,7 @@ def versions() -> list[int]:
 
 @pytest.fixture(params=["the rows' database", "another database"])
 def using(request: pytest.FixtureRequest) -> str:
-    """The database of the change: that of the rows, or another."""
+    """Returns the database of the change, which is the rows' database or another one."""
     return settings.DATABASE if request.param == "the rows' database" else "default"
 
 
@@ -85,7 +85,7 @@ def test_a_uri_of_any_length_has_a_subject() -> None:
 
 @pytest.mark.parametrize("uri", ["", "today", "notes://a b", 7])
 def test_what_is_no_uri_cannot_be_updated(uri: Any) -> None:
-    with pytest.raises(ValueError, match="is no URI"):
+    with pytest.raises(ValueError, match="is not a URI"):
         notify_resource_updated(uri)
 
 

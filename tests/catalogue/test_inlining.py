@@ -78,7 +78,7 @@ def register(function: Any) -> RegisteredTool:
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:
-    """The input schema of a tool with one parameter."""
+    """Return the input schema of a tool with one parameter."""
 
     def use(value): ...  # type: ignore[no-untyped-def]
 

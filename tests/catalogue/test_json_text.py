@@ -108,7 +108,7 @@ def test_a_string_that_the_schema_allows_stays_as_it_was_sent(annotation: Any, t
         (list[str], '["\\u0000"]', "value: Input should be a valid array"),
         (list[str], '["\\ud800"]', "value: Input should be a valid array"),
         (Literal["a", 1], "1", "value: Input should be 'a' or 1, not \"1\""),
-        # What could be read is judged as it was read.
+        # If the text can be parsed, the parsed value is validated.
         (Annotated[int, Field(le=9)], "10", "value: Input should be less than or equal to 9, not 10"),
         (Place, '{"floor": "1"}', "value.city: this argument is required"),
     ],
@@ -221,7 +221,7 @@ def test_a_site_and_a_tool_turn_it_off(configure: Any) -> None:
 
 
 def nested(levels: int) -> str:
-    """JSON text in JSON text: each level doubles the backslashes."""
+    """Return JSON text in JSON text. Each level doubles the backslashes."""
     text = "[]"
     for _ in range(levels):
         text = json.dumps([text])

@@ -77,7 +77,7 @@ def test_asking_again_says_what_did_not_fit_last_time_only():
     first = questions.again(FORM.request(), "name: must be of type string")
     second = questions.again(first, "age: must be of type integer")
     message = second["params"]["message"]
-    assert message == "Who are you?\n\nThe last answer did not fit: age: must be of type integer"
+    assert message == "Who are you?\n\nThe last answer was not valid: age: must be of type integer"
 
 
 @pytest.mark.parametrize(

@@ -279,14 +279,14 @@ def test_a_templates_members_are_listed_among_the_resources(configure, monkeypat
 
 def test_a_member_of_another_template_is_not_listed() -> None:
     resource("notes://{day}", members=lambda visit: [mcp_types.Resource(uri="other://a", name="a")])(lambda day: day)
-    with pytest.raises(InvalidResult, match="no resource of notes"):
+    with pytest.raises(InvalidResult, match="not a resource of notes"):
         reads.resources_page(None, ANN)
 
 
 def test_a_member_that_nobody_could_read_is_not_listed() -> None:
     member = mcp_types.Resource(uri="notes://Müller GmbH", name="a")
     resource("notes://{customer}", members=lambda visit: [member])(lambda customer: customer)
-    with pytest.raises(InvalidResult, match="is no URI"):
+    with pytest.raises(InvalidResult, match="is not a URI"):
         reads.resources_page(None, ANN)
 
 

@@ -59,17 +59,17 @@ def test_a_uri_with_variables_is_a_template() -> None:
 @pytest.mark.parametrize(
     ("uri", "options", "reason"),
     [
-        ("today", {}, "it is no URI"),
-        ("notes://{day}/{hour}", {}, "its parameters are the variables"),
-        ("notes://today", {}, "its parameters are the variables"),
-        ("notes://{day}", {"size": 1}, "a template has no size"),
+        ("today", {}, "it is neither a URI"),
+        ("notes://{day}/{hour}", {}, "its parameters must have the names of the variables"),
+        ("notes://today", {}, "its parameters must have the names of the variables"),
+        ("notes://{day}", {"size": 1}, "a template cannot have a size"),
         ("notes://{day}", {"ttl_ms": -1}, "ttl_ms"),
         ("notes://{day}", {"ttl_ms": 0.5}, "ttl_ms"),
         ("notes://{day}", {"ttl_ms": True}, "ttl_ms"),
-        ("notes://{day}", {"cache_scope": "shared"}, "cache_scope is"),
-        ("notes://{day}", {"cache_scope": "public", "available": lambda visit: True}, "depends on its caller"),
-        ("notes://{day}", {"completions": {"hour": lambda value, context: []}}, "completions name hour"),
-        ("notes://{day}", {"completions": {"day": ["today"]}}, "completion of day is a function"),
+        ("notes://{day}", {"cache_scope": "shared"}, "cache_scope must be"),
+        ("notes://{day}", {"cache_scope": "public", "available": lambda visit: True}, "depends on the caller"),
+        ("notes://{day}", {"completions": {"hour": lambda value, context: []}}, "completions has hour"),
+        ("notes://{day}", {"completions": {"day": ["today"]}}, "completion of day must be a function"),
         ("notes://{day}", {"annotations": {"priority": 1}}, "mcp_types.Annotations"),
         ("notes://{day}", {"icons": [mcp_types.Icon(src="http://example.com/i.png")]}, "https:// or data:"),
         ("notes://{day}", {"meta": {"a": object()}}, "plain, finite JSON"),
@@ -85,7 +85,7 @@ def test_an_unusable_declaration_is_refused(uri: str, options: dict[str, Any], r
 
 
 def test_only_a_template_has_members() -> None:
-    with pytest.raises(InvalidResource, match="only a template has members"):
+    with pytest.raises(InvalidResource, match="only a template can have members"):
         resource("notes://today", members=lambda visit: [])(lambda: "")
 
 
@@ -94,11 +94,11 @@ def test_a_parameter_that_text_cannot_fill_is_refused() -> None:
 
     def notes(day: Opaque) -> str: ...
 
-    with pytest.raises(InvalidResource, match="JSON cannot carry"):
+    with pytest.raises(InvalidResource, match="JSON cannot represent"):
         resource("notes://{day}")(notes)
 
 
 def test_two_resources_of_one_uri_are_refused() -> None:
     resource("notes://today")(lambda: "")
-    with pytest.raises(InvalidResource, match="Two resources are named 'notes://today'"):
+    with pytest.raises(InvalidResource, match="Two resources have the name 'notes://today'"):
         resource("notes://today")(lambda: "")

@@ -130,7 +130,7 @@ def test_text_mixes_with_content_blocks() -> None:
 
 
 def test_value_among_content_blocks_that_is_no_text_is_refused() -> None:
-    with pytest.raises(InvalidResult, match="a dict stands among content blocks"):
+    with pytest.raises(InvalidResult, match="a dict is among the content blocks"):
         convert([Image(b"x"), {"a": 1}])
 
 
@@ -194,13 +194,13 @@ def test_ready_made_result_passes_with_its_nulls() -> None:
 @pytest.mark.parametrize(
     ("value", "annotation", "reason"),
     [
-        ({"x": "many"}, Point, "not what its annotation says"),
-        ({"x": -1}, Point, "not what its annotation says"),
+        ({"x": "many"}, Point, "not match its annotation"),
+        ({"x": -1}, Point, "not match its annotation"),
         (Point.model_construct(x=-1), Point, r"\$\.x must be at least 0"),
-        ("text", Point, "not what its annotation says"),
+        ("text", Point, "not match its annotation"),
         (mcp_types.CallToolResult(content=[]), Point, "no structured content"),
         (mcp_types.CallToolResult(content=[], structured_content={"x": -1}), Point, r"\$\.x must be at least 0"),
-        (None, int, "not what its annotation says"),
+        (None, int, "not match its annotation"),
     ],
 )
 def test_result_that_contradicts_its_output_schema_is_refused(value: Any, annotation: Any, reason: str) -> None:
@@ -229,7 +229,7 @@ def deep() -> list[Any]:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"bytes", "bytes have no type"),
+        (b"bytes", "bytes have no MIME type"),
         (Image("text"), "the data of an Image is bytes"),  # type: ignore[arg-type]  # the mistake under test
         (float("nan"), "cannot be written as JSON"),
         ({"a": [float("inf")]}, "cannot be written as JSON"),
@@ -281,5 +281,5 @@ def test_under_debug_the_type_and_text_of_other_errors_are_told(settings: Any) -
         def __str__(self) -> str:
             raise ValueError
 
-    assert texts(results.failure_result(UnreadableError()))[0].endswith("UnreadableError: its text cannot be read")
+    assert texts(results.failure_result(UnreadableError()))[0].endswith("UnreadableError: its text cannot be shown")
     assert len(texts(results.failure_result(ValueError("x" * 10_000)))[0]) < 2_200

@@ -225,7 +225,7 @@ def test_parameter_that_json_cannot_carry_is_refused() -> None:
     def use(connection: Any) -> None: ...
 
     use.__annotations__["connection"] = Connection
-    with pytest.raises(InvalidTool, match=r"The tool 'use' \(tests\.catalogue.*JSON cannot carry"):
+    with pytest.raises(InvalidTool, match=r"The tool 'use' \(tests\.catalogue.*JSON cannot represent"):
         tool(use)
 
 
@@ -242,5 +242,5 @@ def test_explicit_schema_is_kept_verbatim_and_its_arguments_arrive_as_one_dict()
 def test_explicit_schema_with_several_parameters_is_refused() -> None:
     def take(a: int, b: int) -> str: ...
 
-    with pytest.raises(InvalidTool, match="it takes one parameter"):
+    with pytest.raises(InvalidTool, match="input_schema must take one parameter"):
         tool(input_schema={"type": "object"})(take)

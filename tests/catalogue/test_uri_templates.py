@@ -58,16 +58,16 @@ def test_no_value_leaves_its_folder_under_file(value: str) -> None:
 @pytest.mark.parametrize(
     ("template", "reason"),
     [
-        ("x://{a}{b}", "something between"),
-        ("x://{a}/{a}", "stands once"),
-        ("{scheme}://a", "no variables"),
-        ("x{a}://b", "no variables"),
-        ("x://{+path}", "no URI"),
-        ("x://{a*}", "no URI"),
-        ("x://{a,b}", "no URI"),
-        ("x://{}", "no URI"),
-        ("x://a b", "no URI"),
-        ("today", "no URI"),
+        ("x://{a}{b}", "some text between"),
+        ("x://{a}/{a}", "may appear once"),
+        ("{scheme}://a", "cannot have variables"),
+        ("x{a}://b", "cannot have variables"),
+        ("x://{+path}", "neither a URI"),
+        ("x://{a*}", "neither a URI"),
+        ("x://{a,b}", "neither a URI"),
+        ("x://{}", "neither a URI"),
+        ("x://a b", "neither a URI"),
+        ("today", "neither a URI"),
     ],
 )
 def test_an_unusable_template_is_refused(template: str, reason: str) -> None:

@@ -1,15 +1,15 @@
-"""A chaos run: random clients on a real site whose processes and engines are killed, frozen and cut off meanwhile.
+"""A chaos run: random clients use a real site while its processes and engines are killed, frozen and disconnected.
 
     python -m tests.chaos --minutes 10 --stack redis --seed 7
 
-    plan      what will be done, decided by the seed alone
-    clients/  who calls, leaves, cancels, asks, listens, lies
-    mcp_tools settings journal   the site's tools, which note what they do in files, whatever becomes of them
-    site      the processes and the engines, and who starts them again
-    faults    what is done to them
-    ledger    what every client was told
-    rows      what the database says
-    verdict/  what must hold afterwards; `report` prints it
+    plan      the actions of the run, which depend on the seed alone
+    clients/  clients that call, disconnect, cancel, ask, listen and send invalid data
+    mcp_tools settings journal   the site's tools, which record their work in files that survive every fault
+    site      the processes and the engines; `kept` restarts the processes
+    faults    the faults that are made
+    ledger    the responses that every client received
+    rows      the content of the database
+    verdict/  the checks after the run; `report` summarises the run
 
-Refuses to judge while anything is still meant to go wrong: the verdict is about what is left once it is quiet.
+The verdict begins when no more faults are made and the site is quiet.
 """

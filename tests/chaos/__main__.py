@@ -1,6 +1,6 @@
-"""`python -m tests.chaos`: run, let it become quiet, judge, print.
+"""`python -m tests.chaos`: make a run, wait until the site is quiet, check it, and print the findings.
 
-Exit status 1 where anything is wrong, 2 where an engine's programs are missing.
+The exit status is 1 if anything is wrong, and 2 if an engine's programs are missing.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def _audit(running: Site) -> Iterator[str]:
 
 
 def _await_quiet(running: Site, seconds: float) -> None:
-    """Until nothing is in flight, and no file of a tool grows; not for longer than `seconds`."""
+    """Wait until no request is open and no tool's file grows, for `seconds` at most."""
     until = time.monotonic() + seconds
     before = -1.0
     while time.monotonic() < until:
@@ -108,7 +108,7 @@ def _await_quiet(running: Site, seconds: float) -> None:
 
 VERIFYING: Final = 240.0
 SETTLING: Final = 20.0
-"""Seconds in which what is on its way out is gone."""
+"""Seconds within which the last processes, connections and files must disappear."""
 
 
 def _patiently(look: Callable[[], list[str]]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""All clients of a run: a thread each, going from errand to errand until it is time to stop."""
+"""Runs all clients, each in a thread that does one errand after another until it is stopped."""
 
 import threading
 import traceback
@@ -28,7 +28,7 @@ DOING: Final[Mapping[str, Callable[[Site, Ledger, Doors, Errand], None]]] = {
 
 
 class Crowd:
-    """`problems` are errors of the clients themselves, and of how their own processes ended."""
+    """All clients of a run. `problems` lists their own errors, and processes of theirs that did not end properly."""
 
     def __init__(self, site: Site, ledger: Ledger, seed: int, size: int) -> None:
         self._site = site
@@ -47,7 +47,7 @@ class Crowd:
             thread.start()
 
     def stop(self) -> None:
-        """Let each end what it is about."""
+        """Wait until each client has finished its errand."""
         self._stopping.set()
         for thread in self._threads:
             thread.join(PATIENCE)

@@ -1,6 +1,6 @@
-"""What goes wrong: one fault at a time, each followed by its repair, so that the site stays able to serve.
+"""Makes one fault at a time. Each is followed by its repair, so that the site remains able to serve.
 
-Refuses to touch what is not the run's: every process is a descendant of a program that the run started.
+Only the run's own processes are affected: each is a descendant of a program that the run started.
 """
 
 import signal
@@ -28,7 +28,7 @@ PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A fault that was made, in unix times."""
+    """A fault that was made. Times are Unix times."""
 
     fault: Fault
     began_at: float
@@ -37,7 +37,7 @@ class Done:
 
 
 class Faults:
-    """The thread that makes them."""
+    """The thread that makes the faults."""
 
     def __init__(self, site: Site, seed: int) -> None:
         self._site = site
@@ -51,7 +51,7 @@ class Faults:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the one under way come to its end, and repair everything."""
+        """Wait until the current fault has ended, and repair everything."""
         self._stopping.set()
         self._thread.join()
         for engine in self._site.engines:
@@ -138,7 +138,7 @@ class Faults:
         return f"{ended and ended[0]} connections"
 
     def _lock(self, name: str, fault: Fault) -> str:
-        """Hold SQLite's write lock, as somebody's long transaction would."""
+        """Hold SQLite's write lock, as a long transaction would."""
         other = sqlite3.connect(self._site.data / name, timeout=20, isolation_level=None)
         try:
             other.execute("BEGIN IMMEDIATE")
@@ -151,7 +151,7 @@ class Faults:
         return name
 
     def _litter(self, fault: Fault) -> str:
-        """Put what is no message, or a part of one, where messages wait."""
+        """Put an invalid or incomplete message into a queue of the embedded broker."""
         places = sorted((self._site.data / "broker" / "queues").glob("*/new"))
         if not places:
             return "no queue"

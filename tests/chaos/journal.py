@@ -1,11 +1,13 @@
-"""What tools did, in files that no database, broker or rollback can take back: one for each request, lines appended.
+"""Records the work of tools in files, which no database, broker or rollback can undo.
+
+Each request has one file, to which lines are appended:
 
     begin <tag> <pid> <unix time>     the body was entered
     step <unix time>                  it still runs
     once <unix time>                  its side effect
     end <unix time>                   it came to its own end
 
-A write is one `write(2)` on a file opened for appending, so a killed process leaves whole lines.
+A line is written by one `write(2)` to a file that is opened for appending, so a killed process leaves whole lines.
 """
 
 import os
@@ -16,11 +18,11 @@ from typing import Final
 
 FOLDER: Final = "journal"
 TAGS: Final = "tags"
-"""Links from a caller's own name for its call to the request's id, as soon as it runs."""
+"""The folder of links from a caller's own name for its call to the request's id. The running tool makes the link."""
 
 
 def note(path: Path, *words: object) -> None:
-    """Append one line, its time last."""
+    """Append one line that ends with the time."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(descriptor, " ".join(map(str, (*words, repr(time.time())))).encode() + b"\n")
@@ -38,11 +40,11 @@ class Entry:
     onces: int
     ends: int
     last_at: float
-    """When it grew last, by the file system."""
+    """The time at which the file last grew, by the file system's clock."""
 
 
 def read(folder: Path) -> dict[str, Entry]:
-    """Every request's, by its id."""
+    """Return the entry of every request by its id."""
     return {path.name: _entry(path) for path in folder.iterdir()}
 
 

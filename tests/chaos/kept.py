@@ -1,4 +1,4 @@
-"""Programs that are to run: each started again when it has ended, after a moment, as systemd would."""
+"""Keeps programs running: each is restarted a moment after it has ended, as systemd would do."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ LOOK_SECONDS: Final = 0.05
 
 @dataclass(slots=True)
 class Life:
-    """One process of a kept program, in unix times."""
+    """One process of a kept program. Times are Unix times."""
 
     pid: int
     began_at: float
@@ -31,12 +31,12 @@ class Life:
 
     @property
     def gone_at(self) -> float | None:
-        """Since when it takes nobody: one that was told to end serves out what it has."""
+        """The time since which it accepts no new calls. After SIGTERM it only finishes the calls that it has."""
         return self.told_to_end_at or self.ended_at
 
 
 class Kept:
-    """One program. `lives` are its processes so far, the last one maybe running."""
+    """One program. `lives` are its processes so far. The last one may still run."""
 
     def __init__(self, name: str, start: Callable[[], Program], port: int | None = None) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Kept:
         return program
 
     def note_end(self) -> bool:
-        """Whether it has ended."""
+        """Return whether the program has ended, and record the end."""
         if not self.program.ended:
             return False
         if self.lives[-1].ended_at is None:
@@ -63,20 +63,20 @@ class Kept:
         self.program = self._begin()
 
     def note_ready(self) -> None:
-        """Write down when it was first seen to listen; a program without a port is ready from its beginning."""
+        """Record the time at which it first listens. A program without a port is ready from its beginning."""
         life = self.lives[-1]
         if life.ready_at is None and (self.port is None or programs.listens(self.port)):
             life.ready_at = time.time()
 
     def family(self) -> list[psutil.Process]:
-        """Its process and all below it, oldest first."""
+        """Return its process and all descendants, oldest first."""
         with suppress(psutil.NoSuchProcess):
             root = psutil.Process(self.program.pid)
             return [root, *sorted(root.children(recursive=True), key=lambda each: each.create_time())]
         return []
 
     def troubled(self, since: float, until: float) -> bool:
-        """Whether no one process of it served, and moved, for all of that time."""
+        """Return whether no single process served, without being frozen, for all of that time."""
         still = any(began <= until and ended >= since for began, ended in self.frozen)
         return still or not any(
             life.ready_at is not None and life.ready_at < since and (life.gone_at is None or life.gone_at > until)
@@ -85,7 +85,7 @@ class Kept:
 
 
 class Keeper:
-    """The thread that starts them again."""
+    """The thread that restarts the programs."""
 
     def __init__(self, kept: Sequence[Kept]) -> None:
         self._kept = kept
@@ -94,7 +94,7 @@ class Keeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """From now on what ends stays ended."""
+        """Stop restarting programs."""
         self._stopping.set()
         self._thread.join()
 
@@ -107,7 +107,7 @@ class Keeper:
 
 
 def send(pid: int, number: signal.Signals) -> bool:
-    """Whether there was such a process."""
+    """Send a signal, and return whether the process exists."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)
         return True

@@ -1,4 +1,4 @@
-"""What every client was told: one record for each call that was sent, whatever came of it."""
+"""Records each call that was sent, and the responses that its client received."""
 
 import json
 import threading
@@ -10,29 +10,29 @@ from typing import Any
 
 @dataclass(slots=True)
 class Call:
-    """One call, from its client's side. Times are unix times."""
+    """One call as its client saw it. Times are Unix times."""
 
     tag: str
     kind: str
     tool: str
     plan: str
-    """How its client meant to end it, and when."""
+    """How its client planned to end it, and when."""
     server: int
     """The number of the server that it was sent to."""
     sent_at: float = field(default_factory=time.time)
     ended_at: float = 0.0
     fate: str = "pending"
-    """answered (a result), refused (a JSON-RPC error or an HTTP status), left, cut (its stream or connection ended
-    without an answer), silent (nothing came for too long)."""
+    """pending, answered (a result), refused (a JSON-RPC error or an HTTP status), left, cut (its stream or connection
+    ended without an answer) or silent (no answer in time)."""
     answer: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     http: int = 0
     responses: int = 0
     note: str = ""
     others: list[int] = field(default_factory=list)
-    """Servers that it also spoke to."""
+    """The numbers of the other servers that its client used."""
     doors: list[str] = field(default_factory=list)
-    """Cancellations that were asked for, and what came of asking."""
+    """The cancellations that were requested, with their results."""
 
     def end(self, fate: str, note: str = "") -> None:
         if self.fate == "pending":
@@ -40,7 +40,7 @@ class Call:
 
 
 class Ledger:
-    """All calls of a run; written from many threads."""
+    """All calls of a run. Many threads write to it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class Ledger:
         return call
 
     def count(self, what: str) -> None:
-        """Something that is no call."""
+        """Count an event that is not a call."""
         with self._lock:
             self.counts[what] = self.counts.get(what, 0) + 1
 

@@ -1,6 +1,6 @@
-"""Tools of every temper. Each notes in its request's file that it began, that it goes on, and that it ended.
+"""Tools that react to cancellation in different ways. Each records its beginning, steps and end in its request's file.
 
-`tag` is its caller's own name for the call; what it returns is `done` and that tag.
+`tag` is the caller's own name for the call. A result begins with `done` and the tag.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ INTERRUPTED: Final[dict[str, Any]] = {"cancel": CancelPolicy.INTERRUPT, "coopera
 KILLED: Final[dict[str, Any]] = {"cancel": CancelPolicy.KILL, "cooperative_grace": 0, "hard_grace": 0.4}
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {"yes": {"type": "boolean"}}}
 
-# Two lines of shell: a child that waits, and one that leaves its family and writes on; each has the request's marker.
+# `_FAMILY` runs one writer in a session of its own, and another one directly. Both have the request's marker.
 _WRITER: Final = 'n={n}; while [ $n -gt 0 ]; do echo "step {how}" >> {path}; n=$((n-1)); sleep {step}; done'
 _FAMILY: Final = "(setsid sh -c '{writer}' &) ; {own} ; wait"
 
 
 class Work:
-    """One call's file, and the steps that fill its time."""
+    """Writes one call's file, and counts the steps that fill its time."""
 
     def __init__(self, tag: str, ctx: ToolContext) -> None:
         self.tag = tag
@@ -56,13 +56,13 @@ class Work:
 
 @tool(**INTERRUPTED)
 def chaos_quick(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Be done at once."""
+    """Return at once."""
     return Work(tag, ctx).done()
 
 
 @tool(cancel=CancelPolicy.COOPERATIVE)
 def chaos_cooperative(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Look between steps, and report progress."""
+    """Check for cancellation between steps, and report progress."""
     work = Work(tag, ctx)
     for number in work.steps(seconds):
         ctx.progress(number + 1)
@@ -72,7 +72,7 @@ def chaos_cooperative(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(**INTERRUPTED)
 def chaos_blocking(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Never look."""
+    """Never check for cancellation."""
     work = Work(tag, ctx)
     for _ in work.steps(seconds):
         time.sleep(STEP)
@@ -81,7 +81,7 @@ def chaos_blocking(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(**INTERRUPTED)
 async def chaos_async(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Wait as a coroutine."""
+    """Wait in a coroutine."""
     work = Work(tag, ctx)
     for number in work.steps(seconds):
         ctx.progress(number + 1)
@@ -91,7 +91,7 @@ async def chaos_async(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(**KILLED)
 def chaos_stubborn(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Swallow whatever is raised, and go on."""
+    """Swallow every exception, and continue."""
     work = Work(tag, ctx)
     for _ in work.steps(seconds):
         with suppress(BaseException):
@@ -101,7 +101,7 @@ def chaos_stubborn(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(**KILLED)
 def chaos_blocked(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Hold the interpreter inside C."""
+    """Block inside C code with the GIL held."""
     work = Work(tag, ctx)
     gil.hold(seconds)
     return work.done()
@@ -109,7 +109,7 @@ def chaos_blocked(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(**KILLED)
 def chaos_family(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Wait for a shell whose child left the family, both of them writing."""
+    """Wait for a shell that writes, and that has started another writer in a session of its own."""
     work = Work(tag, ctx)
     subprocess.run(["sh", "-c", _family(work, seconds)], check=False)
     return work.done()
@@ -117,7 +117,7 @@ def chaos_family(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(**INTERRUPTED)
 def chaos_program(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """The same under `ctx.run`."""
+    """Run the shell of `chaos_family` with `ctx.run`."""
     work = Work(tag, ctx)
     ctx.run(["sh", "-c", _family(work, seconds)], progress=True)
     return work.done()
@@ -125,7 +125,7 @@ def chaos_program(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(**INTERRUPTED)
 def chaos_transaction(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Hold a row of the site's database locked."""
+    """Keep a row of the site's database locked."""
     work = Work(tag, ctx)
     with transactions.atomic():
         LockedRow.objects.get_or_create(pk=1)
@@ -140,7 +140,7 @@ def chaos_transaction(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(**INTERRUPTED)
 def chaos_failing(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Fail, in the author's words or in nobody's."""
+    """Fail with a `ToolError` or with an unexpected exception."""
     work = Work(tag, ctx)
     for _ in work.steps(min(seconds, 0.5)):
         time.sleep(STEP)
@@ -158,7 +158,7 @@ def chaos_large(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool(asks=[FORM], **INTERRUPTED)
 def chaos_asking(tag: str, seconds: float, ctx: ToolContext) -> str:
-    """Have one side effect, ask, ask again, and be done."""
+    """Make one side effect, ask twice, and return."""
     work = Work(tag, ctx)
     ctx.once("effect", lambda: _effect(work))
     first = ctx.elicit("first", "Go on?", FORM)
@@ -179,7 +179,7 @@ def chaos_task(tag: str, seconds: float, ctx: ToolContext) -> str:
 
 @tool
 def chaos_meet(folder: str, name: str, guests: int) -> str:
-    """Wait until so many calls are here at once."""
+    """Wait until `guests` calls run at the same time."""
     Path(folder, name).touch()
     until = time.monotonic() + 15
     while len(list(Path(folder).iterdir())) < guests:
@@ -195,7 +195,10 @@ def _effect(work: Work) -> int:
 
 
 def _family(work: Work, seconds: float) -> str:
-    """The one that left writes for a shorter time: a tool that is not stopped leaves nothing behind."""
+    """Return the shell code of both writers.
+
+    The writer in its own session writes for a shorter time, so that no process remains if the tool is not stopped.
+    """
     shares = {"apart": 0.6, "within": 1.0}
     writers = [
         _WRITER.format(n=round(share * seconds / STEP), how=how, path=work.path, step=STEP)

@@ -1,6 +1,6 @@
-"""What a run will do, decided by its seed alone: the same seed gives the same errands and the same faults, in order.
+"""Plans a run by its seed alone. The same seed gives the same errands and faults in the same order.
 
-How far a run gets in its time, and what it meets there, the seed does not decide.
+The seed does not determine how far a run gets in its time, or in which state it finds the site.
 """
 
 import random
@@ -20,7 +20,7 @@ KINDS: Final[Mapping[str, int]] = {
     "listener": 6,
     "hostile": 8,
 }
-"""What a client may be about, and how often."""
+"""The kinds of errands, with their weights."""
 TOOLS: Final[Mapping[str, int]] = {
     "chaos_quick": 12,
     "chaos_cooperative": 12,
@@ -43,7 +43,7 @@ ENDINGS: Final[Mapping[str, int]] = {
     "command": 2,
     "admin": 10,
 }
-"""How a client means to end its call: by waiting, by leaving, or by cancelling through a door."""
+"""The ways to end a call, with their weights. The client waits, disconnects, or cancels in one of three ways."""
 EVERYWHERE: Final[Mapping[str, int]] = {
     "kill a child": 10,
     "freeze a child": 8,
@@ -73,7 +73,7 @@ FAULTS_OF: Final = {**FAULTS, "rabbitmq": FAULTS["redis"]}
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """One thing that one client does. Durations in seconds; servers are numbers, to be taken modulo."""
+    """One action of one client. Durations are in seconds. Server numbers are taken modulo the number of servers."""
 
     number: int
     tag: str
@@ -82,18 +82,18 @@ class Errand:
     seconds: float
     ending: str
     after: float
-    """From sending to `ending`."""
+    """The time from sending to `ending`."""
     pause: float
-    """Until the next errand."""
+    """The time until the next errand."""
     server: int
     other: int
     twist: float
-    """One more decision, from 0 to 1, for whatever the kind leaves open."""
+    """A random number from 0 to 1, for decisions of one kind of errand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong, for so many seconds, and the quiet after it."""
+    """One fault, which lasts for `seconds`, and the pause before it."""
 
     number: int
     kind: str
@@ -103,7 +103,7 @@ class Fault:
 
 
 def errands(seed: int, client: str, *, only: str | None = None) -> Iterator[Errand]:
-    """Without end."""
+    """Yield errands without end."""
     chance = random.Random(f"{seed}/{client}")
     number = 0
     while True:
@@ -124,7 +124,7 @@ def errands(seed: int, client: str, *, only: str | None = None) -> Iterator[Erra
 
 
 def faults(seed: int, stack: str) -> Iterator[Fault]:
-    """Without end."""
+    """Yield faults without end."""
     chance = random.Random(f"{seed}/faults/{stack}")
     number = 0
     while True:

@@ -1,4 +1,4 @@
-"""What happened in a run, as a table, and what is wrong."""
+"""Summarises the events of a run as a table."""
 
 import statistics
 from collections import Counter

@@ -1,6 +1,6 @@
-"""What the database says once it is quiet: every row of a run, read by a process in the site's environment.
+"""Reads every row of a run from the database, in a process with the site's environment.
 
-python -m tests.chaos.rows        one line of JSON
+`python -m tests.chaos.rows` prints the rows as one line of JSON.
 """
 
 import json
@@ -15,7 +15,7 @@ from tests.support.site.inspector import ROOT
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; times are unix times."""
+    """One request. Times are Unix times."""
 
     id: str
     tag: str
@@ -33,12 +33,12 @@ class Request:
     delivered: bool
     error: Any
     result: dict[str, Any] | None
-    """The CallToolResult that its client is owed, once it has ended."""
+    """The CallToolResult for its client, once the request has ended."""
     protocol_error: dict[str, Any] | None
     worker_pid: int | None
     event_seq: int
     events: list[tuple[int, str, str]]
-    """Number, kind, and the status of a transition."""
+    """The number and kind of each event, and the status of a transition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """All of them."""
+    """All rows of a run."""
 
     requests: list[Request]
     attempts: list[Attempt]
     stopped: dict[str, bool]
-    """Of each process by its boot id in hex: whether it said that it ends."""
+    """Whether each process has recorded its stop, by its boot id in hex."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Rows":

@@ -1,4 +1,4 @@
-"""The fixture site with the tools of chaos, and with patience short enough that all of it ends while a run lasts."""
+"""The fixture site with the chaos tools, and with timeouts that are short enough to expire within a run."""
 
 from tests.acceptance.settings import *  # noqa: F403
 from tests.acceptance.settings import INSTALLED_APPS, MCP

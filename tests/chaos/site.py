@@ -1,6 +1,6 @@
-"""A site to be broken: several servers and workers, kept running, on engines of its own.
+"""The site of a chaos run: several servers and workers, which are restarted when they end, on engines of its own.
 
-Its processes have a folder for temporary files of their own, so that what they leave is seen.
+Its processes have their own folder for temporary files, so that files that are left behind are found.
 """
 
 import secrets
@@ -24,14 +24,14 @@ from tests.support.waiting import eventually
 
 SETTINGS: Final = "tests.chaos.settings"
 SLOTS: Final = 3
-"""Of each worker."""
+"""The number of slots of each worker."""
 STARTING: Final = 90.0
 STOPPING: Final = 40.0
 ADMINISTRATOR: Final = "warden"
 
 
 class Site(Stack):
-    """One running site and its engines; `database` and `broker` are None where it is embedded."""
+    """One running site and its engines. `database` and `broker` are `None` if the site is embedded."""
 
     def __init__(self, kind: str, data: Path, engines: dict[str, Engine]) -> None:
         super().__init__(data, _environment(engines), workers=2, settings=SETTINGS)
@@ -65,7 +65,7 @@ class Site(Stack):
         own = f"--concurrency={SLOTS}" if self.database is None else "--no-worker"
         self._keep_server("serve 0", *MANAGE, "mcp", "serve", "--settings", SETTINGS, own)
         if self.database is None:
-            self._await_ports()  # the first makes the tables
+            self._await_ports()  # the first server creates the tables
             self._keep_server("serve 1", *MANAGE, "mcp", "serve", "--settings", SETTINGS, "--no-worker")
         else:
             self._keep_server("uvicorn 1", sys.executable, "-m", "uvicorn", "mcpsite.asgi:application")
@@ -85,14 +85,14 @@ class Site(Stack):
         self.kept_servers.append(Kept(name, lambda: self.start(*command, f"--port={port}"), port))
 
     def await_service(self) -> None:
-        """Until every server listens and every worker consumes."""
+        """Wait until every server listens and every worker consumes."""
         self._await_ports()
         eventually(lambda: len(self.workers()) == self.expected_workers, "all workers consume", STARTING)
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Start again what ends."""
-        self.forget_inspector()  # whose connection would be cut as any other
+        """Restart the programs that end, within the block."""
+        self.forget_inspector()  # the faults would cut its database connection, too
         keeper = Keeper(self.kept)
         try:
             yield
@@ -100,7 +100,7 @@ class Site(Stack):
             keeper.stop()
 
     def troubled(self, server: int, since: float, until: float) -> bool:
-        """Whether that server did not serve for all of that time."""
+        """Return whether the server failed to serve during any part of that time."""
         return self.kept_servers[server].troubled(since, until)
 
     @property
@@ -109,32 +109,32 @@ class Site(Stack):
         return sum(life.status == -signal.SIGKILL for life in lives)
 
     def forget_inspector(self) -> None:
-        """End the process that reads rows; the next question starts another."""
+        """Kill the process that reads rows. The next question starts another one."""
         if self.has_inspector:
             programs.end_all({self.inspector.pid})
             self.inspector.reap()
             del self.inspector
 
     def to(self, server: int) -> Connection:
-        """A connection to one of the servers, by number. Raises OSError."""
+        """Return a connection to one of the servers, by its number. Raises `OSError`."""
         return Connection(self.ports[server % len(self.ports)])
 
     def worker_mains(self) -> list[int]:
-        """The main processes of the workers, those that belong to servers included."""
+        """Return the main processes of the workers, including the workers of servers."""
         mains = [kept.program.pid for kept in self.kept_workers]
         for kept in self.kept_servers:
             mains += [each.pid for each in kept.family()[1:] if "mcp worker" in programs.command_line(each.pid)][:1]
         return mains
 
     def manage(self, *arguments: str, within: float = 60.0) -> subprocess.CompletedProcess[str]:
-        """One command of `manage.py mcp`, run to its end."""
+        """Run a command of `manage.py mcp` to its end."""
         command = [*MANAGE, "mcp", *arguments, "--settings", SETTINGS]
         return subprocess.run(
             command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=within, check=False
         )
 
     def stop(self) -> list[str]:
-        """End all programs by SIGTERM; what did not end as it should."""
+        """End all programs with SIGTERM, and return a line for each program that did not end properly."""
         self.forget_inspector()
         wrong = []
         for kept in self.kept:
@@ -150,7 +150,7 @@ class Site(Stack):
         return wrong
 
     def clear(self) -> None:
-        """End whatever is left, without judging it."""
+        """Kill all processes that are left, without checking how they end."""
         for engine in self.engines:
             engine.thaw()
         programs.end_all(programs.processes_of(self.data))
@@ -161,7 +161,7 @@ class Site(Stack):
 
 @contextmanager
 def opened(kind: str, data: Path) -> Iterator[Site]:
-    """A site of this kind that serves; nothing of it is left afterwards, however that came about."""
+    """Yield a site of this kind that serves. Afterwards its processes are killed, even after an error."""
     with ExitStack() as exits:
         engines: dict[str, Engine] = {}
         if kind != "embedded":

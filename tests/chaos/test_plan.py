@@ -1,4 +1,4 @@
-"""A seed says what a run does."""
+"""The seed determines the errands and faults of a run."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""The verdict finds each kind of wrong, and nothing in a run that went as it should."""
+"""The verdict finds each kind of error, and finds nothing in a correct run."""
 
 from collections.abc import Callable
 from dataclasses import replace

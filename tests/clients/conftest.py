@@ -1,4 +1,4 @@
-"""Each way of connecting is connected once, for all tests of it, and left at its end with no process behind it."""
+"""Each way of connecting connects once for all its tests. At the end the client leaves, and no process may remain."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows what the site's programs said
+from tests.acceptance.conftest import pytest_runtest_makereport  # noqa: F401 - shows the output of the site's programs
 from tests.clients.driver import Driver
 from tests.clients.programs import WAYS, ClientMissingError, Way
 from tests.support.site import layouts
@@ -66,7 +66,7 @@ def _running_stack(request: pytest.FixtureRequest, way: Way) -> Stack:
 
 @pytest.fixture(scope="session")
 def port(running_stack: Stack) -> Iterator[int]:
-    """Where the site is: its one server, or a front of several without stickiness."""
+    """Yields the site's port: of its only server, or of a front of several servers without sticky sessions."""
     ports = [server.port for server in running_stack.servers]
     if len(ports) == 1:
         yield ports[0]
@@ -76,7 +76,7 @@ def port(running_stack: Stack) -> Iterator[int]:
 
 
 class Kept:
-    """The client of one way, started where there is none; it and all it starts are known by its folder."""
+    """The client of one way, started when it is needed. Its processes have its folder in their environment."""
 
     def __init__(self, way: Way, stack: Stack, port: int, folder: Path) -> None:
         self._way, self._stack, self._port, self._folder = way, stack, port, folder
@@ -93,14 +93,14 @@ class Kept:
         return processes.marked(f"{MARK}={self._folder}")
 
     def forget(self) -> None:
-        """End what is left of the client; the next test gets another."""
+        """End the client's processes. The next test gets a new client."""
         driver, self._driver = self._driver, None
         processes.end_all(self.processes())
         if driver is not None:
             driver.reap()
 
     def leave(self) -> None:
-        """Have it leave; fails when it does not end well or any process is left."""
+        """Make the client leave. Fails if its exit status is not 0 or a process remains."""
         try:
             if self._driver is not None:
                 assert self._driver.leave() == 0, self._driver.errors()
@@ -118,11 +118,11 @@ def kept(way: Way, running_stack: Stack, port: int, tmp_path_factory: pytest.Tem
 
 @pytest.fixture
 def client(kept: Kept, running_stack: Stack) -> Iterator[Driver]:
-    """The client of this way, connected."""
+    """Yields the connected client of this way."""
     driver = kept.driver
     yield driver
     if not driver.is_idle:
         kept.forget()
-        for request in running_stack.ask("open requests"):  # an older client may come back to them
+        for request in running_stack.ask("open requests"):  # an older client may resume them
             running_stack.ask("cancel", request_id=request.split()[-1], reason="its test failed")
     running_stack.settle()

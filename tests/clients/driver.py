@@ -1,6 +1,6 @@
-"""The test's side of a conversation with a driver: a small program in the client's own language, in `drivers/`.
+"""The test's side of the protocol between tests and drivers.
 
-What the two say to each other is told in `drivers/lines.mjs`.
+A driver is a small program in the client's own language, in `drivers/`. `drivers/lines.mjs` describes the protocol.
 """
 
 import json
@@ -12,17 +12,17 @@ from typing import Any, Final
 from tests.support.site.line_process import LineProcess
 
 PATIENCE: Final = 60.0
-"""Seconds for an answer: the first may wait for a client and a server to start, on a machine that is busy."""
+"""Seconds to wait for a reply. The first may wait for a client and a server to start on a busy machine."""
 
 Message = dict[str, Any]
 
 
 class ClientError(AssertionError):
-    """The client could not do what it was asked; the text is its error's."""
+    """The client's action failed. The message is the client's error."""
 
 
 class Driver:
-    """A client that is connected, in a process of its own. What it has told is kept in `told`."""
+    """A connected client in a process of its own. `told` contains all messages from it."""
 
     def __init__(
         self, command: Sequence[str], connection: Mapping[str, Any], environment: Mapping[str, str], log: Path
@@ -34,18 +34,18 @@ class Driver:
         self.version: str = self.hear(lambda message: "opened" in message)["opened"]["version"]
 
     def begin(self, action: str, **details: Any) -> int:
-        """Ask for something; the number by which its answer is known."""
+        """Start an action, and return the number that identifies its reply."""
         number = next(self._numbers)
         self._process.send({"id": number, "do": action, "with": details})
         self._unanswered.add(number)
         return number
 
     def cancel(self, number: int, reason: str) -> None:
-        """Have the client give up what it was asked for, in its own way."""
+        """Make the client cancel an action in its own way."""
         self._process.send({"id": next(self._numbers), "do": "cancel", "with": {"of": number, "reason": reason}})
 
     def hear(self, wanted: Callable[[Message], bool], since: int = 0) -> Message:
-        """The first such message among those told, but for the first `since` of them; waited for."""
+        """Wait for the first wanted message, and return it. The first `since` messages of `told` are skipped."""
         for message in self.told[since:]:
             if wanted(message):
                 return message
@@ -57,36 +57,36 @@ class Driver:
                 return message
 
     def answer(self, number: int) -> Any:
-        """What came of it. Raises ClientError."""
+        """Return the result of an action. Raises `ClientError`."""
         message = self.hear(lambda message: message.get("id") == number)
         if "error" in message:
             raise ClientError(message["error"])
         return message["value"]
 
     def ask(self, action: str, **details: Any) -> Any:
-        """Ask for something and wait for it. Raises ClientError."""
+        """Perform an action, and return its result. Raises `ClientError`."""
         return self.answer(self.begin(action, **details))
 
     def call(self, tool: str, **arguments: Any) -> Message:
-        """A tool's result: `text`, `structured`, `isError`. Raises ClientError."""
+        """Call a tool, and return its `text`, `structured` and `isError`. Raises `ClientError`."""
         result: Message = self.ask("call", tool=tool, arguments=arguments)
         return result
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that it was asked for has been answered."""
+        """Whether every action has a reply."""
         return not self._unanswered
 
     def errors(self) -> str:
-        """The end of what it, and a server that it started, said on standard error."""
+        """Return the end of the standard error output of the client, and of a server that it started."""
         return self._process.errors()
 
     def reap(self) -> None:
-        """Wait for the end of the process, which somebody else may have ended."""
+        """Wait for the end of the process, which may have been killed."""
         self._process.wait()
 
     def leave(self) -> int:
-        """Have the client leave as clients do, whatever it is doing; the driver's exit status."""
+        """Make the client leave as clients do, even during a call, and return the driver's exit status."""
         self._process.close()
         self.told += self._process.rest()
         return self._process.wait()

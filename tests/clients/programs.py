@@ -1,4 +1,4 @@
-"""The clients: which there are, what each can do, where they are installed, and every way in which each connects."""
+"""The client programs with their features and places, and the ways in which each connects."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ NODE: Final = DRIVERS / "node_modules/node/bin/node"
 FASTMCP: Final = DRIVERS / ".venv/bin/python"
 
 PYTHON_REASON: Final = "caller cancelled"
-"""FastMCP's client is built on the official one."""
+"""The reason that the official client sends. FastMCP's client is built on it."""
 REVISIONS: Final = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 
 
 class ClientMissingError(Exception):
-    """A client is not installed; the text says what is not there."""
+    """A client is not installed. The message names the missing file."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Program:
     script: str
     eras: Sequence[str] = ("modern", "legacy")
     own_reason: str = ""
-    """What it tells a server as the reason of every cancellation, where its caller cannot say one."""
+    """The fixed reason that it sends with every cancellation, if its caller cannot set one."""
     cancels_before_leaving: bool = False
-    """Whether it says over stdio that it gives its calls up, before it closes."""
+    """Whether it cancels its calls over stdio before it closes."""
     listens: bool = True
     """Whether it has `subscriptions/listen` in the modern era."""
 
     def require(self) -> None:
-        """Raises ClientMissingError."""
+        """Raise `ClientMissingError` if the client is not installed."""
         if not self.interpreter.exists():
             install = DRIVERS.relative_to(ROOT) / "install"
             raise ClientMissingError(f"{self.interpreter.relative_to(ROOT)} is not there; {install} puts it there")
@@ -66,7 +66,7 @@ PROGRAMS: Final = (
 
 @dataclass(frozen=True)
 class Way:
-    """One client, speaking one era, over one transport, to one site."""
+    """One client in one era, over one transport, to one site."""
 
     program: Program
     era: str
@@ -82,18 +82,18 @@ class Way:
 
     @property
     def actor(self) -> str:
-        """Whom a server takes the client for."""
+        """The label of the client's principal at the server."""
         return local_principal().label if self.transport == "stdio" else "anonymous"
 
     def cancellation(self, reason: str) -> tuple[str, str]:
-        """The cause and the reason that a server finds when this client gives a call up for this reason."""
+        """Return the cause and the reason that the server stores if this client cancels a call for `reason`."""
         if self.era == "modern" and self.transport == "http":
             return "disconnect", ""
         return "client", self.program.own_reason or reason
 
     @property
     def departure(self) -> tuple[str, str]:
-        """The cause and the reason that a server finds when this client leaves in the middle of a call."""
+        """The cause and the reason that the server stores if this client leaves during a call."""
         if self.era == "legacy" and self.transport == "http":
             return "client", "the session was ended"
         if self.transport == "stdio" and self.program.cancels_before_leaving:
@@ -101,7 +101,7 @@ class Way:
         return "disconnect", ""
 
     def connect(self, stack: Stack, port: int, marks: Mapping[str, str], log: Path) -> Driver:
-        """A client of the site at this port. It and a server that it starts have `marks` in their environment."""
+        """Connect a client to the site at this port. Its processes have `marks` in their environment."""
         environment = {**stack.environment, **marks}
         return Driver(self.program.command, {"era": self.era, **self._server(port, environment)}, environment, log)
 
@@ -114,7 +114,7 @@ class Way:
 
 
 def _ways() -> list[Way]:
-    """Those that subscribe first, so that a test of subscriptions finds them at the same places as the others do."""
+    """Return all ways. Ways that subscribe come first, so that their indexes do not depend on the others."""
     places = (("http", "embedded"), ("stdio", "embedded"), ("http", "engines"))
     ways = [Way(program, era, *place) for place in places for program in PROGRAMS for era in program.eras]
     return sorted(ways, key=lambda way: not way.subscribes)

@@ -1,9 +1,9 @@
-"""Other people's clients, in processes of their own: each lists, calls, cancels, subscribes, answers.
+"""Clients of other projects, in processes of their own: each lists, calls, cancels, subscribes and answers.
 
-`mcp` 2.3, FastMCP's client 4.2, `@modelcontextprotocol/client` 2.4 and `@modelcontextprotocol/sdk` 1.32, in each era:
-over HTTP on the embedded parts; over HTTP on PostgreSQL and Redis, where Daphne and uvicorn take requests in turn; over
-stdio. Not among them, as the clients have no such thing: the modern era of `@modelcontextprotocol/sdk`, and
-`subscriptions/listen` of FastMCP's.
+`mcp` 2.3, FastMCP's client 4.2, `@modelcontextprotocol/client` 2.4 and `@modelcontextprotocol/sdk` 1.32, in each era.
+They connect over stdio, and over HTTP to a site on the embedded parts and to one on PostgreSQL and Redis, where Daphne
+and uvicorn take requests in turn. `@modelcontextprotocol/sdk` does not have the modern era, and FastMCP's client does
+not have `subscriptions/listen`.
 """
 
 import json
@@ -30,14 +30,14 @@ def asked(message: str, *fields: str) -> dict[str, object]:
 
 
 def begin(client: Driver, tool: str, steps: Path) -> int:
-    """A call in the middle of its work."""
+    """Start a call, and return its number when the tool has begun to work."""
     number = client.begin("call", tool=tool, arguments={"seconds": LONG, "path": str(steps), "step": STEP})
     eventually(steps.exists, f"{tool} takes a step", within=30)
     return number
 
 
 def ended(stack: Stack, tool: str) -> Row:
-    """The row of the newest call of that tool, which has begun before."""
+    """Wait for the end of the newest call of a tool, and return its row."""
 
     def found() -> Row | None:
         row = stack.inspector.row(tool=tool)
@@ -62,7 +62,7 @@ def test_it_lists(client: Driver) -> None:
 
 def test_it_calls(way: Way, client: Driver) -> None:
     assert client.call("echo", text="hellö")["text"] == "hellö"
-    structured = 3 if way.era == "modern" else None  # it has objects only; the text says the same
+    structured = 3 if way.era == "modern" else None  # the legacy era allows only objects; the text is the same
     assert client.call("add", a=1, b=2) == {"text": "3", "structured": structured, "isError": False}
     failed = client.call("test_error_handling")
     assert failed["isError"] is True
@@ -80,7 +80,7 @@ def test_it_reads_resources_gets_prompts_and_completes_their_arguments(client: D
 
 
 def test_it_hears_of_progress_in_order_before_the_result(client: Driver) -> None:
-    # Apart: the official TypeScript client drops progress that it reads together with the result.
+    # With pauses, because the official TypeScript client drops progress that it reads together with the result.
     number = client.begin("call", tool="progress", arguments={"steps": 5, "delay": 0.15})
     client.answer(number)
     told = [message for message in client.told if number in (message.get("of"), message.get("id"))]

@@ -1,1 +1,1 @@
-"""The official conformance suite against the real server: `python -m tests.conformance` (`.ci/conformance`)."""
+"""Runs the official conformance suite against the real server: `python -m tests.conformance` (`.ci/conformance`)."""

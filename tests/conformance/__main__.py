@@ -1,8 +1,8 @@
-"""The official conformance suite on the real server: `python -m tests.conformance [embedded] [engines]`.
+"""Runs the official conformance suite against the real server: `python -m tests.conformance [embedded] [engines]`.
 
-Both unless named. `embedded` is one `mcp serve`; `engines` is Daphne, uvicorn and two workers on PostgreSQL and Redis,
-behind a front that sends every request to the next server. Refuses to be content with less: without their services the
-engines fail.
+Without arguments, both stacks are tested. `embedded` is one `mcp serve`. `engines` is Daphne, uvicorn and two workers
+on PostgreSQL and Redis, behind a proxy that sends every request to the next server. If a service is missing, the run
+fails.
 """
 
 import signal
@@ -26,14 +26,14 @@ SETTINGS: Final = "tests.conformance.settings"
 
 @contextmanager
 def embedded(data: Path) -> Iterator[tuple[Stack, int]]:
-    """The site and the port to reach it at."""
+    """Yield the site and its port."""
     with layouts.embedded(data, SETTINGS) as stack:
         yield stack, stack.servers[0].port
 
 
 @contextmanager
 def engines(data: Path) -> Iterator[tuple[Stack, int]]:
-    """The same. Raises ServicesMissingError."""
+    """Yield the site and the port of its proxy. Raises `ServicesMissingError`."""
     with ExitStack() as exits:
         environment = exits.enter_context(own_services())
         stack = exits.enter_context(layouts.engines(data, environment, SETTINGS))
@@ -45,7 +45,7 @@ STACKS: Final = {"embedded": embedded, "engines": engines}
 
 
 def run(kind: str) -> list[str]:
-    """Everything on a stack of this kind; a line for each thing that is wrong."""
+    """Run the suite for every revision on a stack of this kind, and return a line for each problem."""
     with TemporaryDirectory(prefix="mcp-conformance-") as work:
         data = Path(work, "data")
         data.mkdir()
@@ -65,7 +65,7 @@ def run(kind: str) -> list[str]:
 
 
 def await_workers(stack: Stack) -> None:
-    """Until a call came back from a worker, by each server."""
+    """Wait until a worker has answered a call through each server."""
     for server in stack.servers:
         assert "simple text" in wire.text(stack.call("test_simple_text", server=server).result())
 
@@ -81,13 +81,13 @@ def say(text: str) -> None:
 
 
 def main() -> int:
-    """The exit status."""
+    """Run the suite, and return the exit status."""
     parser = ArgumentParser(prog=".ci/conformance", description="Run the official conformance suite.")
     parser.add_argument("stacks", nargs="*", metavar="STACK", help=f"{' or '.join(STACKS)}; both unless named")
     kinds = parser.parse_args().stacks or list(STACKS)
     if not set(kinds) <= STACKS.keys():
         parser.error(f"a stack is {' or '.join(STACKS)}")
-    # Leave in an orderly way: else the site's processes would be left behind.
+    # Exit by an exception on SIGTERM, so that the site's processes are stopped as well.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     suite.install()
     problems: list[str] = []

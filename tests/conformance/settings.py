@@ -1,4 +1,4 @@
-"""The fixture site, where older clients are sent away in mid-call and come back: the suite tries that as well."""
+"""The fixture site with `CUT_AFTER`, so that legacy streams are cut during a call, which the suite also tests."""
 
 from tests.everything.settings import *  # noqa: F403
 from tests.everything.settings import MCP

@@ -1,7 +1,7 @@
-"""The official conformance suite: installed from npm with the Node that it needs, run, and its results read.
+"""Installs the official conformance suite from npm, together with Node, runs it and reads its results.
 
-The suite answers for what a revision requires. What it runs and does not score, what it only warns of and what it could
-not look at are judged here: all of it is to succeed.
+The suite's exit status covers the requirements of a revision. Scenarios that it does not score, warnings and skipped
+checks are judged here, and all of them must succeed.
 """
 
 import json
@@ -18,7 +18,7 @@ PREFIX: Final = ROOT / ".conformance"
 NODE: Final = PREFIX / "node_modules/node/bin/node"
 PACKAGE: Final = PREFIX / "node_modules/@modelcontextprotocol/conformance"
 MINUTES: Final = 10.0
-"""No run takes longer: of each scenario the suite takes care itself."""
+"""The time limit of a run. The suite itself limits the time of each scenario."""
 
 UNSCORED: Final = {
     "2026-07-28": (
@@ -37,21 +37,22 @@ UNSCORED: Final = {
     ),
     "2025-11-25": ("json-schema-2020-12", "server-session-lifecycle", "server-sse-polling"),
 }
-"""The revisions that the suite has requirements of, each with the scenarios that it runs and does not score.
+"""The revisions that the suite has requirements for, each with the scenarios that it runs and does not score.
 
-With what it scores, these are its 65 server scenarios but for three, sep-2640-skills-directory, -enumeration and
--manifest: this server has no skills. Older revisions are not asked for, as its client always opens with 2025-11-25.
+Together with the scored ones, these are its 65 server scenarios except for three: sep-2640-skills-directory,
+-enumeration and -manifest, because this server has no skills. Older revisions are not tested, because the suite's
+client always opens with 2025-11-25.
 """
 PASSED_OVER: Final = "tasks-status-notifications"
-"""The one that the suite runs and always skips by itself; tests/acceptance/test_tasks.py looks at what it would."""
+"""The scenario that always skips itself. tests/acceptance/test_tasks.py tests the same behaviour."""
 
 CONCLUSIVE: Final = {"server-sse-polling": "server-sse-disconnect-resume"}
-"""Scenarios that succeed, too, where the server does not do what they are about, and the check that shows it did."""
+"""Scenarios that also succeed without the behaviour that they test, each with the check that proves the behaviour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the suite found in one place."""
+    """The result of one of the suite's checks."""
 
     name: str
     status: str
@@ -59,7 +60,7 @@ class Check:
 
 
 def install() -> None:
-    """Have the suite and Node in the ignored folder .conformance; npm is asked once."""
+    """Install the suite and Node in the folder .conformance, which Git ignores, unless this version is installed."""
     manifest = PACKAGE / "package.json"
     if manifest.exists() and json.loads(manifest.read_text())["version"] == VERSION and NODE.exists():
         return
@@ -69,9 +70,9 @@ def install() -> None:
 
 
 def run(revision: str, url: str, out: Path) -> list[str]:
-    """Run every scenario of a revision against the server there; a line for each thing that is wrong.
+    """Run every scenario of a revision against the server at `url`, and return a line for each problem.
 
-    The suite's own account is printed; `out` is a folder of this run's.
+    The suite prints its own report. `out` is a folder for the results of this run.
     """
     command = [str(NODE), str(PACKAGE / "dist/index.js"), "server"]
     command += ["--url", url, "--requirements", revision, "-o", str(out)]
@@ -81,7 +82,7 @@ def run(revision: str, url: str, out: Path) -> list[str]:
 
 
 def read(out: Path) -> dict[str, list[Check]]:
-    """The checks of every scenario that left some."""
+    """Return the checks of every scenario that has results."""
     found = {}
     for path in sorted(out.glob("server-*/checks.json")):
         scenario = re.sub(r"^server-|-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name)
@@ -91,7 +92,7 @@ def read(out: Path) -> dict[str, list[Check]]:
 
 
 def judge(revision: str, results: dict[str, list[Check]]) -> Iterator[str]:
-    """What the suite does not judge by its exit status."""
+    """Find the problems that the suite's exit status does not cover."""
     unscored = UNSCORED[revision]
     for scenario in unscored:
         if scenario not in results:

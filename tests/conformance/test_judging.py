@@ -1,4 +1,4 @@
-"""What counts as wrong in the conformance suite's results beside what the suite itself fails for."""
+"""The results that count as problems in addition to the failures that the conformance suite itself reports."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def result(*statuses: str) -> list[Check]:
 
 
 def good() -> dict[str, list[Check]]:
-    """The results of a run in which everything that is not scored succeeded."""
+    """Return the results of a run in which every scenario that is not scored succeeded."""
     results = {scenario: result("SUCCESS", "INFO") for scenario in UNSCORED[REVISION]}
     results["server-sse-polling"].append(Check("server-sse-disconnect-resume", "SUCCESS", ""))
     return results

@@ -125,7 +125,7 @@ def test_the_function_is_called_with_what_the_form_cleaned(shop: Shop, taken: li
         ({"copies": 2}, "- Two copies of what?"),
         ({"agreed": False}, "- agreed: "),
         ({"version": "v2"}, 'must not have "version"'),
-        ({"until": "soon"}, "- until: This is no date and time"),
+        ({"until": "soon"}, "- until: This is not a date and time"),
         ({"limit": 1000}, "- limit: Ensure that there are no more than 3 digits before the decimal point."),
     ],
     ids=lambda value: str(value)[:20],
@@ -158,7 +158,7 @@ def test_a_form_that_no_arguments_can_fill_is_refused(form: Any, why: str) -> No
 
 
 def test_the_function_takes_the_data_alone() -> None:
-    with pytest.raises(InvalidDeclaration, match="besides its context it takes one parameter"):
+    with pytest.raises(InvalidDeclaration, match="besides its context it must take one parameter"):
         form_tool(forms.Form)(lambda data, more: "")
 
 

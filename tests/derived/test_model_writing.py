@@ -64,8 +64,8 @@ def test_an_update_changes_what_was_given_and_nothing_else(shop: Shop) -> None:
         ({"author": 10**6}, "- author: Select a valid choice. That choice is not one of the available choices."),
         ({"tags": ["nothing"]}, "- tags: Select a valid choice. nothing is not one of the available choices."),
         ({"status": "lost"}, "- status: "),
-        ({"published": "tomorrow"}, "- published: This is no date; write it as 2026-11-22."),
-        ({"sold_at": "9999-12-31T23:59:59-12:00"}, "- sold_at: This is no date and time; "),
+        ({"published": "tomorrow"}, "- published: This is not a date; write it as 2026-11-22."),
+        ({"sold_at": "9999-12-31T23:59:59-12:00"}, "- sold_at: This is not a date and time; "),
         ({"status": "out"}, "- published: What is in the shops was published."),
         ({"title": "taken"}, "- Book with this Author and Title already exists."),
         ({"title": "forbidden"}, "- Constraint “shop_not_forbidden” is violated."),
@@ -176,7 +176,7 @@ def test_what_the_database_alone_refuses_is_a_conflict(shop: Shop) -> None:
 
     publish(save=save)
     told = call("create_book", shop.ann, title="new", author=shop.anns.author_id, price=1)
-    assert told.startswith("This conflicts with what is stored meanwhile")
+    assert told.startswith("This conflicts with a change that was stored in the meantime")
     assert not Book.objects.filter(title="new").exists()
 
 
@@ -197,7 +197,7 @@ def test_a_row_of_two_tables_is_one(shop: Shop) -> None:
     changed = call("update_novel", root, pk=pk, title="Eve", words=7, length="P1DT2H")
     assert (changed["title"], changed["letters"], changed["length"]) == ("Eve", 42, "P1DT02H00M00S")
     assert call("list_novels", root, length__gte="P1D") == {"items": [changed], "next_offset": None}
-    assert "- length: This is no duration" in call("update_novel", root, pk=pk, length="P999999999D")
-    assert "- length__gte: This is no duration" in call("list_novels", root, length__gte="P999999999D")
+    assert "- length: This is not a duration" in call("update_novel", root, pk=pk, length="P999999999D")
+    assert "- length__gte: This is not a duration" in call("list_novels", root, length__gte="P999999999D")
     found = completion.complete_template("model://shop.novel/{pk}", "pk", str(pk), {}, principal(root))
     assert found["completion"]["values"] == [str(pk)]

@@ -75,7 +75,7 @@ def test_a_lock_that_is_held_for_too_long_is_reported(monkeypatch: pytest.Monkey
     with write_lock():
         finding = next(iter(database.check(shared())))
     assert finding.state == State.FAILED
-    assert "For 0.1 s nobody could write: database is locked." in finding.found
+    assert "For 0.1 s no process could write: database is locked." in finding.found
 
 
 def test_a_database_without_a_write_ahead_log_is_reported(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_a_broker_folder_that_cannot_be_written_to_has_failed(folder: Path) -> N
     folder.mkdir()
     (folder / "tmp").write_text("in the way of a folder")
     finding = only(broker.check(shared()), State.FAILED)
-    assert "does not answer" in finding.found
+    assert "does not respond" in finding.found
 
 
 @pytest.mark.parametrize("kind", ["redis", "amqp"])
@@ -190,7 +190,7 @@ def test_one_host_needs_no_channel_layer() -> None:
 
 def test_several_hosts_without_a_channel_layer_are_a_warning() -> None:
     finding = only(channel_layer.check(shared(answer(hostname="other"))), State.WARNING)
-    assert "2 hosts are at work" in finding.found
+    assert "2 hosts are in use" in finding.found
     assert "CHANNEL_LAYERS" in finding.remedy
 
 

@@ -21,7 +21,7 @@ def broken(shared: SharedFacts) -> Iterator[Finding]:
 
 def test_a_check_that_raises_is_a_finding_and_the_next_check_runs() -> None:
     first, second = examine([DiagnosticCheck("broken", broken, "Mend it."), DiagnosticCheck("fine", fine, "")])
-    assert first == failed("broken", "It could not be looked at: OperationalError: no such table.", "Mend it.")
+    assert first == failed("broken", "The check failed: OperationalError: no such table.", "Mend it.")
     assert second.state == State.OK
 
 
@@ -46,7 +46,7 @@ def test_a_check_is_skipped_if_a_check_that_it_needs_has_failed() -> None:
     ground = DiagnosticCheck("ground", lambda shared: [failed("ground", "It is gone.", "Lay it.")], "")
     house = DiagnosticCheck("house", broken, "", frozenset({"ground"}))
     _, finding = examine([ground, house])
-    assert (finding.state, finding.found) == (State.WARNING, "Not looked at: it needs ground.")
+    assert (finding.state, finding.found) == (State.WARNING, "Not checked: it needs ground.")
     assert finding.remedy == "Mend ground first."
 
 
@@ -55,7 +55,7 @@ def test_a_database_error_is_not_reported_if_migrations_are_missing() -> None:
         "migrations", lambda shared: [failed("migrations", "3 are not applied.", "Apply them.")], ""
     )
     _, finding = examine([missing, DiagnosticCheck("rows", broken, "")])
-    assert (finding.state, finding.found) == (State.WARNING, "Not looked at: it needs migrations.")
+    assert (finding.state, finding.found) == (State.WARNING, "Not checked: it needs migrations.")
 
 
 def test_a_check_closes_its_database_connections() -> None:
@@ -92,6 +92,6 @@ def test_an_error_is_shown_on_one_line(error: ValueError) -> None:
 
     finding = only(examine([DiagnosticCheck("it", find, "Mend it.")]), State.FAILED)
     assert finding.found in (
-        "It could not be looked at: ValueError: ValueError.",
-        "It could not be looked at: ValueError: what?.",
+        "The check failed: ValueError: ValueError.",
+        "The check failed: ValueError: what?.",
     )

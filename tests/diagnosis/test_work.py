@@ -59,7 +59,7 @@ def test_a_worker_with_a_heartbeat_and_an_answer_is_reported_with_its_queues(wor
 
 def test_a_site_without_workers_has_failed() -> None:
     finding = only(workers.check(shared()), State.FAILED)
-    assert finding.found == "No worker that runs tools is alive: calls wait, and time out."
+    assert finding.found == "No worker for tools is alive: calls wait until they time out."
     assert "python manage.py mcp worker" in finding.remedy
 
 
@@ -67,12 +67,12 @@ def test_a_worker_of_the_sites_own_tasks_does_not_count_as_one_that_runs_tools()
     other = answer(uuid4(), "celery", runs_tools=False)
     missing, alive = workers.check(shared(other))
     assert (missing.state, alive.state) == (State.FAILED, State.OK)
-    assert missing.found.startswith("No worker that runs tools is alive:")
+    assert missing.found.startswith("No worker for tools is alive:")
 
 
 def test_a_silent_worker_does_not_count_and_is_reported_as_the_last_one(worker: UUID) -> None:
     ageing.pass_time(300)
-    assert "was last heard of 300 s ago" in only(workers.check(shared()), State.FAILED).found
+    assert "sent its last heartbeat 300 s ago" in only(workers.check(shared()), State.FAILED).found
 
 
 def test_a_worker_whose_process_is_gone_does_not_count_despite_a_fresh_heartbeat(worker: UUID) -> None:
@@ -84,12 +84,12 @@ def test_a_worker_that_has_stopped_is_not_reported() -> None:
     identity = Identity(ProcessRole.WORKER)
     processes.beat(identity)
     processes.stop(identity)
-    assert only(workers.check(shared()), State.FAILED).found.startswith("No worker that runs tools is alive:")
+    assert only(workers.check(shared()), State.FAILED).found.startswith("No worker for tools is alive:")
 
 
 def test_a_heartbeat_without_an_answer_over_the_broker_is_reported(worker: UUID) -> None:
     finding = only(workers.check(shared()), State.WARNING)
-    assert "and no answer over the broker within" in finding.found
+    assert "and no response over the broker within" in finding.found
 
 
 def test_missing_answers_are_not_reported_if_the_broker_is_down(worker: UUID) -> None:
@@ -99,7 +99,7 @@ def test_missing_answers_are_not_reported_if_the_broker_is_down(worker: UUID) ->
 def test_an_answer_without_a_heartbeat_is_reported(worker: UUID) -> None:
     ageing.pass_time(120)
     finding = only(workers.check(shared(answer(worker))), State.WARNING)
-    assert finding.found.endswith("answers over the broker, but its last heartbeat was 120 s ago.")
+    assert finding.found.endswith("responds over the broker, but its last heartbeat was 120 s ago.")
 
 
 def test_a_worker_of_another_database_is_reported() -> None:
@@ -117,7 +117,7 @@ def test_a_worker_that_runs_no_tools_does_not_consume_their_queue() -> None:
 @pytest.mark.usefixtures("_digging")
 def test_each_queue_of_a_tool_is_reported_with_its_workers(worker: UUID) -> None:
     deep, usual = queues.check(shared(answer(worker, "mcp")))
-    assert (deep.state, deep.found) == (State.FAILED, "deep (dig): none wait, and no worker takes it.")
+    assert (deep.state, deep.found) == (State.FAILED, "deep (dig): none wait, and no worker consumes it.")
     assert "mcp worker --queues deep" in deep.remedy
     assert (usual.state, usual.found) == (State.OK, "mcp (delve): none wait, 1 worker takes it.")
 
@@ -140,14 +140,14 @@ def test_requests_that_wait_beyond_the_alarm_have_failed(worker: UUID, configure
     _, finding = queues.check(taking)
     assert finding.state == State.FAILED
     assert "2 wait, the oldest for 90." in finding.found
-    assert 'the alarm is at 60 s (MCP["QUEUE_ALARM_AFTER"])' in finding.found
+    assert 'the warning threshold is 60 s (MCP["QUEUE_ALARM_AFTER"])' in finding.found
 
 
 @pytest.mark.usefixtures("_digging")
 def test_a_queue_of_no_tool_in_which_requests_wait_is_reported() -> None:
     rows.queued(queue="former")
     *_, finding = sorted(queues.check(shared()), key=lambda finding: "former" in finding.found)
-    assert (finding.state, finding.found.split(":")[0]) == (State.FAILED, "former (no tool of this code)")
+    assert (finding.state, finding.found.split(":")[0]) == (State.FAILED, "former (no tool in this code)")
 
 
 def test_a_site_without_tools_is_reported() -> None:
@@ -158,7 +158,7 @@ def test_a_site_without_tools_is_reported() -> None:
 def test_supervision_is_reported_with_the_processes_that_carry_it_out(worker: UUID) -> None:
     processes.beat(Identity(ProcessRole.SUPERVISOR))
     assert only(supervision.check(shared()), State.OK).found.startswith(
-        "1 worker and 1 supervisor go round, last heard of "
+        "Supervision runs in 1 worker and 1 supervisor, last heartbeat "
     )
 
 
@@ -190,7 +190,10 @@ def test_results_are_reported_with_the_age_of_the_newest() -> None:
 
 def test_an_audit_that_is_not_sealed_for_minutes_is_reported() -> None:
     rows.cancel(rows.queued())
-    assert only(audit.check(shared()), State.OK).found == "Of what is final 1 not sealed, the oldest for 0 s."
+    assert (
+        only(audit.check(shared()), State.OK).found
+        == "Ended cancellations that are not sealed yet: 1, the oldest for 0 s."
+    )
     with past_the_triggers():
         Cancellation.objects.all()._settle({"settled_at": F("settled_at") - timedelta(seconds=600)})
         finding = only(audit.check(shared()), State.WARNING)

@@ -1,4 +1,4 @@
-"""`python -m tests.docs [PAGE …]`: of every block of code who runs it."""
+"""`python -m tests.docs [PAGE …]` prints which test runs each block of code."""
 
 import sys
 

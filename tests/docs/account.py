@@ -1,6 +1,6 @@
-"""Which test runs which block of the pages: the test that takes it by `snippet("page.md#heading")` or `snippets(…)`.
+"""Finds which test runs each block of the pages: the one that calls `snippet("page.md#heading")` or `snippets(…)`.
 
-This is read from the tests' code, without running it. So the name of a block must be a literal where it is taken.
+The tests' code is parsed, not run. So the name of a block must be a literal in that call.
 """
 
 import ast
@@ -18,7 +18,7 @@ BY_SPHINX: Final = "a directive: .ci/run builds the pages with `sphinx-build -W`
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A place in the tests' code that takes one block, or all of a page or a heading."""
+    """A call in the tests' code that takes one block, or all blocks of a page or a heading."""
 
     place: str
     is_one: bool
@@ -30,7 +30,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one block."""
+    """One block, with the tests that run it, or the reason why none does."""
 
     block: Snippet
     run_by: tuple[str, ...]
@@ -46,7 +46,7 @@ class Entry:
 
 
 def of_page(page: str) -> list[Entry]:
-    """The account of every block of a page."""
+    """Return the entries of all blocks of a page."""
     return [
         Entry(block, tuple(sorted({claim.by for claim in claims() if claim.takes(block)})), _reason(block))
         for block in pages.of_page(page)
@@ -59,7 +59,7 @@ def _reason(block: Snippet) -> str:
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """All of the tests' code."""
+    """Return all claims in the tests' code."""
     return tuple(
         claim for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__) for claim in _of_file(path)
     )

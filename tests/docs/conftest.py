@@ -1,4 +1,4 @@
-"""Blocks of the pages, executed as they stand."""
+"""Fixtures that execute blocks of the pages, and serve a site for them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,13 +9,13 @@ from mcp_app.catalogue.declaration import isolated_registries
 from tests.docs import pages
 from tests.management.conftest import data, serve
 
-__all__ = ["data", "serve"]  # fixtures: the site of a test's own, and `mcp serve` on it
+__all__ = ["data", "serve"]  # fixtures: a site for one test, and `mcp serve` on it
 
 Execute = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
 def execute() -> Iterator[Execute]:
-    """`pages.executed`, on a site that has no other tools."""
+    """Yields `pages.executed`, with empty registries."""
     with isolated_registries():
         yield pages.executed

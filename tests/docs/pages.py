@@ -1,7 +1,8 @@
-"""The blocks of code in README.md and docs/, found as Sphinx finds them: fenced or indented.
+"""Finds the fenced and indented blocks of code in README.md and docs/, like Sphinx.
 
-A block is named by its page, its heading and, where the heading has several, its number there: `django.md#middleware`,
-then `django.md#middleware:2`. Whoever takes a block from here runs it: `account` reads that off the code of the tests.
+The name of a block consists of its page, its heading and, from the second block of the heading on, its number:
+`django.md#middleware`, `django.md#middleware:2`. A test that takes a block from here must run it, because `account`
+counts it as run.
 """
 
 import re
@@ -19,7 +20,7 @@ ROOT: Final = Path(__file__).parents[2]
 README: Final = "README.md"
 DOCS: Final = ROOT / "docs"
 INDENTED: Final = "indented"
-"""The kind of a block that has no fence, to say one."""
+"""The kind of a block without a fence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,45 +29,45 @@ class Snippet:
 
     name: str
     kind: str
-    """The first word behind its fence."""
+    """The first word after the fence."""
     text: str
     lines: tuple[int, int]
-    """Where it stands in its page, its fences included: the first line, from 0, and the one after the last."""
+    """Its lines in the page, including the fences: the first (from 0), and the one after the last."""
     introduction: str
-    """The paragraph before it."""
+    """The paragraph before the block."""
 
     @property
     def page(self) -> str:
         return self.name.partition("#")[0]
 
     def is_in(self, place: str) -> bool:
-        """Whether it stands on that page, or below that heading."""
+        """Return whether the block is on this page, or below this heading."""
         return place in (self.page, self.name.partition(":")[0])
 
     @property
     def place(self) -> str:
-        """Where to look for it."""
+        """The file and line of the block."""
         return f"{path_of(self.page).relative_to(ROOT)}:{self.lines[0] + 1}"
 
 
 def snippet(name: str) -> Snippet:
-    """The one block of that name."""
+    """Return the block with this name."""
     names = {each.name: each for each in of_page(name.partition("#")[0])}
     assert name in names, f"there is no block {name}, but {', '.join(names)}"
     return names[name]
 
 
 def snippets(place: str) -> list[Snippet]:
-    """Every block of a page, or of what stands below one heading, in their order."""
+    """Return all blocks of a page, or below one heading, in order."""
     within = [each for each in of_page(place.partition("#")[0]) if each.is_in(place)]
     assert within, f"there is no block in {place}"
     return within
 
 
 def executed(*blocks: Snippet, under: str = "", **granted: Any) -> dict[str, Any]:
-    """What blocks of Python define as one module of an app's, in their order; it has what its page takes for granted.
+    """Execute blocks of Python in order, as one module of an app, and return the module's names.
 
-    `under`: what decorators decorate that a page shows alone.
+    `granted`: names that the page takes for granted. `under`: a function for decorators that the page shows alone.
     """
     names: dict[str, Any] = {"__name__": "shop.mcp_tools", **granted}
     for block in blocks:
@@ -75,7 +76,7 @@ def executed(*blocks: Snippet, under: str = "", **granted: Any) -> dict[str, Any
 
 
 def pages() -> list[str]:
-    """The names of all pages."""
+    """Return the names of all pages."""
     return [README, *sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))]
 
 
@@ -85,7 +86,7 @@ def path_of(page: str) -> Path:
 
 @cache
 def of_page(page: str) -> tuple[Snippet, ...]:
-    """Every block of that page, in their order."""
+    """Return all blocks of a page in order."""
     return tuple(_blocks(page, MarkdownIt().parse(path_of(page).read_text())))
 
 
@@ -105,5 +106,5 @@ def _blocks(page: str, tokens: list[Token]) -> Iterator[Snippet]:
 
 
 def _slug(heading: str) -> str:
-    """As in the address of the heading."""
+    """Return the heading as it is in its address."""
     return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))

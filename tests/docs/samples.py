@@ -1,8 +1,8 @@
-"""What commands print, as the pages show it: held against a real run, and put into the page from one.
+"""Compares the output of commands on the pages with a real run, or updates the pages from one.
 
 MCP_SAMPLES=write python -m pytest -m "acceptance or not acceptance" tests/docs/test_samples.py
 
-Only what differs from run to run may differ from the page: ids, times, counts, versions, names of machines, widths.
+Only ids, times, counts, versions, names of machines and widths may differ, because they change from run to run.
 """
 
 import os
@@ -15,7 +15,7 @@ from tests.docs.pages import Snippet, path_of
 
 WRITES: Final = os.environ.get("MCP_SAMPLES") == "write"
 SITE: Final = "/srv/site"
-"""Where the pages have their site."""
+"""The folder of the site on the pages."""
 _MACHINE: Final = "vm"
 _UNIT: Final = r"(?:ms|s|min|h|days?)"
 _DIFFERS: Final = (
@@ -35,7 +35,7 @@ _DIFFERS: Final = (
 
 
 def same(block: Snippet, printed: str) -> None:
-    """Fail where the page shows something else than was printed; or put that into the page."""
+    """Fail if the page does not show the printed text, or put the text into the page."""
     if WRITES:
         write(block, printed)
     else:
@@ -43,7 +43,7 @@ def same(block: Snippet, printed: str) -> None:
 
 
 def write(block: Snippet, printed: str) -> None:
-    """MCP_SAMPLES=write puts what is printed now into the page."""
+    """MCP_SAMPLES=write puts the printed text into the page."""
     page = path_of(block.page)
     text = page.read_text()
     assert text.count(block.text) == 1
@@ -51,13 +51,13 @@ def write(block: Snippet, printed: str) -> None:
 
 
 def shape(text: str) -> list[str]:
-    """Its lines, without what differs from run to run."""
+    """Return the lines of a text. Values that change from run to run are replaced."""
     for differs, instead in _DIFFERS:
         text = re.sub(differs, instead, text)
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
 def as_on_a_page(printed: str, data: Path) -> str:
-    """Without the names that are this machine's."""
+    """Return the text with the names on the pages instead of this machine's."""
     text = printed.replace(str(data), SITE).replace(socket.gethostname(), _MACHINE)
     return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())

@@ -1,6 +1,6 @@
 """Every block of code in the pages is run by a test, or is a directive of Sphinx.
 
-Did this fail after you wrote a block? "Write a page" in CONTRIBUTING.md says what to do.
+If this fails after you wrote a block, see "Write a page" in CONTRIBUTING.md.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""docs/architecture.md names functions and files that there are."""
+"""The functions and files that docs/architecture.md names exist."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ def code(cell: str) -> list[str]:
 
 
 def definitions(path: str) -> set[str]:
-    """The names of a module's functions and classes, and `Class.method`."""
+    """Return the names of a module's functions, classes and methods (`Class.method`)."""
     names = set()
     for node in ast.parse((APP / path).read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -1,4 +1,4 @@
-"""docs/glossary.md has the words that the admin says, as it says them."""
+"""docs/glossary.md has the admin's terms in the admin's spelling."""
 
 import re
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The README's first minutes: its line in a clone of this repository, then its first call."""
+"""Follows the README's first steps: its command in a clone of this repository, then the first call."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from tests.support.site.programs import Program
 from tests.support.waiting import eventually
 
 MARKER = "MCP_README"
-"""In the environment of everything that a test starts: the folder of its clone."""
+"""The environment variable that marks all processes of a test. It contains the folder of the clone."""
 PATIENCE = 120.0
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """What is in this repository, with this environment in place of one that the line would make."""
+    """Returns a copy of this repository, with this environment instead of the one that the command would make."""
     folder = tmp_path / "clone"
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):

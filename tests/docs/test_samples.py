@@ -1,4 +1,4 @@
-"""What the pages show of commands is what they print: `samples` says how it is put there."""
+"""The pages show the real output of commands. `samples` explains how to update it."""
 
 import os
 import re
@@ -32,7 +32,7 @@ DELETE = f"DELETE FROM {tampering.TABLE}"
 
 
 class Shell:
-    """A person's shell at the site: what they type, and what they read. `address` is where it is served."""
+    """A user's shell at the site, which is served at `address`."""
 
     def __init__(self, data: Path, address: str, **changes: str) -> None:
         self.data = data
@@ -41,7 +41,10 @@ class Shell:
         self._environment = environment(data, **SITE, PATH=f"{beside}:{os.environ['PATH']}", **changes)
 
     def typed(self, block: Snippet, *, about: str = "") -> str:
-        """What the page's lines print, each below its line; `about`: the request that they are about."""
+        """Run the commands of a block, and return each with its output below it.
+
+        `about`: the request id that replaces the page's.
+        """
         return "".join(
             f"{PROMPT}{command}\n{as_on_a_page(self.said(command), self.data)}"
             for command in (
@@ -67,7 +70,7 @@ class Shell:
         return done.stdout
 
     def newest(self) -> str:
-        """The id of the newest request."""
+        """Return the id of the newest request."""
         [[found]] = read(self.data, "SELECT id FROM ?request ORDER BY submitted_at DESC LIMIT 1")
         return f"{found[:8]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:]}"
 
@@ -109,14 +112,14 @@ def test_at_a_site_on_its_embedded_parts(shell: Shell, served: Served) -> None:
 
 
 def healthcheck() -> str:
-    """What the page has a container run."""
+    """Return the command of the page's `HEALTHCHECK`."""
     [_, line] = snippet("operations.md#which-name-a-probe-must-say:3").text.splitlines()
     assert line.startswith("HEALTHCHECK ")
     return line.partition(" CMD ")[2]
 
 
 def call_that_completes(shell: Shell) -> None:
-    """At a terminal, where nothing stays of how long it waited for a worker."""
+    """Make a call at a terminal, which does not keep the line about the time in the queue."""
     block = snippet("command-line.md#calling-a-tool")
     typed = block.text.splitlines()[0]
     with terminal(shell.data, *shlex.split(typed)[4:], **SITE) as calling:
@@ -144,7 +147,7 @@ def countdown_that_is_watched_and_cancelled(shell: Shell) -> None:
 
 
 def abridged(told: str) -> str:
-    """Without the fields that every request has, and all but the first line of progress."""
+    """Return the text without the fields that every request has, and with only the first line of progress."""
     told = re.sub(r"(?<=\n)(  Ran .*\n)(?:  .*\n)+", r"\1  …\n", told, count=1)
     return re.sub(r"((?:\n  .*  progress: .*))(?:\n  .*  progress: .*)+", r"\1\n  …", told, count=1)
 
@@ -166,7 +169,7 @@ def order_that_asks(shell: Shell) -> None:
 
 
 def calls_that_are_logged(shell: Shell, served: Served) -> None:
-    """One of a user's that completes, and one that its client leaves."""
+    """Make two calls of a user: one completes, and the client disconnects from the other."""
     make = "from django.contrib.auth.models import User; User.objects.create_user('ada')"
     assert manage(shell.data, "shell", "-c", make, **SITE).returncode == 0
     words = ("call", "countdown", "--user", "ada", "--arg")

@@ -1,4 +1,4 @@
-"""The settings of the pages: loaded as they stand, and nothing is found wrong with them."""
+"""The settings of the pages load unchanged, and the checks find no error in them."""
 
 import json
 import logging.config
@@ -55,7 +55,7 @@ def test_several_endpoints_are_served_by_the_pages_application(
 def test_routers_of_ones_own_are_those_of_the_larger_project() -> None:
     docstring, _, code = (ROOT / "tests/site_setup/larger/company/asgi.py").read_text().partition("\n\n")
     assert docstring.endswith('"""')
-    # Its imports come after Django is set up, which the project's linter is told, and a page need not be.
+    # Its imports come after Django's setup. The project's linter needs a `noqa` for that, a page does not.
     assert snippet("adding.md#routers-of-your-own").text == code.replace("  # noqa: E402", "")
 
 
@@ -75,7 +75,7 @@ def test_on_several_hosts_workers_and_the_channel_layer_are_found_well(
     for check in (celery_checks.check_broker, celery_checks.check_results, celery_checks.check_workers):
         assert check() == []
     layer = names["CHANNEL_LAYERS"]["default"]["BACKEND"]
-    assert f"Set CHANNEL_LAYERS to {layer}, as docs/deployment.md has it." == CONFIGURE
+    assert f"Set CHANNEL_LAYERS to {layer} (see docs/deployment.md)." == CONFIGURE
 
 
 def test_what_the_example_site_takes_from_its_environment_is_on_the_page_and_in_its_settings() -> None:

@@ -1,4 +1,4 @@
-"""The tools, prompts and resources of the pages: executed as they stand, then called as a client calls them."""
+"""The tools, prompts and resources of the pages are executed unchanged, then called as by a client."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from tests.docs.pages import executed, snippet
 
 
 def offered(client: Client, uri: str) -> set[str]:
-    """Which of a tool, a prompt and the resource of that URI the caller has."""
+    """Return which of tools, prompts and the resource with this URI the caller sees."""
     found = {"tool" for _ in client.tools()} | {"prompt" for _ in client.prompts()}
     with suppress(MCPError):
         found |= {"resource" for _ in client.read(uri).contents}
@@ -181,7 +181,7 @@ def test_what_a_caller_may_do_is_said_where_the_tool_is(
 
 
 def grant(user: User, permission: str) -> None:
-    """As if the app had a model with that permission."""
+    """Grant a permission, as if the app had a model with it."""
     from django.contrib.contenttypes.models import ContentType
 
     app, codename = permission.split(".")
@@ -209,7 +209,7 @@ def test_one_caller_calls_so_often_and_no_more(
     mcp_client: Client, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache.clear()
-    # A window begins at each whole minute: all of these calls are of one.
+    # A window begins at each full minute. With this clock, all of these calls are in one.
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
     execute(snippet("access.md#how-often-and-how-many-at-once"), tool=tool)

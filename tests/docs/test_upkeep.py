@@ -1,4 +1,4 @@
-"""docs/upkeep.md: what cron is given does what it says, and says nothing."""
+"""The command that docs/upkeep.md gives to cron runs, and prints nothing."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""The resources and prompts of docs/writing-resources.md: executed as they stand, then used as the page says."""
+"""The resources and prompts of docs/writing-resources.md are executed unchanged, then used as the page describes."""
 
 import re
 from datetime import date
@@ -21,26 +21,26 @@ pytestmark = pytest.mark.usefixtures("_page")
 
 PAGE = DOCS / "writing-resources.md"
 INTERNAL = {"ended_by", "to_run", "elicit_page"}
-"""What a visit has for who runs it, and what only tools can."""
+"""Attributes of a visit for the code that runs it, and features that only tools have."""
 
 Names = dict[str, Any]
 
 
 def options() -> set[str]:
-    """Those of both decorators."""
+    """Return the options of both decorators."""
     parameters = [*signature(resource).parameters.values(), *signature(prompts._register).parameters.values()]
     return {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
 
 
 def of_a_visit() -> set[str]:
-    """What authors find in it."""
+    """Return the attributes of a visit for authors."""
     methods = {name for kind in ReadContext.__mro__ for name in vars(kind) if not name.startswith("_")}
     return (methods | {"principal", "arguments", "uri"}) - INTERNAL
 
 
 @pytest.fixture
 def page(execute: Execute) -> Names:
-    """Every block of the page, as one module."""
+    """Returns the names of the page's blocks, executed as one module."""
     return execute(*snippets("writing-resources.md"))
 
 

@@ -1,4 +1,4 @@
-"""The tools of docs/writing-tools.md: executed as they stand, then called as the page says."""
+"""The tools of docs/writing-tools.md are executed unchanged, then called as the page describes."""
 
 import re
 from collections.abc import Callable
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.usefixtures("_page")
 
 PAGE = DOCS / "writing-tools.md"
 INTERNAL = {"cancel", "is_cancelled", "has_run", "has_started"}
-"""What the context has for the runner, not for authors."""
+"""Attributes of the context for the runner, not for authors."""
 
 Names = dict[str, Any]
 
 
 def options() -> set[str]:
-    """Those of the decorator."""
+    """Return the options of the decorator."""
     parameters = [
         *signature(registry._register).parameters.values(),
         *signature(registry._check_options).parameters.values(),
@@ -38,13 +38,13 @@ def options() -> set[str]:
 
 
 def methods() -> set[str]:
-    """What authors find in the context's own class."""
+    """Return the attributes of the context's own class for authors."""
     return {name for name in vars(ToolContext) if not name.startswith("_")} - INTERNAL
 
 
 @pytest.fixture
 def page(execute: Execute) -> Names:
-    """Every block of the page, as one module."""
+    """Returns the names of the page's blocks, executed as one module."""
     return execute(*snippets("writing-tools.md"))
 
 

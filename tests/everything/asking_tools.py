@@ -1,4 +1,4 @@
-"""Tools that ask their user, and report how often they ran."""
+"""Tools that ask the user for input."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from tests.everything.steps import append
 
 
 class Order(BaseModel):
-    """A model that is a form."""
+    """A model that is used as a form."""
 
     quantity: int = Field(ge=1, le=9)
     size: Literal["small", "large"] = "small"
@@ -17,7 +17,7 @@ class Order(BaseModel):
 
 @tool(asks=[Order])
 def order(path: str, ctx: ToolContext) -> str:
-    """Reserve once, ask what is wanted, then ask for a confirmation; every run leaves a line in the file."""
+    """Reserve a number once, ask for the order, then for a confirmation. Every run appends a line to the file."""
     append(path, "run\n")
     number = ctx.once("number", lambda: _reserve(path))
     wanted = ctx.elicit("order", "How many, and how large?", Order)
@@ -37,7 +37,7 @@ def visit(ctx: ToolContext) -> str:
 
 @tool
 def ask_if_possible(ctx: ToolContext) -> str:
-    """Ask, or do without."""
+    """Ask for an order, or return the error if the client cannot be asked."""
     try:
         return str(ctx.ask(order=Form("How many?", Order))["order"].action)
     except CannotAsk as error:

@@ -63,19 +63,19 @@ def test_sampling(prompt: str, ctx: ToolContext) -> str:
 
 @tool(asks=[Contact])
 def test_elicitation(message: str, ctx: ToolContext) -> str:
-    """Ask the user who they are."""
+    """Ask for the user's name and email address."""
     return f"User response: {_told(ctx.elicit('contact', message, Contact))}"
 
 
 @tool(asks=[Defaults])
 def test_elicitation_sep1034_defaults(ctx: ToolContext) -> str:
-    """Ask by a form whose fields have defaults."""
+    """Ask with a form whose fields have defaults."""
     return f"Elicitation completed: {_told(ctx.elicit('defaults', 'Please review the defaults.', Defaults))}"
 
 
 @tool(asks=[CHOICES])
 def test_elicitation_sep1330_enums(ctx: ToolContext) -> str:
-    """Ask by a form with every kind of choice."""
+    """Ask with a form that has every kind of choice."""
     return f"Elicitation completed: {_told(ctx.elicit('choices', 'Please choose.', CHOICES))}"
 
 

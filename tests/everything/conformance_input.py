@@ -72,14 +72,14 @@ def ask_twice(ctx: ToolContext) -> str:
 
 @tool(name=PREFIX + "tampered_state", asks=[Confirmed])
 def confirm_untampered(ctx: ToolContext) -> str:
-    """Ask for a confirmation whose state is not to be touched."""
+    """Ask for a confirmation whose state the client must not change."""
     ctx.ask(confirm=CONFIRM)
     return "state-ok"
 
 
 @tool(name=PREFIX + "capabilities")
 def ask_what_is_declared(ctx: ToolContext) -> str:
-    """Ask only what the client can be asked."""
+    """Ask only for the kinds of input that the client supports."""
     possible: dict[str, Question[Any]] = {"user_name": ASK_NAME, "capital_question": CAPITAL, "client_roots": Roots()}
     able = {key: each for key, each in possible.items() if has_capabilities(each.capability, ctx.request.capabilities)}
     return f"Answered: {', '.join(ctx.ask(**able))}"

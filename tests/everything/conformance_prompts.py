@@ -20,13 +20,13 @@ class Wanted(BaseModel):
 
 
 def complete_first(value: str, context: Mapping[str, str]) -> list[str]:
-    """The words that begin with what was typed."""
+    """Return the words that begin with the typed text."""
     return [word for word in WORDS if word.startswith(value)]
 
 
 @prompt
 def test_simple_prompt() -> str:
-    """Say something."""
+    """Return a simple message."""
     return "This is a simple prompt for testing."
 
 
@@ -35,7 +35,7 @@ def test_prompt_with_arguments(
     arg1: Annotated[str, Field(description="First test argument")],
     arg2: Annotated[str, Field(description="Second test argument")],
 ) -> str:
-    """Say what was given."""
+    """Return a message that contains the arguments."""
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
@@ -43,7 +43,7 @@ def test_prompt_with_arguments(
 def test_prompt_with_embedded_resource(
     resourceUri: Annotated[str, Field(description="URI of the resource to embed")],  # noqa: N803 - the suite's name
 ) -> list[mcp_types.EmbeddedResource | str]:
-    """Say something about a resource."""
+    """Return a message with an embedded resource."""
     contents = mcp_types.TextResourceContents(
         uri=resourceUri, mime_type="text/plain", text="Embedded resource content for testing."
     )
@@ -52,12 +52,12 @@ def test_prompt_with_embedded_resource(
 
 @prompt
 def test_prompt_with_image() -> list[Image | str]:
-    """Say something about an image."""
+    """Return a message with an image."""
     return [Image(samples.PNG, "image/png"), "Please analyze the image above."]
 
 
 @prompt(asks=[Wanted])
 def test_input_required_result_prompt(visit: ReadContext) -> str:
-    """Ask which context is wanted."""
+    """Ask for the context that the prompt should use."""
     answer = visit.elicit("user_context", "What context should the prompt use?", Wanted)
     return f"The context: {answer.content.context}" if answer.content else "No context."

@@ -19,13 +19,13 @@ class Person(BaseModel):
 
 @tool
 def greet(name: str) -> str:
-    """Greet somebody at once."""
+    """Return a greeting at once."""
     return f"Hello, {name}!"
 
 
 @tool(task=TaskMode.WHEN_SLOW, task_after=0.2)
 def slow_compute(ctx: ToolContext, seconds: float = 1.0, label: str = "") -> str:
-    """Take so many seconds."""
+    """Take the given number of seconds."""
     ctx.progress(0, seconds, f"Computing {label}")
     ctx.sleep(seconds)
     return f"Computed {label} in {seconds:g} s."
@@ -33,20 +33,20 @@ def slow_compute(ctx: ToolContext, seconds: float = 1.0, label: str = "") -> str
 
 @tool(task=TaskMode.ALWAYS)
 def failing_job(ctx: ToolContext) -> str:
-    """Fail after a while, with words for the model."""
+    """Fail after a while, with a message for the model."""
     ctx.sleep(0.5)
     raise ToolError("The job has failed.")
 
 
 @tool(task=TaskMode.ALWAYS)
 def protocol_error_job() -> str:
-    """End in an error of the protocol."""
+    """End with a protocol error."""
     raise ProtocolError("The job cannot be served.")
 
 
 @tool(task=TaskMode.ALWAYS, asks=[Confirmation])
 def confirm_delete(filename: str, ctx: ToolContext) -> str:
-    """Delete a file once its user has confirmed."""
+    """Ask the user to confirm the deletion of a file, and return the answer."""
     answer = ctx.elicit("confirm", f"Delete {filename}?", Confirmation)
     return f"{filename}: {answer.action}"
 
@@ -60,7 +60,7 @@ def multi_input(ctx: ToolContext) -> str:
 
 @tool(task=TaskMode.WHEN_SLOW, task_after=2.0, requires=KNOWS_TASKS, asks=[Person])
 def test_tool_with_task(ctx: ToolContext) -> str:
-    """Ask for a name first, then work for longer than its client waits."""
+    """Ask for a name first, and then run long enough to become a task."""
     answer = ctx.elicit("user_name", "What is your name?", Person)
     ctx.sleep(3.0)
     return f"Hello, {answer.content.name if answer.content else 'whoever you are'}!"

@@ -78,7 +78,7 @@ def test_multiple_content_types() -> list[str | Image | mcp_types.EmbeddedResour
 
 @tool
 def test_error_handling() -> str:
-    """Fail, with words for the model."""
+    """Fail with a message for the model."""
     raise ToolError("This tool intentionally returns an error for testing")
 
 
@@ -93,7 +93,7 @@ def test_tool_with_progress(ctx: ToolContext) -> str:
 
 @tool
 def test_tool_with_logging(ctx: ToolContext) -> str:
-    """Say something three times to a client that listens."""
+    """Log three messages for a client that asks for log messages."""
     for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         ctx.log("info", line)
         ctx.sleep(BETWEEN_REPORTS)
@@ -102,7 +102,7 @@ def test_tool_with_logging(ctx: ToolContext) -> str:
 
 @tool(input_schema=CONTACT_SCHEMA)
 def json_schema_2020_12_tool(contact: dict[str, Any]) -> str:
-    """Take arguments by a schema that uses what JSON Schema 2020-12 has."""
+    """Take an argument whose schema uses keywords of JSON Schema 2020-12."""
     return f"Received: {', '.join(sorted(contact))}"
 
 
@@ -112,13 +112,13 @@ def mirrored_parameter(
         str, Field(description="Mirrored by Mcp-Param-Region", json_schema_extra={"x-mcp-header": "Region"})
     ] = "",
 ) -> str:
-    """Take an argument that an HTTP header mirrors."""
+    """Take an argument that is repeated in an HTTP header."""
     return f"Region: {region}"
 
 
 @tool(requires={"sampling": {}})
 def test_missing_capability() -> str:
-    """Need a client that declares the capability `sampling`."""
+    """Require a client that declares the capability `sampling`."""
     return "The client declares sampling."
 
 
@@ -152,7 +152,7 @@ def test_trigger_prompt_change() -> str:
 
 @tool(time_limit=10.0)
 def test_reconnection(ctx: ToolContext) -> str:
-    """Work until the client, once its connection was cut, has come back for the result (`MCP["CUT_AFTER"]`)."""
+    """Run until the client has reconnected for the result, after its connection was cut (`MCP["CUT_AFTER"]`)."""
     while not Request.objects.filter(pk=ctx.request.id, follower__isnull=False).exists():
         ctx.sleep(BETWEEN_REPORTS)
     return "The client came back."

@@ -10,7 +10,7 @@ from tests.everything.measuring_tools import INTERRUPTED
 
 @tool(**INTERRUPTED)
 def flood_for(seconds: float, ctx: ToolContext) -> str:
-    """Report progress as fast as possible for that long; return the number of reports."""
+    """Report progress as fast as possible for the given time, and return the number of reports."""
     done = 0
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -21,7 +21,7 @@ def flood_for(seconds: float, ctx: ToolContext) -> str:
 
 @tool(**INTERRUPTED)
 def pour(megabytes: int, ctx: ToolContext, rest: float = 0.0) -> str:
-    """Log that much text, rest for so many seconds, and return how much it was."""
+    """Log the given amount of text, sleep for `rest` seconds, and return the amount."""
     line = "x" * 8_000
     for _ in range(megabytes * 1_000_000 // len(line)):
         ctx.log("warning", line)
@@ -32,7 +32,7 @@ def pour(megabytes: int, ctx: ToolContext, rest: float = 0.0) -> str:
 
 @tool
 def odd_progress(ctx: ToolContext) -> str:
-    """Report progress that is none, between 1 and 5 that are some."""
+    """Report invalid progress values between valid ones from 1 to 5."""
     odd: list[Any] = [
         1,
         math.nan,

@@ -41,7 +41,7 @@ def add(a: Number, b: Number) -> Number:
     return a + b
 
 
-@tool(**INTERRUPTED | {"cooperative_grace": 1.0})  # a busy machine may need longer to end a coroutine than its least
+@tool(**INTERRUPTED | {"cooperative_grace": 1.0})  # a busy machine may need longer than usual to end a coroutine
 async def sleep(seconds: float, path: str, step: float = 0.1) -> str:
     """Append a line to the file at each step, as a coroutine."""
     steps = Steps(path, seconds, step)
@@ -84,7 +84,7 @@ def spawn(seconds: float, path: str, step: float = 0.1) -> str:
 
 @tool(**KILLED)
 def blocked(seconds: float) -> str:
-    """Stay inside C code, deaf to signals, holding the GIL."""
+    """Block inside C code with the GIL held, so that no signal handler can run."""
     gil.hold(seconds)
     return f"{seconds} seconds"
 
@@ -101,7 +101,7 @@ def cleanup(seconds: float, path: str) -> str:
 
 @tool(cancel=CancelPolicy.COOPERATIVE)
 def polite(seconds: float, path: str, ctx: ToolContext) -> str:
-    """Look whether it is cancelled; if so append `cancelled` to the file and return the work done."""
+    """Check for cancellation. If cancelled, append `cancelled` to the file and return the number of checks."""
     polls = 0
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -127,7 +127,7 @@ def transaction(seconds: float) -> str:
 
 @tool
 def count(path: str) -> str:
-    """Append one line to the file: once per run."""
+    """Append one line to the file in each run."""
     append(path, f"{time.time()!r} 0\n")
     return "counted"
 
@@ -164,7 +164,7 @@ def trigger_change() -> str:
 
 @tool
 def move_counter(commit: bool) -> str:
-    """Move the counter that is read at `counter://commits`, say so, and then commit or roll back."""
+    """Increment the counter at `counter://commits`, notify subscribers, and then commit or roll back."""
     try:
         with transactions.atomic():
             row, _ = LockedRow.objects.get_or_create(pk=1)
@@ -181,7 +181,7 @@ def move_counter(commit: bool) -> str:
 
 @resource(COUNTER)
 def counter() -> int:
-    """How often `transaction` and `move_counter` have committed."""
+    """The number of commits of `transaction` and `move_counter`."""
     return LockedRow.objects.filter(pk=1).values_list("commits", flat=True).first() or 0
 
 

@@ -4,7 +4,7 @@ from django.db import models
 
 
 class LockedRow(models.Model):
-    """A counter that only a committed `transaction` changes."""
+    """A counter of committed calls of `transaction` and `move_counter`."""
 
     commits = models.PositiveIntegerField(default=0)
 

@@ -16,7 +16,7 @@ NOISE: Final = "noise on standard output"
 
 
 def make_noise() -> None:
-    """Print through Python, past Python, in C, and in a subprocess."""
+    """Print with `sys.stdout`, with the file descriptor, in C, and in a subprocess."""
     sys.stdout.write(NOISE + "\n")
     sys.stdout.flush()
     os.write(1, f"{NOISE}\n".encode())
@@ -33,7 +33,7 @@ def noisy() -> str:
 
 @resource("noise://here")
 def here() -> str:
-    """Print, in the server's own process, and read standard input."""
+    """Print in the server's own process, and read standard input."""
     make_noise()
     return f"read {len(sys.stdin.read())} characters"
 

@@ -1,4 +1,4 @@
-"""Tools that start others."""
+"""Tools that start other tools."""
 
 import asyncio
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.everything.measuring_tools import INTERRUPTED, KILLED
 
 @tool(**INTERRUPTED)
 def family(children: int, folder: str, step: float, ctx: ToolContext) -> str:
-    """Start as many children, each of which steps in a file of its own, and wait for them."""
+    """Start `sleep_sync` as many times as given, each with a file of its own, and wait for the children."""
     calls = [ctx.start("sleep_sync", seconds=60, path=str(Path(folder) / str(n)), step=step) for n in range(children)]
     ended = [call.result() for call in calls]
     return f"{len(ended)} children"
@@ -17,7 +17,7 @@ def family(children: int, folder: str, step: float, ctx: ToolContext) -> str:
 
 @tool(**INTERRUPTED)
 async def family_async(children: int, folder: str, step: float, ctx: ToolContext) -> str:
-    """The same as a coroutine, its children coroutines as well."""
+    """Start `sleep` as many times as given, each with a file of its own, and wait for the children in a coroutine."""
     calls = [ctx.start("sleep", seconds=60, path=str(Path(folder) / str(n)), step=step) for n in range(children)]
     ended = await asyncio.gather(*calls)
     return f"{len(ended)} children"
@@ -25,7 +25,7 @@ async def family_async(children: int, folder: str, step: float, ctx: ToolContext
 
 @tool(**KILLED)
 def stubborn_family(children: int, folder: str, step: float, ctx: ToolContext) -> str:
-    """The same, with children and a parent that swallow every exception."""
+    """Start `stubborn` as many times as given, and swallow every exception while waiting for the children."""
     calls = [ctx.start("stubborn", seconds=60, path=str(Path(folder) / str(n)), step=step) for n in range(children)]
     while True:
         for call in calls:
@@ -37,6 +37,6 @@ def stubborn_family(children: int, folder: str, step: float, ctx: ToolContext) -
 
 @tool
 def relay(steps: int, ctx: ToolContext) -> str:
-    """Have another tool report progress, report none, and hand on what it returned."""
+    """Start `progress` without reporting its progress, and return its text."""
     result = ctx.start("progress", steps=steps, delay=0.01).result()
     return "".join(block.text for block in result.content if block.type == "text")

@@ -1,4 +1,4 @@
-"""The lines of a running tool agree with the tool's own count, whenever an interrupt falls."""
+"""The lines of a running tool agree with the tool's own count, wherever it is interrupted."""
 
 import signal
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def takes_a_step(frame: FrameType | None) -> bool:
 
 @contextmanager
 def interrupted_now_and_then() -> Iterator[None]:
-    """Raise in the step that is running."""
+    """Raise `Interrupt` in the running step at regular intervals."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if takes_a_step(frame):

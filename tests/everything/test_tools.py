@@ -1,4 +1,4 @@
-"""The fixture site's tools keep their contract. The test uses a real server, as the tests' settings differ."""
+"""The fixture site's tools keep their contract. A subprocess reads them, because the tests' settings differ."""
 
 import json
 import os

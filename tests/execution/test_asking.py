@@ -85,7 +85,7 @@ def test_an_answer_that_only_the_model_refuses_is_asked_again(one_slot, tmp_path
     one_slot.ask(driver.asking, request_id)
     one_slot.ask(driver.answer, request_id, {"order": {"action": "accept", "content": {"quantity": 10}}})
     message = one_slot.ask(driver.asking, request_id)["order"]["params"]["message"]
-    assert message.startswith("How many, and how large?\n\nThe last answer did not fit: quantity: ")
+    assert message.startswith("How many, and how large?\n\nThe last answer was not valid: quantity: ")
     assert one_slot.cancel(request_id) == "accepted"
     assert one_slot.ended(request_id)["status"] == "cancelled"
 
@@ -123,7 +123,7 @@ def test_a_client_that_cannot_be_asked_ends_the_call_unless_its_tool_catches_tha
     older = one_slot.ended(
         submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}, protocol_version="2025-11-25")
     )
-    assert text(older).endswith("declares the capability elicitation form in its session, and takes event streams.")
+    assert text(older).endswith("declares the capability elicitation form in its session and accepts event streams.")
     url_only = {"elicitation": {"url": {}}}
     caught = one_slot.ended(one_slot.submit("ask_if_possible", {}, client_capabilities=url_only))
     assert caught["status"] == "completed"

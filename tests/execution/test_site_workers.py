@@ -69,7 +69,7 @@ def test_I7_a_pool_in_which_no_tool_runs_ends_a_worker_that_names_their_queue(si
 def test_I7_such_a_worker_that_names_no_queue_serves_the_site_without_tools(site: Site) -> None:
     worker = celery(site, SOLO)
     try:
-        eventually(lambda: "takes no calls of tools" in log(site).read_text(), "the warning")
+        eventually(lambda: "runs no tools" in log(site).read_text(), "the warning")
         assert consumed(site) == {"celery"}
         assert "mcp worker" in log(site).read_text()
     finally:

@@ -53,7 +53,7 @@ def test_a_tool_that_has_a_rate_is_started_no_more_often(mcp_client: Client) -> 
     mcp_client.call("rare")
     told = mcp_client.call("starts", name="rare", times=2).structured
     assert told[0] == "done"
-    assert told[1].startswith("rare was not started: its caller may have it again in ")
+    assert told[1].startswith("rare was not started: its caller may call it again in ")
     assert Request.objects.filter(tool="rare").count() == 2
 
 
@@ -67,7 +67,7 @@ def test_of_a_tool_that_has_a_limit_no_more_are_started_at_once(mcp_client: Clie
 def test_what_cannot_be_counted_is_not_started(mcp_client: Client, settings: Any) -> None:
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
     told = mcp_client.call("starts", name="rare", times=1).structured
-    assert told == ["rare was not started: how often it is called cannot be counted now."]
+    assert told == ["rare was not started: its rate limit cannot be checked at the moment."]
 
 
 def test_the_site_s_limits_are_not_for_what_tools_start(mcp_client: Client, configure: Any) -> None:

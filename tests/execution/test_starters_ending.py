@@ -128,7 +128,7 @@ def test_a_shielded_starter_is_told_of_its_childs_end_and_keeps_what_it_has(fami
     ended = family.ended(request_id)
     assert ended["status"] == "cancelled"
     kept = ended["partial_result"]["structuredContent"]
-    assert kept == ["cancelled", "pid was not started: the call that would have is to stop."]
+    assert kept == ["cancelled", "pid was not started: the call that would start it is being stopped."]
     assert_stopped_with(family, child, path)
 
 

@@ -65,7 +65,7 @@ def test_a_child_that_fails_raises_its_words_which_uncaught_are_the_starters(fam
     [
         ("ctx.start('nothing')", "Unknown tool: nothing."),
         ("ctx.start('brief', path='/dev/null')", "name: this argument is required"),
-        ("ctx.start('order', path='/dev/null').result()", "order can ask nobody."),
+        ("ctx.start('order', path='/dev/null').result()", "order has no client to ask."),
     ],
     ids=["unknown", "arguments", "asks"],
 )
@@ -97,7 +97,7 @@ def test_calls_start_one_another_to_a_depth(family):
         nested = f"ctx.start('python', code={nested!r}).result()"
     request_id = python(family, nested, depth=1)
     ended = family.ended(request_id)
-    assert "as many calls as may have started one another" in words(ended)
+    assert "too many calls have started one another" in words(ended)
     assert family.ask(driver.children, request_id)[0]["depth"] == 2
 
 

@@ -1,1 +1,1 @@
-"""Faults that the site survives, each test named by the fault's row in the project's list of them."""
+"""Faults that the site survives. Each test is named after the fault's row in docs/reliability.md."""

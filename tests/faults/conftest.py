@@ -1,4 +1,4 @@
-"""Where the faults of a database can be had."""
+"""Skips the tests on databases that cannot fail in these ways."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from mcp_app import databases
 
 @pytest.fixture(autouse=True)
 def _sqlite(request: pytest.FixtureRequest) -> None:
-    """The tests of D run on SQLite: only it locks all its rows, and its triggers are what refuses."""
+    """Run the tests of D only on SQLite, which locks all rows at once and whose triggers reject the audit rows."""
     if "acceptance" not in request.keywords and databases.connection().vendor != "sqlite":
         pytest.skip("this is how SQLite fails")

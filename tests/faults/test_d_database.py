@@ -1,4 +1,4 @@
-"""D: the database fails a cancellation. Nothing of it is stored then, and nobody who insists loses it."""
+"""D: a cancellation that the database rejects is not stored, not even in part, and is stored when it is repeated."""
 
 import asyncio
 from collections.abc import Sequence
@@ -54,14 +54,14 @@ def operator() -> Client:
 
 
 def assert_untouched(row: Request) -> None:
-    """No trace of an attempt: neither in the row nor in its history nor in the audit."""
+    """Assert that the row, its events and the audit have no trace of an attempt."""
     after = rows.fresh(row)
     assert (after.cancel_requested_at, after.event_seq) == (None, row.event_seq)
     assert rows.outcomes(row) == []
 
 
 def press(operator: Client, row: Request) -> str:
-    """What the user of the admin's button is told."""
+    """Press the admin's cancel button, and return the message that its user sees."""
     response = operator.post(f"/admin/mcp_app/request/{row.pk}/cancel/", {})
     assert response.status_code == 302
     return str(list(get_messages(response.wsgi_request))[-1])
@@ -152,7 +152,10 @@ def test_D7_what_cannot_be_audited_keeps_supervision_from_no_other(worker, situa
 
 
 def stored(asks: Sequence[CancellationRequest], *, once) -> list[bool]:
-    """What a server process makes of cancellations that come together; `once` is called when one of them has failed."""
+    """Put cancellations into one `CancellationQueue` at the same time, and return its results.
+
+    `once` is called when the first of them has finished.
+    """
 
     async def scenario() -> list[bool]:
         threads = Threads("test", 1)

@@ -1,4 +1,4 @@
-"""D1 with real processes: another process keeps SQLite's lock while calls are cancelled through every door."""
+"""D1 with real processes: another process holds SQLite's lock while calls are cancelled in every possible way."""
 
 import sqlite3
 import time
@@ -22,7 +22,7 @@ PATIENCE = 30.0
 
 @pytest.mark.fault("D1")
 def test_D1_no_cancellation_is_lost_to_a_lock_and_nobody_else_gets_an_error(tmp_path: Path) -> None:
-    # For as long as the lock is held nobody is heard, and for longer than that makes a process lost.
+    # No process can write a heartbeat while the lock is held, which is longer than `LOST_AFTER`.
     steps = tmp_path / "steps"
     environment = {"MCP_TEST_LOST_AFTER": "5"}
     with layouts.closing(Stack(tmp_path, environment, workers=1)) as stack, ThreadPoolExecutor(3) as threads:

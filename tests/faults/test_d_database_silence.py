@@ -1,4 +1,4 @@
-"""D2: while the database is away nobody can say that they live, and nobody is taken for dead because of that."""
+"""D2: while the database is away no heartbeat can be written, and no process is declared dead for that reason."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""D: what a client is told whose cancellation meets a database that fails."""
+"""D: the responses to clients while the database rejects writes."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -56,7 +56,7 @@ def test_D7_a_task_is_not_said_to_be_cancelled_before_that_is_stored(configure, 
 
         @tool(task=TaskMode.ALWAYS)
         def job() -> str:
-            """Work as a task."""
+            """Do a job as a task."""
             return ""
 
         run(scenario(worker))

@@ -1,4 +1,4 @@
-"""D: the database fails while a worker's main process hears of a message: its event loop goes on."""
+"""D: the database fails while a worker's main process receives a message. The main process goes on."""
 
 import uuid
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
 
 @pytest.fixture
 def revoked_id() -> Iterator[str]:
-    """The id of a request that was cancelled in its queue, as the worker was told."""
+    """The id of a queued request that was cancelled, which the worker knows as revoked."""
     request_id = str(uuid.uuid4())
     worker_state.revoked.update([request_id])
     yield request_id

@@ -91,7 +91,7 @@ async def test_a_prompt_runs_again_with_each_answer(version: str, runs: list[str
     assert first.message["params"]["message"] == "How many?"
     assert (await client.reply(first.message["id"], accepted(12))).status == 202
     again = await next_question(stream)
-    assert "The last answer did not fit" in again.message["params"]["message"]
+    assert "The last answer was not valid" in again.message["params"]["message"]
     assert runs == ["plan"]
     await client.reply(again.message["id"], accepted(3))
     second = await next_question(stream)
@@ -191,7 +191,7 @@ async def test_what_nobody_answers_in_time_ends_and_is_taken_back(configure: Cal
     withdrawn, final = await stream.events()
     assert withdrawn.message["method"] == "notifications/cancelled"
     assert withdrawn.message["params"]["requestId"] == question.message["id"]
-    assert "Nobody answered in time" in final.message["error"]["message"]
+    assert "The question was not answered in time" in final.message["error"]["message"]
     assert await in_thread(nothing_is_left)
 
 

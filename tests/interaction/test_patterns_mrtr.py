@@ -196,7 +196,7 @@ async def test_an_answer_that_does_not_fit_its_form_is_asked_again_with_the_reas
     answers = {"n": {"action": "accept", "content": content}}
     again = (await (await post(retry(result["requestState"], answers=answers))).json())["result"]
     assert again["resultType"] == "input_required"
-    assert "The last answer did not fit: " in again["inputRequests"]["n"]["params"]["message"]
+    assert "The last answer was not valid: " in again["inputRequests"]["n"]["params"]["message"]
 
 
 @pytest.mark.parametrize(

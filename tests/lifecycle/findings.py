@@ -18,7 +18,9 @@ def of_lost_servers(machine):
         awaited = life.status in ("queued", "running") and life.session is None and life.server is not None
         awaited = awaited and life.cancelled_by is None and machine.is_silent(life.server)
         if awaited and older(life.queued_at, machine.now, LOST_AFTER):
-            life.cancel("lost_server", "system", "the server process died or went silent", None, machine.now)
+            life.cancel(
+                "lost_server", "system", "the server process died or sent no more heartbeats", None, machine.now
+            )
 
 
 def left(machine):
@@ -32,13 +34,13 @@ def abandoned(machine):
     for life in machine.lives:
         left = life.session is not None and life.open and life.cancelled_by is None
         if left and older(life.left_at, machine.now, ABANDONED_AFTER):
-            life.cancel("abandoned", "system", "nobody came back for its result", None, machine.now)
+            life.cancel("abandoned", "system", "no client came back for its result", None, machine.now)
 
 
 def overdue(machine):
     why = {
-        "queued": "no worker took it in time",
-        "input_required": "nobody answered in time",
+        "queued": "no worker claimed it in time",
+        "input_required": "it was not answered in time",
     }
     for life in machine.lives:
         if life.status in why and life.cancelled_by is None and older(life.deadline_at, machine.now, 0):

@@ -34,7 +34,7 @@ def counts(clock):
 def ask(counts, target=None, times=1, actor=rows.ADA, principal=rows.OWNER):
     for _ in range(times):
         asked = CancellationRequest(target or f"task {uuid4()}", Cause.CLIENT, actor, "", principal)
-        [outcome] = cancellation.cancel_all([asked], bursts=counts)
+        [outcome] = cancellation.cancel_all([asked], throttle=counts)
     return outcome
 
 

@@ -53,7 +53,7 @@ def test_past_it_no_worker_may_claim_and_the_request_is_cancelled(worker):
     assert transitions.claim(row.pk, worker=worker, pid=4711) is None
     assert rows.fresh(row).status == Status.QUEUED
     rounds.supervise()
-    assert ended(row) == (Status.CANCELLED, Cause.DEADLINE, "the 2.5 s that its caller gave it have passed")
+    assert ended(row) == (Status.CANCELLED, Cause.DEADLINE, "the caller's time limit of 2.5 s has passed")
 
 
 def test_past_the_longest_wait_no_worker_may_claim_either(worker):
@@ -61,12 +61,12 @@ def test_past_the_longest_wait_no_worker_may_claim_either(worker):
     later(row, 601)
     assert transitions.claim(row.pk, worker=worker, pid=4711) is None
     rounds.supervise()
-    assert ended(row) == (Status.CANCELLED, Cause.DEADLINE, "no worker took it in time")
+    assert ended(row) == (Status.CANCELLED, Cause.DEADLINE, "no worker claimed it in time")
 
 
 @pytest.mark.parametrize(
     ("limit", "reason"),
-    [(2.5, "the 2.5 s that its caller gave it have passed"), (61.0, "the time limit of 60 s has passed")],
+    [(2.5, "the caller's time limit of 2.5 s has passed"), (61.0, "the time limit of 60 s has passed")],
 )
 def test_whose_limit_has_passed_is_told(worker, limit, reason):
     row = rows.running(worker, caller_limit=limit)

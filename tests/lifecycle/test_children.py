@@ -126,7 +126,7 @@ def test_a_run_that_ends_to_ask_takes_its_children_with_it(worker):
     assert input_rounds.ask(parent.pk, rows.QUESTIONS, worker=worker) == Status.INPUT_REQUIRED
     rounds.supervise()
     assert rows.fresh(row).cancel_cause == Cause.PARENT
-    assert rows.audited(row)[0].reason == "the run of dig that started it is over"
+    assert rows.audited(row)[0].reason == "the run of dig that started it has ended"
 
 
 def stopping(worker):

@@ -30,7 +30,7 @@ def test_B3_of_a_hundred_at_once_one_takes_some_are_rows_and_the_rest_is_one_row
         told = [
             outcome
             for _ in range(100 // AT_ONCE)
-            for [outcome] in race.run(*[partial(cancellation.cancel_all, [ask], bursts=counts)] * AT_ONCE)
+            for [outcome] in race.run(*[partial(cancellation.cancel_all, [ask], throttle=counts)] * AT_ONCE)
         ]
     assert sorted(told) == [Outcome.ACCEPTED] + [Outcome.DUPLICATE] * 99
     assert len(rows.story(row, EventKind.CANCEL)) == 1
@@ -69,7 +69,7 @@ def test_I2_a_crowd_of_queued_and_running_requests_is_stored_by_a_few_statements
 def test_attempts_in_vain_that_are_stored_together_are_bounded_too():
     counts = BurstThrottle()
     asks = [CancellationRequest(uuid4(), Cause.CLIENT, rows.ADA, principal=rows.OWNER) for _ in range(5 * RECORDED)]
-    assert cancellation.cancel_all(asks, bursts=counts) == [Outcome.UNKNOWN] * len(asks)
+    assert cancellation.cancel_all(asks, throttle=counts) == [Outcome.UNKNOWN] * len(asks)
     assert Cancellation.objects.count() == RECORDED
     counts.append_summaries(all_windows=True)
     assert Cancellation.objects.latest("pk").reason == f"{4 * RECORDED} more such attempts within 60 s"

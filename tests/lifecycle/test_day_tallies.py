@@ -25,7 +25,7 @@ MONTH = range(0, 24 * 33, 7)
 
 @pytest.fixture
 def _now(monkeypatch):
-    monkeypatch.setattr(tallies, "_days_added", None)
+    monkeypatch.setattr(tallies, "_days_stored", None)
     monkeypatch.setattr(clock, "now", lambda: NOW)
 
 
@@ -53,7 +53,7 @@ def test_days_match_their_hours(zone):
     with override_settings(TIME_ZONE=zone):
         fill()
         by_hours = told()
-        tallies.add_ended_days()
+        tallies.store_ended_days()
         assert DayTally.objects.values("begins_at").distinct().count() == 29
         assert told() == by_hours
         Tally.objects.filter(hour__lt=Period.MONTH.begins()[-1]).delete()
@@ -64,15 +64,15 @@ def test_a_user_in_another_time_zone_has_days_of_that_zone():
     fill()
     with timezone.override("Asia/Tokyo"):
         by_hours = told()
-        tallies.add_ended_days()
+        tallies.store_ended_days()
         assert told() == by_hours
 
 
 def test_days_of_a_time_zone_that_the_site_had_before_are_forgotten():
     fill()
     with override_settings(TIME_ZONE="Asia/Tokyo"):
-        tallies.add_ended_days()
-    tallies.add_ended_days()
+        tallies.store_ended_days()
+    tallies.store_ended_days()
     assert set(DayTally.objects.values_list("zone", flat=True)) == {"UTC"}
 
 
@@ -81,23 +81,23 @@ def test_a_day_is_added_when_all_that_ended_in_it_is_counted(monkeypatch):
     rows.cancel(request)
     Request.objects.filter(pk=request.pk).update(finished_at=TODAY - timedelta(minutes=1))
     ended(TODAY - timedelta(hours=1))
-    tallies.add_ended_days()
+    tallies.store_ended_days()
     assert not DayTally.objects.exists()
     Request.objects.update(tallied_at=NOW)
-    monkeypatch.setattr(clock, "now", lambda: TODAY + tallies.SETTLED / 2)
-    tallies.add_ended_days()
+    monkeypatch.setattr(clock, "now", lambda: TODAY + tallies.COMMIT_MARGIN / 2)
+    tallies.store_ended_days()
     assert not DayTally.objects.exists()
     monkeypatch.setattr(clock, "now", lambda: NOW)
-    tallies.add_ended_days()
+    tallies.store_ended_days()
     assert {row.begins_at for row in DayTally.objects.all()} == {TODAY - timedelta(days=1)}
 
 
 def test_each_day_is_added_once_and_forgotten_when_no_period_has_it(monkeypatch):
     fill()
-    tallies.add_ended_days()
+    tallies.store_ended_days()
     monkeypatch.setattr(clock, "now", lambda: NOW + timedelta(days=1))
     by_hours = told()
-    tallies.add_ended_days()
+    tallies.store_ended_days()
     assert told() == by_hours
     begins = set(DayTally.objects.values_list("begins_at", flat=True))
     assert (min(begins), max(begins)) == (TODAY - timedelta(days=28), TODAY)
@@ -105,7 +105,7 @@ def test_each_day_is_added_once_and_forgotten_when_no_period_has_it(monkeypatch)
 
 def test_days_that_are_known_to_be_added_are_not_queried_again():
     fill()
-    tallies.add_ended_days()
+    tallies.store_ended_days()
     with CaptureQueriesContext(databases.connection()) as asked:
-        tallies.add_ended_days()
+        tallies.store_ended_days()
     assert not asked.captured_queries

@@ -110,15 +110,15 @@ def test_a_listener_is_not_notified_of_a_deleted_version_but_of_the_next_change(
 
 
 def test_close_requests_of_a_server_are_forgotten_and_later_ones_still_reach_it():
-    wishes, others = (listen_streams.subject(uuid4()) for _ in range(2))
-    touch(wishes, others)
-    listener, table = listening(wishes)
+    session_options, others = (listen_streams.subject(uuid4()) for _ in range(2))
+    touch(session_options, others)
+    listener, table = listening(session_options)
     days_pass()
     rounds.supervise()
     assert subjects() == set()
-    touch(wishes)
-    table.take(observation.versions([wishes]))
-    assert listener.take() == {wishes}
+    touch(session_options)
+    table.take(observation.versions([session_options]))
+    assert listener.take() == {session_options}
 
 
 def test_versions_are_forgotten_in_batches_and_then_rarely_searched_for(monkeypatch):

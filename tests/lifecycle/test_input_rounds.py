@@ -108,7 +108,7 @@ def test_an_unanswered_question_is_cancelled_at_its_deadline(worker):
     row = rows.fresh(row)
     assert (row.status, row.cancel_cause, row.cancel_reason) == (
         *(Status.CANCELLED, Cause.DEADLINE),
-        "nobody answered in time",
+        "it was not answered in time",
     )
 
 

@@ -113,7 +113,7 @@ def test_looking_costs_no_more_for_many_that_moved(worker, wants_events):
 
 def test_supervising_when_all_is_well_costs_twenty_seven(worker, server):
     change_versions.forget_old_versions()
-    tallies.add_ended_days()  # a process does it once a day
+    tallies.store_ended_days()  # a process does it once a day
     for _ in range(10):
         rows.running(worker, server=server)
     with statements(*["SELECT"] * 21, "DELETE", *["SELECT"] * 5):

@@ -54,7 +54,7 @@ def test_C6_supervision_raises_the_alarm_once_in_a_while_and_says_when_it_is_ove
         rounds.supervise()
         rounds.supervise()
         [alarm] = alarms(caplog)
-        assert alarm.startswith("queue deaf: no worker took a request for ")
+        assert alarm.startswith("queue deaf: no worker has claimed a request for ")
         assert "; 1 wait." in alarm
         queues._told_at["deaf"] -= 61
         rounds.supervise()
@@ -62,7 +62,7 @@ def test_C6_supervision_raises_the_alarm_once_in_a_while_and_says_when_it_is_ove
         assert transitions.claim(row.pk, worker=worker, pid=4711)
         rounds.supervise()
         rounds.supervise()
-        assert alarms(caplog, logging.WARNING) == ["queue deaf: nothing waits too long any more"]
+        assert alarms(caplog, logging.WARNING) == ["queue deaf: no request waits too long any more"]
 
 
 def test_C6_no_alarm_if_it_is_switched_off(configure, caplog):

@@ -8,7 +8,7 @@ import pytest
 from mcp_app.conf import settings
 from mcp_app.lifecycle import children, redaction, task_handles
 from mcp_app.lifecycle.input import input_rounds, session_inputs, task_inputs, visits
-from mcp_app.lifecycle.redaction import PayloadKind, redact, redact_each, tellable, wordless
+from mcp_app.lifecycle.redaction import PayloadKind, error_without_text, loggable_error, redact, redact_each
 from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Request, RequestEvent
@@ -110,7 +110,7 @@ def test_a_result_goes_once_it_was_handed_over(worker: UUID) -> None:
     assert rows.fresh(row).unredacted is None
     assert answer_of(row) == observation.final_result(rows.fresh(row))
     assert answer_of(row)["isError"]
-    assert "not kept any more" in str(answer_of(row))
+    assert "no longer stored" in str(answer_of(row))
 
 
 @pytest.mark.fault("G12")
@@ -226,7 +226,7 @@ def test_what_is_done_on_a_page_is_the_tools(worker: UUID, protocol_version: str
 def test_a_logged_exception_has_the_words_that_may_be_told_and_comes_from_nowhere() -> None:
     with pytest.raises(ValueError, match="hush") as raised:
         raise ValueError("hush, outside") from KeyError("hush, inside")
-    told, untold = tellable(raised.value, "dig"), wordless(raised.value)
+    told, untold = loggable_error(raised.value, "dig"), error_without_text(raised.value)
     assert str(told) == "ValueError: ***, outside"
     assert str(untold) == "ValueError"
     assert told.__traceback__ is untold.__traceback__ is raised.value.__traceback__

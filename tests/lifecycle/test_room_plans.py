@@ -23,7 +23,7 @@ def test_what_has_ended_is_not_come_by(worker):
         row = rows.running(worker)
         assert transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=RESULT)
     rows.queued()
-    assert capacity.lack(OWNER) is None
+    assert capacity.exceeded_limit(OWNER) is None
     steps = plan(f"SELECT {capacity.COUNTS}", capacity.parameters(OWNER))
     if databases.connection().vendor == "sqlite":
         looks = [step for step in steps if "mcp_app_request" in step]

@@ -69,7 +69,7 @@ def test_a_closed_day_is_logged(monkeypatch, caplog):
         attempts(1)
         seal(monkeypatch, day)
     head = Cancellation.objects.get(sealed_on=YESTERDAY).seal
-    assert caplog.messages == [f"the audit of {YESTERDAY} is closed, its head is {YESTERDAY}:1:{head}"]
+    assert caplog.messages == [f"the audit of {YESTERDAY} is sealed, its head is {YESTERDAY}:1:{head}"]
 
 
 def test_many_are_sealed_in_batches(monkeypatch):

@@ -176,8 +176,8 @@ def test_the_lag_is_the_age_of_the_oldest_uncounted_call(worker):
 def test_a_period_costs_three_statements_a_tool_s_periods_and_the_live_numbers_four(monkeypatch):
     ended(HOUR)
     ended(HOUR - timedelta(days=3))
-    monkeypatch.setattr(tallies, "_days_added", None)
-    tallies.add_ended_days()
+    monkeypatch.setattr(tallies, "_days_stored", None)
+    tallies.store_ended_days()
     for read, most in (
         (lambda: queries.read(Period.DAY), 1),
         (lambda: queries.read(Period.MONTH), 3),

@@ -89,7 +89,7 @@ def test_open_calls_are_not_counted_and_ended_ones_only_once(worker):
 
 
 def test_of_concurrent_processes_only_one_counts(worker, monkeypatch):
-    monkeypatch.setattr(tallies, "BATCH", 3)
+    monkeypatch.setattr(tallies, "BATCH_SIZE", 3)
     ended = Counter(f"tool {number % 4}" for number in range(20))
     for tool, count in ended.items():
         for _ in range(count):
@@ -153,7 +153,7 @@ def test_folding_merges_old_hours_and_days_and_keeps_the_totals(worker):
     assert tallies.fold_old() > 0
     assert total() == before
     hours = sorted(Tally.objects.filter(measure=Measure.RUN).values_list("hour", flat=True).distinct())
-    assert hours[0] == tallies.BEFORE
+    assert hours[0] == tallies.OLDEST_HOUR
     assert len(hours) in {1 + 2 + 2, 1 + 3 + 2}
     assert {hour.hour for hour in hours[:-2]} == {0}
     assert tallies.fold_old() == 0
@@ -169,7 +169,7 @@ def test_a_purge_folds_old_tallies(worker, capsys):
     Request.objects.filter(pk=row.pk).update(finished_at=F("finished_at") - timedelta(days=500))
     tallies.count_ended()
     call_command("mcp", "purge")
-    assert set(Tally.objects.values_list("hour", flat=True)) == {tallies.BEFORE}
+    assert set(Tally.objects.values_list("hour", flat=True)) == {tallies.OLDEST_HOUR}
 
 
 def test_an_hour_begins_with_its_first_second(worker):

@@ -44,7 +44,7 @@ def test_a_queue_that_no_worker_consumes_is_reported_once_with_the_command(caplo
         rounds.supervise()
     [said] = reported(caplog)
     assert said == (
-        'No worker takes calls from the queue "deaf". Start one: `python manage.py mcp worker`. Calls that wait: 1.'
+        'No worker consumes the queue "deaf". Start one: `python manage.py mcp worker`. Calls that wait: 1.'
     )
 
 
@@ -72,6 +72,4 @@ def test_under_debug_the_clients_error_names_the_command_that_starts_a_worker(se
     assert (old.status, young.status) == (Status.FAILED if debug else Status.QUEUED, Status.QUEUED)
     if debug:
         [content] = observation.final_result(old)["content"]
-        assert (
-            content["text"] == 'No worker takes calls from the queue "deaf". Start one: `python manage.py mcp worker`.'
-        )
+        assert content["text"] == 'No worker consumes the queue "deaf". Start one: `python manage.py mcp worker`.'

@@ -361,7 +361,7 @@ def test_sealed_rows_cannot_be_replaced_on_sqlite(chain, column, way):
         )
         parameters = [chain[2], unsealed.pk]
     before = list(Cancellation.objects.values())
-    with pytest.raises(IntegrityError, match="what is sealed in the audit cannot be replaced"):
+    with pytest.raises(IntegrityError, match="sealed rows of the audit cannot be replaced"):
         execute(statement, *parameters)
     assert list(Cancellation.objects.values()) == before
 

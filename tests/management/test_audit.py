@@ -45,15 +45,15 @@ def test_verify_says_that_all_is_well_and_what_to_keep(audited: list[Cancellatio
     assert head.endswith(f":2:{audited[1].seal}")
     said = say("verify", "--head", head)
     assert said == (
-        "The audit is as it was written: 2 attempts sealed, 1 not yet, 0 days purged.\n"
-        f"Its head, to be kept elsewhere: {head}\n"
+        "The audit is unchanged: 2 attempts sealed, 1 not yet, 0 days purged.\n"
+        f"Keep its head in another place: {head}\n"
     )
 
 
 def test_verify_says_a_line_for_each_finding_and_fails(audited: list[Cancellation]) -> None:
     unsealed = audited[0]
     Cancellation.objects.filter(pk=unsealed.pk)._settle({"actor": "nobody"})
-    with pytest.raises(CommandError, match="The audit is not as it was written: findings: 1"):
+    with pytest.raises(CommandError, match="The audit was changed; findings: 1"):
         say("verify")
 
 
@@ -61,12 +61,12 @@ def test_verify_says_a_line_for_each_finding_and_fails(audited: list[Cancellatio
 def test_verify_on_the_command_line_fails_where_somebody_wrote_past_the_app(data: Path) -> None:
     assert manage(data, "mcp", "cancel", str(UUID(int=1))).returncode == 1
     done = manage(data, "mcp", "audit", "verify")
-    assert (done.returncode, done.stdout.splitlines()[1]) == (0, "Its head, to be kept elsewhere: none yet")
+    assert (done.returncode, done.stdout.splitlines()[1]) == (0, "Keep its head in another place: none yet")
     write(data, FORGED)
     done = manage(data, "mcp", "audit", "verify")
     assert done.returncode == 1
     assert done.stdout == "inserted  cancellation 1, or changed before it was sealed\n"
-    assert done.stderr == "CommandError: The audit is not as it was written: findings: 1\n"
+    assert done.stderr == "CommandError: The audit was changed; findings: 1\n"
 
 
 @pytest.mark.acceptance
@@ -78,7 +78,7 @@ def test_what_a_served_site_audits_is_sealed_within_seconds_and_kept(data: Path,
     assert manage(data, "mcp", "cancel", request_id).returncode == 1
     eventually(lambda: read(data, "SELECT count(*) FROM ?cancellation WHERE seal_number IS NOT NULL") == [(2,)])
 
-    with pytest.raises(sqlite3.IntegrityError, match="what is sealed in the audit cannot be changed"):
+    with pytest.raises(sqlite3.IntegrityError, match="sealed rows of the audit cannot be changed"):
         write(data, FORGED)
     done = manage(data, "mcp", "audit", "verify")
     assert (done.returncode, done.stdout.split(":")[1].split(".")[0]) == (
@@ -94,7 +94,7 @@ def test_what_a_served_site_audits_is_sealed_within_seconds_and_kept(data: Path,
 
 @pytest.mark.parametrize("head", ["nonsense", "2026-13-01:1:" + "0" * 64, "2026-11-01:x:" + "0" * 64])
 def test_what_is_no_head_is_refused(head: str) -> None:
-    with pytest.raises(CommandError, match="is no head"):
+    with pytest.raises(CommandError, match="is not a head"):
         say("verify", "--head", head)
 
 

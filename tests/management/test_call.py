@@ -65,12 +65,17 @@ def newest(data: Path, columns: str) -> tuple[object, ...]:
         (["roman", "--arg", "number=4000"], 2, "", "number: Input should be less than or equal to 3999"),
         (["roman", "--user", "nobody"], 1, "", "no active user 'nobody'"),
         (["roman", "--endpoint", "nowhere"], 1, "", "There is no endpoint 'nowhere'"),
-        (["roman", "--timeout", "0"], 2, "", "0 is no number of seconds above 0"),
+        (["roman", "--timeout", "0"], 2, "", "0 is not a number of seconds above 0"),
         (["test_error_handling"], 1, "", "This tool intentionally returns an error for testing"),
         (["test_missing_capability"], 1, "", "must declare the capabilities"),
         (["test_image_content"], 0, "[image image/png, about ", "completed"),
         (["blocked", "--arg", "seconds=60", "--timeout", "1"], 1, "", "its time limit passed"),
-        (["visit"], 0, "decline\n", "The tool asks “Please sign there.”: declined, as there is no terminal to ask at."),
+        (
+            ["visit"],
+            0,
+            "decline\n",
+            "The tool asks “Please sign there.”: declined, because there is no terminal to ask at.",
+        ),
         (["test_tool_with_logging"], 0, "Three log", "info: test_tool_with_logging: Tool execution started"),
         (["test_tool_with_progress"], 0, "Progress was", "100 of 100  Completed step 100 of 100"),
         (["step_as_task", "--arg", "seconds=0.1", "--arg", "path=/dev/null"], 0, "1 steps\n", "completed"),
@@ -232,7 +237,7 @@ def test_ctrl_c_at_a_question_cancels_the_call(site: Path, tmp_path: Path) -> No
 
 def test_where_no_worker_is_alive_one_is_started_and_none_is_left(data: Path, steps: Path) -> None:
     with terminal(data, *stepping("spawn", steps), **SITE) as shown:
-        shown.wait_shows("No worker is alive: one is started for this call.")
+        shown.wait_shows("No worker is alive; starting one for this call.")
         eventually(steps.exists)
         shown.press(CTRL_C)
         assert shown.wait() == 130

@@ -66,12 +66,12 @@ def test_a_file_and_standard_input_stand_for_what_they_hold(tmp_path: Path, monk
     ("given", "whole", "told"),
     [
         (["count"], None, "write --arg NAME=VALUE"),
-        (["count=x"], None, r"'x' is no JSON; count takes JSON \(integer\)"),
-        (["count=NaN"], None, "is no JSON"),
+        (["count=x"], None, r"'x' is not JSON; count takes JSON \(integer\)"),
+        (["count=NaN"], None, "is not JSON"),
         (["name=a", "name=b"], None, "given twice"),
         (["name=@/nowhere"], None, "/nowhere cannot be read: No such file"),
         ([], "[1]", "write a JSON object"),
-        ([], "{", "this is no JSON"),
+        ([], "{", "this is not JSON"),
         ([], "[" * 100_000, "nested too deeply"),
     ],
 )

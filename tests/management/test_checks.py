@@ -269,8 +269,8 @@ def site_app(**options: Any) -> Celery:
         ({"worker_pool": "gevent"}, "mcp_app.W006", "manage.py mcp worker"),
         ({"worker_pool": "threads"}, "mcp_app.W006", "unless you say --pool"),
         ({"worker_pool": async_pool.NAME}, "mcp_app.W006", "unless you say --pool"),
-        ({"worker_max_tasks_per_child": 1}, "mcp_app.W021", "Raise it"),
-        ({"worker_max_memory_per_child": 1000}, "mcp_app.W021", "Raise it"),
+        ({"worker_max_tasks_per_child": 1}, "mcp_app.W021", "Raise or remove it"),
+        ({"worker_max_memory_per_child": 1000}, "mcp_app.W021", "Raise or remove it"),
     ],
 )
 def test_mistake_in_celerys_settings_is_found(

@@ -62,7 +62,7 @@ def stopped(*options: str) -> tuple[str, set[str]]:
         (["--principal", "site,7,editor"], "caller Ada: 2 cancel requested", {"dig", "mine"}),
         (["--session", str(UUID(int=5))], f"session {UUID(int=5)}: 1 cancel requested", {"mine"}),
         (["--all"], "everything: 3 cancel requested", {"dig", "delve", "mine"}),
-        (["--tool", "unheard"], "tool unheard: nothing is open that is not to stop already", set()),
+        (["--tool", "unheard"], "tool unheard: nothing to cancel", set()),
     ],
 )
 def test_cancel_stops_all_of_a_kind(options: list[str], said: str, tools: set[str]) -> None:
@@ -126,7 +126,7 @@ def test_tools_lists_every_tool_with_its_state() -> None:
     assert said["roman"] == "disabled"
     sizes = [int(size.replace(",", "")) for size in re.findall(r", ([\d,]+) bytes", output.getvalue())]
     assert len(sizes) == len(lines) - 2
-    assert last.startswith(f"tools/list: {sum(sizes):,} bytes for the {len(sizes)} tools together")
+    assert last.startswith(f"tools/list: {sum(sizes):,} bytes for all {len(sizes)} tools")
 
 
 @pytest.mark.django_db(databases="__all__")

@@ -43,15 +43,15 @@ def test_endpoints_that_share_nothing_are_well(configure: Any) -> None:
 @pytest.mark.parametrize(
     ("endpoints", "expected", "words"),
     [
-        ({"a": A, "b": {"PATH": "/mcp/a/"}}, "E025", "The endpoints a, b have one path, /mcp/a."),
-        ({"a": A, "b": {"PATH": "mcp"}}, "E024", "'b' is at 'mcp', which is no path"),
+        ({"a": A, "b": {"PATH": "/mcp/a/"}}, "E025", "The endpoints a, b have the same path, /mcp/a."),
+        ({"a": A, "b": {"PATH": "mcp"}}, "E024", "'b' is at 'mcp', which is not a path"),
         ({"a": A, "B b": B}, "E024", "named 'B b'"),
         ({"a": {**A, "QUEUE": "q"}}, "E001", 'MCP["ENDPOINTS"]["a"] cannot have QUEUE of its own'),
-        ({"a": None}, "E001", "no dictionary from names to dictionaries"),
+        ({"a": None}, "E001", "must be a dictionary from names to dictionaries"),
         ({"a": {**A, "GROUPS": "staff"}}, "E006", "not a list of strings"),
         ({"a": {**A, "ALLOWED_ORIGINS": ["http://a/"]}}, "E007", 'MCP["ENDPOINTS"]["a"]["ALLOWED_ORIGINS"] has'),
         ({"a": {**A, "AUTHENTICATOR": "nowhere.to"}}, "E016", 'MCP["ENDPOINTS"]["a"]["AUTHENTICATOR"], nowhere.to,'),
-        ({"a": {**A, "ALLOW_ANONYMOUS": False}}, "W008", "Nobody may call at the endpoint 'a'"),
+        ({"a": {**A, "ALLOW_ANONYMOUS": False}}, "W008", "No client can call at the endpoint 'a'"),
     ],
 )
 def test_what_is_wrong_with_an_endpoint_is_found(
@@ -74,7 +74,7 @@ def test_what_is_wrong_with_an_endpoint_is_found(
 def test_endpoints_for_whose_audience_one_token_would_do_are_found(configure: Any, own: dict[str, Any]) -> None:
     configure(ENDPOINTS={"a": {**A, "OAUTH_RESOURCE": SITE}, "b": {**B, **own}}, **OAUTH)
     [message] = found()
-    assert (message.id, message.msg.split(":")[0]) == ("mcp_app.E025", "The endpoints a, b have one audience")
+    assert (message.id, message.msg.split(":")[0]) == ("mcp_app.E025", "The endpoints a, b have the same audience")
 
 
 def test_an_audience_is_each_endpoint_s_own_and_missed_where_only_the_site_has_one(configure: Any) -> None:
@@ -89,7 +89,7 @@ def test_a_tool_that_is_offered_nowhere_is_found(configure: Any) -> None:
     configure(ENDPOINTS={"a": A, "b": B})
     assert [(each.id, each.msg.split(":")[0]) for each in found()] == [
         ("mcp_app.W013", "The tool 'lost' is offered at c"),
-        ("mcp_app.W013", "The tool 'unsaid' says not where it is offered, and no endpoint is named 'default'."),
+        ("mcp_app.W013", "The tool 'unsaid' names no endpoint, and no endpoint is named 'default'."),
     ]
 
 

@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError
 
 from mcp_app.management import command_line
 from mcp_app.management.commands.mcp import Command
-from mcp_app.management.interruptions import cut_short
+from mcp_app.management.interruptions import handle_interruptions
 from tests.management.conftest import ROOT, WAIT_SECONDS, environment, manage
 
 AN_ID = str(UUID(int=1))
@@ -85,30 +85,30 @@ def test_every_command_tells_its_options_within_80_columns(
     [
         ("", "the following arguments are required: COMMAND"),
         ("frob", "invalid choice: 'frob'"),
-        ("serve --port x", "argument --port: x is no whole number"),
-        ("serve --port 70000", "argument --port: 70000 is no port: 0 to 65535"),
+        ("serve --port x", "argument --port: x is not a whole number"),
+        ("serve --port 70000", "argument --port: 70000 is not a port from 0 to 65535"),
         ("serve --concurrency 0", "argument --concurrency: 0 is not 1 or more"),
         ("serve --no-worker --concurrency 2", "not allowed with argument"),
         ("stdio --frob", "unrecognized arguments: --frob"),
         ("worker --pool gevent", "invalid choice: 'gevent'"),
         ("supervise often", "unrecognized arguments: often"),
         ("call", "the following arguments are required: tool"),
-        ("call roman --timeout soon", "argument --timeout: soon is no number of seconds above 0"),
+        ("call roman --timeout soon", "argument --timeout: soon is not a number of seconds above 0"),
         ("cancel --all --tool x", "not allowed with argument"),
-        ("cancel --session x", f"argument --session: x is no id, such as {AN_ID}"),
-        ("cancel --wait x", "argument --wait: x is no number of seconds above 0"),
-        ("requests --since soon", "argument --since: soon is no length of time: write 90s, 15m, 2h or 7d"),
-        ("requests --limit many", "argument --limit: many is no whole number"),
+        ("cancel --session x", f"argument --session: x is not an id such as {AN_ID}"),
+        ("cancel --wait x", "argument --wait: x is not a number of seconds above 0"),
+        ("requests --since soon", "argument --since: soon is not a duration: write 90s, 15m, 2h or 7d"),
+        ("requests --limit many", "argument --limit: many is not a whole number"),
         ("requests --status ended", "invalid choice: 'ended'"),
         ("watch closely", "unrecognized arguments: closely"),
         ("tools --frob", "unrecognized arguments: --frob"),
         ("token", "the following arguments are required: ACTION"),
         ("token create ada", "the following arguments are required: --name"),
         ("token create ada --name x --days 0", "argument --days: 0 is not 1 or more"),
-        ("audit verify --head x", "argument --head: x is no head"),
+        ("audit verify --head x", "argument --head: x is not a head"),
         ("audit export --format xml", "invalid choice: 'xml'"),
         ("purge --days 3", "unrecognized arguments: --days 3"),
-        ("doctor --timeout 0", "argument --timeout: 0 is no number of seconds above 0"),
+        ("doctor --timeout 0", "argument --timeout: 0 is not a number of seconds above 0"),
     ],
 )
 def test_what_a_command_does_not_know_is_told_in_a_sentence_with_status_2(
@@ -131,7 +131,10 @@ def test_no_argument_is_refused_by_the_name_of_a_function() -> None:
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
 def test_a_database_that_goes_away_meanwhile_is_told_in_a_sentence(error: type[Exception]) -> None:
-    with pytest.raises(CommandError, match=r"^The database cannot be used: gone; is it there\?$"), cut_short():
+    with (
+        pytest.raises(CommandError, match=r"^The database cannot be used: gone; is it there\?$"),
+        handle_interruptions(),
+    ):
         raise error("gone;\n\tis it there?\n")
 
 

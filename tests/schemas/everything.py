@@ -12,7 +12,7 @@ from tests.schemas.steps import ABLE, ANSWERED, META, RETRY, TASK, TASKS, Messag
 def _one_of_everything(offer: Offer, own: Mapping[str, Sequence[Any]], meta: Message) -> list[Step]:
     """Make valid and some invalid requests of every method.
 
-    `own`: requests by method, besides those that all revisions have.
+    `own`: requests by method that depend on the revision.
     """
     shared = {
         **{method: ({}, {"cursor": "none"}) for method in ("tools/list", "resources/list", "prompts/list")},

@@ -78,7 +78,7 @@ def is_id(value: object) -> bool:
 
 
 def judge(sent: Sent, received: Received, offer: Offer) -> None:
-    """Raise AssertionError if the response is not allowed, with the reason."""
+    """Raise `AssertionError` with the reason if the response is not allowed."""
     for message in received.messages:
         if "method" in message:
             _check_own(message, sent)
@@ -166,8 +166,7 @@ def _check_answered(sent: Sent, received: Received) -> None:
         if "id" not in responses[0]:
             known = [request for request in sent.requests if not is_response(request)]
             assert not known or refused == -32700 or received.status in BEFORE_THE_BODY, (known, responses)
-            # In these revisions, an error without an id may only be the body of a refusal
-            # (transports).
+            # In these revisions, an error without an id may only be the body of a rejection (transports).
             assert sent.revision not in ID_IN_EVERY_ERROR or not received.is_stream
 
 

@@ -1,6 +1,6 @@
 """The tools, resources and prompts for these clients: one of every kind.
 
-`FIXTURE_SITE` describes those of the acceptance tests' servers.
+`FIXTURE_SITE` describes the objects of the acceptance tests' servers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -153,7 +153,7 @@ def _tools() -> None:
 
     @tool
     def structured(size: int) -> Size:
-        """Return an object, which may not be what was promised."""
+        """Return an object, which may not fit the output schema."""
         return Size.model_construct(size=size)
 
     @tool
@@ -196,7 +196,7 @@ def _busy_tools() -> None:
 def _failing_tools() -> None:
     @tool
     def failing() -> str:
-        """Fail in its own words."""
+        """Fail with a message of its own."""
         raise ToolError("It has failed.")
 
     @tool
@@ -242,7 +242,7 @@ def _resources() -> None:
 
     @resource("broken://{how}")
     def broken(how: str) -> str:
-        """What fails."""
+        """A resource that fails."""
         raise ResourceError("The archive is closed.") if how == "said" else ZeroDivisionError("secret")
 
     @resource("notes://{day}/{hour}", title="Notes", icons=[ICON], meta=META, completions={"day": _days})

@@ -1,6 +1,6 @@
 """Clients that play a sequence of steps: the values they remember, and their messages for a wire.
 
-A client is a generator: it yields the next message, and is sent the response. It does no I/O
+A client is a generator that yields the next message and receives the response. It does no I/O
 itself, so the same clients play in this process and against running servers.
 """
 
@@ -223,7 +223,7 @@ def _as_line(sent: Sent) -> Sent:
 
 
 def unanswered(sent: Sent) -> list[Any]:
-    """Return the ids of a line's messages, each of which gets a response."""
+    """Return the ids of a line's messages that get a response."""
     if isinstance(sent.value, list) and sent.revision != "2025-03-26":
         return []
     return [message["id"] for message in sent.requests if sent.revision == MODERN or not is_response(message)]

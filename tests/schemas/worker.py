@@ -1,7 +1,7 @@
-"""The worker of these tests. It ends each call from the broker as the tool's name says.
+"""The worker of these tests. It calls the tools' functions.
 
-The tools' functions are called. Only features of a worker's context are replaced: progress,
-questions, waiting for a cancellation.
+Only features of a worker's context are replaced: progress, questions, and waiting for a cancellation. The tool's name
+selects them.
 """
 
 import threading
@@ -75,7 +75,7 @@ class Playing:
                 queue.close()
 
     def settle(self) -> None:
-        """Wait until no call is open: abandoned calls were stopped, questions were given up."""
+        """Wait until no call is open, except calls that wait for answers."""
         until = time.monotonic() + PATIENCE
         while rows := list(Request.objects.filter(status__in=OPEN - {Status.INPUT_REQUIRED})):
             assert self._failure is None, self._failure

@@ -17,17 +17,17 @@ _numbers = count()
 
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[ExampleSite]:
-    """One slot: each call runs where the one before ran."""
+    """The site with one slot, so that each call runs in the same process as the last one, unless that was killed."""
     data = copytree(migrated, tmp_path_factory.mktemp("example") / "data")
     with Site.opened(data, {}, "mcpsite.settings") as site:
         site.start_worker(concurrency=1)
-        site.ask(locate, "sample")  # there before any project of a test's own
+        site.ask(locate, "sample")  # the sample is only provided if there is no project yet
         yield ExampleSite(site, site.ask(make_staff))
 
 
 @pytest.fixture
 def project(example: ExampleSite) -> Callable[[Mapping[str, str]], Path]:
-    """Makes the test's own project from the text of its files."""
+    """A function that creates a project of the test's own from the text of its files."""
 
     def make(files: Mapping[str, str]) -> Path:
         folder = example.projects / f"project{next(_numbers)}"
@@ -42,7 +42,7 @@ def project(example: ExampleSite) -> Callable[[Mapping[str, str]], Path]:
 
 @pytest.fixture(scope="session")
 def leases(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skips where the kernel does not hold up who opens a file."""
+    """Skip the test if the file system has no leases, which block other processes that open a file."""
     path = tmp_path_factory.mktemp("leases") / "file"
     with path.open("w") as file:
         try:

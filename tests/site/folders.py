@@ -1,4 +1,4 @@
-"""What a folder holds, to be compared before and after; and files that hold up whoever opens them."""
+"""The contents of a folder, to compare before and after a call; and files that block every process that opens them."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ needs_leases = pytest.mark.usefixtures("leases")
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Mode and bytes of everything below `folder`."""
+    """Return the mode and bytes of every path below `folder`."""
     return {
         path.relative_to(folder).as_posix(): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
         for path in folder.rglob("*")
@@ -23,7 +23,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def take_lease(descriptor: int) -> bool:
-    """Whether it could be taken now. Raises OSError where the file system has no leases."""
+    """Try to take a lease, and return whether it was free. Raises `OSError` if the file system has no leases."""
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except BlockingIOError:
@@ -32,16 +32,19 @@ def take_lease(descriptor: int) -> bool:
 
 
 class Held:
-    """A file that nobody else can open until it is released: the kernel makes them wait (fcntl(2), "Leases")."""
+    """A file that other processes can open only after it is released: until then the kernel blocks them.
+
+    See fcntl(2), "Leases".
+    """
 
     def __init__(self, path: Path) -> None:
         self._descriptor: int | None = os.open(path, os.O_RDWR)
         fcntl.fcntl(self._descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored by default, unlike SIGIO
-        # Who has just closed the file may not have let go of it yet.
+        # A process that has just closed the file may still have it open for a moment.
         eventually(self._take, f"a lease on {path}")
 
     def await_opening(self) -> None:
-        """Until somebody wants to open the file, and waits."""
+        """Wait until another process is blocked because it opens the file."""
         assert self._descriptor is not None
         descriptor = self._descriptor
         eventually(lambda: fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK, "the opening of a held file")

@@ -1,4 +1,4 @@
-"""Which projects there are for tools, and who may do more with them than read."""
+"""The projects that tools can use, and the users who may call tools that do more than read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`evaluate_python`: what staff ask it, and loops that only an interrupt or a kill ends."""
+"""`evaluate_python`: code of staff users, and loops that only an interrupt or a kill ends."""
 
 from pathlib import Path
 from textwrap import dedent

@@ -1,4 +1,4 @@
-"""`find_usages` on the source of what is installed."""
+"""`find_usages` on the source of installed packages."""
 
 import json
 

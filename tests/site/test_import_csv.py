@@ -1,4 +1,4 @@
-"""`import_csv`: what is in the table is what was promised, however the import ends."""
+"""`import_csv`: the table has the rows that the chosen mode promises, however the import ends."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def uploads(example: ExampleSite) -> Path:
 
 @pytest.fixture(scope="module")
 def long_file(example: ExampleSite) -> str:
-    """The name of a file that takes longer to import than any test waits before it cancels."""
+    """The name of a file whose import takes longer than any test waits before it cancels."""
     path = example.site.data / "uploads" / "long.csv"
     path.write_text(HEADER + "".join(f"c{number}@example.org,New name,\n" for number in range(LINES)))
     return path.name

@@ -30,7 +30,7 @@ def test_findings_are_those_of_the_rules_asked_for(example, project):
 
 
 def test_a_project_cannot_lead_the_linter(example, project):
-    """It neither runs the project's code nor reads its configuration, and leaves nothing behind."""
+    """The linter neither runs the project's code nor reads its configuration, and leaves no files."""
     traps = {"ruff.py": "raise SystemExit(2)\n", "ruff.toml": "extend = '/etc/passwd'\n", ".hidden/d.py": "import os\n"}
     folder = project(traps | {"--fix.py": "import os\n", "venv/pyvenv.cfg": "", "venv/e.py": "import os\n"})
     (folder / "link.py").symlink_to(Path(__file__))

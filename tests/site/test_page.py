@@ -1,4 +1,4 @@
-"""The site's page and its own admin: what a visitor sees, with nothing from elsewhere."""
+"""The site's page and its own admin. The page loads nothing from other sites."""
 
 import re
 from collections.abc import Callable

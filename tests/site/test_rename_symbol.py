@@ -1,4 +1,4 @@
-"""`rename_symbol`: everywhere, or nowhere."""
+"""`rename_symbol` renames in all files or in none."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`run_command`: only what the site allows, only inside its folder, and gone when its call is."""
+"""`run_command` runs only the site's commands, only inside the uploads folder, and stops them with their call."""
 
 import hashlib
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.site.calls import ExampleSite
 
 @pytest.fixture
 def folder(example: ExampleSite) -> Path:
-    """A folder among the uploads with two files in it."""
+    """A folder of the uploads with two files and a link that leads out."""
     folder = example.site.data / "uploads" / "reports"
     folder.mkdir(exist_ok=True)
     (folder / "one.txt").write_text("alpha\nbeta\n")

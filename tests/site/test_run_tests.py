@@ -32,7 +32,7 @@ def test_waits():
 
 
 def test_the_sample_projects_tests_pass_and_leave_nothing(example):
-    """Nor do they see the configuration of a folder above."""
+    """The tests do not read the configuration of a parent folder either."""
     example.result("lint", project="sample")
     before = contents(example.projects / "sample")
     (example.projects / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")

@@ -1,4 +1,4 @@
-"""Sites in folders of their own; nothing of them is left after a test."""
+"""Sites in folders of their own. No process of a site remains after its test."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 
 INSTALLING = 300.0
 MARKER = "MCP_SITE_SETUP"
-"""In the environment of everything that a test starts: the folder of its site."""
+"""The environment variable that marks all processes of a test. It contains the folder of the site's logs."""
 OURS = ("MCPSITE_", "DJANGO_", "CELERY_", "VIRTUAL_ENV", "PYTHONPATH", MARKER)
 
 
@@ -45,13 +45,13 @@ class Site:
         return Program(command, {**self.environment, **changes}, log, cwd=self.folder)
 
     def run(self, *command: str, within: float = 120.0, **changes: str) -> str:
-        """Run it to its end, which must be a good one; what it said."""
+        """Run a command, which must succeed, and return its output."""
         program = self.start(*command, **changes)
         assert program.wait(within) == 0, program.output()
         return program.output()
 
     def processes(self) -> Mapping[int, str]:
-        """Every living process that was started for this site, with its command line."""
+        """Return every running process of this site, with its command line."""
         return {pid: programs.command_line(pid) for pid in programs.marked(f"{MARKER}={self._logs}")}
 
     def await_no_process(self) -> None:
@@ -69,7 +69,7 @@ class Site:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The virtual environment that the first lines of docs/adding.md make, with this checkout in it."""
+    """Returns the virtual environment that the first lines of docs/adding.md make, with this checkout in it."""
     folder, logs = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("logs")
     with Site.opened(folder, logs) as site:
         install = next(step.text for step in steps.adding() if isinstance(step, Shell))
@@ -80,7 +80,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _checkout(into: Path) -> Path:
-    """What pip reads of this checkout, elsewhere: pip builds in place and leaves what it has built."""
+    """Copy the files of this checkout that pip reads, because pip builds in place and leaves build files."""
     shutil.copytree(ROOT / "mcp_app", into / "mcp_app", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, into)
@@ -89,7 +89,7 @@ def _checkout(into: Path) -> Path:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """An empty folder for a site."""
+    """Yields a site in an empty folder."""
     folder, logs = tmp_path / "site", tmp_path / "logs"
     folder.mkdir()
     logs.mkdir()
@@ -99,7 +99,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def first_site(site: Site) -> Site:
-    """What docs/adding.md makes, with this checkout in place of an installed one."""
+    """Returns the site that docs/adding.md makes, with this checkout instead of an installed package."""
     site.environment["PYTHONPATH"] = str(ROOT)
     call_command("startproject", "mysite", str(site.folder))
     (site.folder / "greetings").mkdir()

@@ -1,7 +1,8 @@
-"""The pages that lead to a site, as the steps that their reader takes: files to write, lines to type, what is seen.
+"""Parses pages that describe how to set up a site into steps: files to write, lines to type, output to expect.
 
-The sentence before a block says what it is: "In `path`, a new file", "at the end"; of lines and of what is seen,
-whether "in the site's terminal", at an address of the admin, after "Ctrl-C". Refuses blocks that say nothing of it.
+The paragraph before a block determines its kind: "In `path`, a new file" or "In `path`, at the end" for files. Lines
+and output may be "in the site's terminal", and output may be at an address of the admin or follow "Ctrl-C". Any other
+block is an error.
 """
 
 import re
@@ -23,7 +24,7 @@ _ADDRESS: Final = re.compile(rf"<http://127\.0\.0\.1:{PORT}(?P<path>/[^>]*)>")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Lines for a file: a new one, or the end of one that is there."""
+    """Lines for a new file, or for the end of an existing one."""
 
     path: str
     is_new: bool
@@ -42,23 +43,23 @@ class Shell:
 
     text: str
     in_site: bool = False
-    """In the terminal where the site is served; else in the other."""
+    """Whether they are typed in the terminal that serves the site, or in the other one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is to be seen then, in a terminal or at an address."""
+    """The expected output in a terminal, or the expected text of a page."""
 
     text: str
     in_site: bool
     address: str
-    """A path; empty in a terminal."""
+    """The path of the page. Empty for a terminal."""
     interrupts: bool
-    """After Ctrl-C was pressed."""
+    """Whether Ctrl-C is pressed first."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """For a text whose white space is single blanks: an ellipsis stands for anything."""
+        """Matches a text whose white space is single spaces. An ellipsis matches anything."""
         parts = " ".join(self.text.split()).split(ANYTHING)
         return re.compile(".*?".join(map(re.escape, parts)))
 
@@ -67,17 +68,17 @@ Step = File | Shell | Seen
 
 
 def adding() -> list[Step]:
-    """Every block of docs/adding.md, in its order, but for that of a site with routers of its own, which is another."""
+    """Return the steps of docs/adding.md in order, without the block for another site, which has its own routers."""
     return _steps([block for block in snippets("adding.md") if not block.is_in(OF_ANOTHER_SITE)])
 
 
 def tutorial() -> list[Step]:
-    """Every block of docs/tutorial.md, in its order."""
+    """Return the steps of docs/tutorial.md in order."""
     return _steps(snippets("tutorial.md"))
 
 
 def files() -> list[File]:
-    """The files of the first part of docs/adding.md: a site that serves whoever asks."""
+    """Return the files of the first part of docs/adding.md: a site without authentication."""
     found = [step for step in adding() if isinstance(step, File)]
     return found[: next(number for number, file in enumerate(found) if "authentication" in file.path)]
 

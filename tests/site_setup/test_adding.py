@@ -1,6 +1,6 @@
-"""docs/adding.md in an empty folder and a new virtual environment, as written.
+"""Follows docs/adding.md literally, in an empty folder and a new virtual environment.
 
-Three things are put in: where the checkout is, a free port for 8000, and the name of a user who is to have a key.
+Three values are replaced: the path of the checkout, the port 8000, and the name of the user who gets a key.
 """
 
 import json
@@ -38,14 +38,14 @@ def shell(site: Site, text: str, **changes: str) -> Program:
 
 
 def done(program: Program, says: str = "") -> str:
-    """What a program said, once it has ended well."""
+    """Wait until a program has succeeded, and return its output."""
     assert program.wait(PATIENCE) == 0, program.output()
     assert says in program.output()
     return program.output()
 
 
 def served(site: Site, **changes: str) -> tuple[Program, int]:
-    """The site, once it is ready, and its port."""
+    """Start the site, wait until it is ready, and return the program and its port."""
     program = shell(site, f"{ACTIVATE}{SERVE} --port=0", **changes)
     program.says("READY", STARTING)
     return program, int(program.says(r"MCP endpoint +http://127\.0\.0\.1:(\d+)/mcp")[1])

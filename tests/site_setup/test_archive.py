@@ -1,7 +1,7 @@
-"""`mcp_app` in a project with its own ways (`archive/`), which it has to respect.
+"""`mcp_app` in a project with unusual settings (`archive/`), which it must respect.
 
-Its Channels routers are inside `mcp_application()`, its Celery messages are signed by a serializer of its own, its
-tasks have time limits, `celery -A archive worker` runs the tools, and `django_celery_results` is not installed.
+The project's Channels routers are inside `mcp_application()`, a custom serializer signs its Celery messages, and its
+tasks have time limits. `celery -A archive worker` runs the tools. `django_celery_results` is not installed.
 """
 
 import base64
@@ -54,19 +54,19 @@ class Archive:
     port: int
 
     def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """The result of a call."""
+        """Return the result of a call."""
         with closing(Connection(self.port)) as connection:
             connection.post(wire.call(tool, **arguments))
             return connection.result()
 
     def ask(self, code: str) -> str:
-        """What `manage.py shell` prints."""
+        """Run code in `manage.py shell`, and return its output."""
         return self.site.run(*MANAGE, "shell", "--verbosity=0", "-c", code)
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The project with its tables."""
+    """Yields the project, with its tables."""
     data = tmp_path_factory.mktemp("archive")
     with Site.opened(ARCHIVE, data) as site:
         site.environment |= {"ARCHIVE_DATA": str(data), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
@@ -78,7 +78,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def archive(prepared: Site) -> Iterator[Archive]:
-    """The project served, with its own worker."""
+    """Yields the project with a server and its own worker."""
     worker = prepared.start(*WORKER)
     server = prepared.start(*MANAGE, "mcp", "serve", "--port=0", "--no-worker")
     server.says("READY", STARTING)

@@ -1,6 +1,6 @@
-"""`mcp_app` in a project that had users, an admin, Celery with beat, Channels and two databases before (`larger/`).
+"""`mcp_app` in a project that already had users, an admin, Celery with beat, Channels and two databases (`larger/`).
 
-On embedded parts always; on PostgreSQL and Redis where they are.
+It runs on the embedded parts, and on PostgreSQL and Redis if they are installed.
 """
 
 import base64
@@ -46,7 +46,7 @@ class Company:
     port: int
 
     def call(self, tool: str, key: str = "ada-key", **arguments: object) -> dict[str, Any]:
-        """The answer to a call with that key."""
+        """Call a tool with this key, and return the response."""
         with closing(Connection(self.port)) as connection:
             connection.post(wire.call(tool, **arguments), headers={"X-Api-Key": key})
             return connection.answer()
@@ -71,7 +71,7 @@ class Company:
     scope="module", params=["embedded", pytest.param("engines", marks=[pytest.mark.engines, pytest.mark.nightly])]
 )
 def company(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
-    """The project with its own worker and beat, and `mcp serve` beside them."""
+    """Yields the project with its own worker and beat, and with `mcp serve`."""
     if request.param == "embedded":
         yield from running(tmp_path_factory.mktemp("company"), {})
         return

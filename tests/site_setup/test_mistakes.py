@@ -1,4 +1,4 @@
-"""A newcomer's mistakes: `manage.py check` finds each, and the lines of its hint mend it, put in as they are."""
+"""`manage.py check` finds each mistake in a new site, and the literal lines of its hint correct it."""
 
 import re
 import sys
@@ -14,18 +14,18 @@ from tests.site_setup.conftest import Site
 PATIENCE: Final = 120.0
 NO_ISSUES: Final = "System check identified no issues"
 HINT: Final = re.compile(r"^In (?P<path>[\w/]+\.py)[^\n]*:\n(?P<lines>(?:    .*\n)+)", re.MULTILINE)
-"""A file, and the lines for its end."""
+"""Matches a hint: a file, and the lines for its end."""
 
 
 def check(site: Site) -> str:
-    """What `manage.py check` says."""
+    """Return the output of `manage.py check`."""
     program = site.start(sys.executable, "manage.py", "check")
     program.wait(PATIENCE)
     return program.output()
 
 
 def without(path: str, *parts: str) -> Callable[[Path], None]:
-    """The mistake of leaving something out of a file."""
+    """Return a mistake that removes parts of a file."""
 
     def change(site: Path) -> None:
         text = (site / path).read_text()
@@ -38,7 +38,7 @@ def without(path: str, *parts: str) -> Callable[[Path], None]:
 
 
 def adding(path: str, lines: str) -> Callable[[Path], None]:
-    """The mistake of adding something to a file."""
+    """Return a mistake that adds lines to a file."""
 
     def change(site: Path) -> None:
         with (site / path).open("a") as file:
@@ -48,7 +48,7 @@ def adding(path: str, lines: str) -> Callable[[Path], None]:
 
 
 def snippet(path: str) -> str:
-    """What docs/adding.md adds to a file."""
+    """Return the lines that docs/adding.md adds to a file."""
     [text] = [file.text for file in steps.files() if file.path == path]
     return text
 

@@ -1,4 +1,4 @@
-"""`manage.py runserver` on a new site: it says that it does not serve MCP, and the line that it names mends it."""
+"""On a new site, `manage.py runserver` warns that it does not serve MCP. The line in its hint corrects that."""
 
 import json
 import re
@@ -19,7 +19,7 @@ STARTING = 60.0
 
 @contextmanager
 def served(site: Site) -> Iterator[tuple[Program, int]]:
-    """The site as `runserver` serves it, and its port."""
+    """Serve the site with `runserver`, and yield the program and its port."""
     port = free_port()
     program = site.start(
         sys.executable, "manage.py", "runserver", "--noreload", f"127.0.0.1:{port}", PYTHONUNBUFFERED="1"

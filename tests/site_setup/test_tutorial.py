@@ -1,6 +1,6 @@
-"""docs/tutorial.md as a newcomer follows it: two terminals and the admin, typed and looked at word for word.
+"""Follows docs/tutorial.md literally, with two terminals and the admin.
 
-Three things are put in: the environment of `installed`, a free port for 8000, and the password that the site prints.
+Three values are replaced: the virtual environment (`installed`), the port 8000, and the password that the site prints.
 """
 
 import re
@@ -32,7 +32,7 @@ FIRST_LINES: Final = "stty -echo; trap 'failed=1' ERR; PS1='<ready ${failed-}>' 
 
 
 class Window:
-    """A shell in a terminal. What is typed is sourced, so that one prompt follows it."""
+    """A shell in a terminal. Typed lines are sourced from a file, so that only one prompt follows them."""
 
     def __init__(self, site: Site, scratch: Path) -> None:
         environment = {**site.environment, "VIRTUAL_ENV_DISABLE_PROMPT": "1"}
@@ -64,12 +64,12 @@ class Window:
         self._terminal.press(CTRL_C)
 
     def done(self) -> None:
-        """What was typed has ended, and well."""
+        """Wait for the end of the typed commands, which must succeed."""
         self._await_prompt()
 
     @property
     def said(self) -> str:
-        """What there is to be seen since something was typed."""
+        """The visible output since the last typed lines."""
         return "\n".join(what_stays(self._terminal.raw[self._seen_before :]))
 
     @property
@@ -82,7 +82,7 @@ class Window:
         assert self._interrupted or not prompt["failed"], self.said
 
     def close(self) -> None:
-        """End the shell; again, do nothing."""
+        """End the shell. Does nothing if it has ended."""
         if self._terminal.process.poll() is not None:
             return
         self._terminal.process.send_signal(signal.SIGKILL)
@@ -104,7 +104,7 @@ def window(site: Site, tmp_path: Path) -> Iterator[Callable[[], Window]]:
 
 
 class _Words(HTMLParser):
-    """What of a page is read."""
+    """Collects the visible text of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class _Words(HTMLParser):
 
 
 class Newcomer:
-    """Who follows the page."""
+    """Takes the steps of the page."""
 
     def __init__(self, site: Site, window: Callable[[], Window]) -> None:
         self._site = site
@@ -145,12 +145,12 @@ class Newcomer:
 
     @cached_property
     def browser(self) -> Browser:
-        """Once it is served, and its password known."""
+        """A browser that is logged in. Use it once the site is served and its password is known."""
         return Browser.of(self._port, "admin", self._password)
 
     @property
     def shown(self) -> str:
-        """All that the first terminal has shown."""
+        """The whole output of the first terminal."""
         return self._other.everything
 
     def end(self) -> None:
@@ -200,7 +200,7 @@ def test_the_tutorial_is_followed(site: Site, installed: Path, window: Callable[
     for step in page:
         newcomer.take(step)
 
-    # What the page says of the number that was counted.
+    # The number in the admin, as the page describes it.
     browser = newcomer.browser
     *_, first_stopped = REQUEST.findall(browser.get(CANCELLATIONS)[1])
     partial = re.search(r'"structuredContent": (\d+)', words(browser, first_stopped))

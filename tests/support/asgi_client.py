@@ -1,4 +1,4 @@
-"""An HTTP client that speaks ASGI to the endpoint: sends bodies in parts, reads frames, and leaves."""
+"""An HTTP client that calls the endpoint over ASGI. It sends bodies in parts, reads frames and disconnects."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ async def _no_site(scope: Any, receive: Any, send: Any) -> None:
 
 
 def message(method: str, request_id: Any = 1, *, meta: dict[str, Any] | None = None, **params: Any) -> dict[str, Any]:
-    """A modern request."""
+    """Return a request of the modern revision."""
     base = {META + "protocolVersion": VERSION, META + "clientCapabilities": {}}
     return {
         "jsonrpc": "2.0",
@@ -39,11 +39,11 @@ def call(name: str = "work", request_id: Any = 1, *, meta: dict[str, Any] | None
 
 
 _connections: list["Connection"] = []
-"""Kept until their test has ended: a communicator that is dropped would cancel its application."""
+"""Connections are kept until their test has ended, because a communicator that is deleted cancels its application."""
 
 
 class Connection:
-    """One HTTP request and what comes back."""
+    """One HTTP request and its response."""
 
     def __init__(
         self,
@@ -76,21 +76,21 @@ class Connection:
         await self._application.send_input({"type": "http.request", "body": body, "more_body": more})
 
     async def leave(self) -> None:
-        """Close the connection, and wait for the application to end."""
+        """Close the connection, and wait until the application has ended."""
         await self.disconnect()
         await self._application.wait(PATIENCE)
 
     async def disconnect(self) -> None:
-        """Close the connection, and wait for nothing."""
+        """Close the connection without waiting."""
         await self._application.send_input({"type": "http.disconnect"})
 
     def stop_reading(self) -> None:
-        """From now on no write of the application's ends."""
+        """Make every further write of the application block."""
         self._application.output_queue._maxsize = 1
         self._application.output_queue.put_nowait({"type": "unread"})
 
     async def kill(self) -> None:
-        """What a server that stops does to its applications."""
+        """Cancel the application, as a server does when it stops."""
         self._application.future.cancel()
         await asyncio.wait([self._application.future])
 
@@ -106,12 +106,12 @@ class Connection:
         return self._buffer
 
     async def json(self) -> Any:
-        """The whole response, as JSON."""
+        """Return the whole response, parsed from JSON."""
         await self.head()
         return json.loads(await self.body())
 
     async def event(self) -> Any:
-        """The next message of an event stream; None for a comment."""
+        """Return the next message of an event stream, or `None` for a comment."""
         while b"\n\n" not in self._buffer:
             assert not self.finished, "the stream has ended"
             await self._more()
@@ -127,7 +127,7 @@ class Connection:
         return found
 
     async def rest(self) -> list[Any]:
-        """Every message that still comes, until the stream ends."""
+        """Return the remaining messages, until the stream ends."""
         await self.body()
         messages = []
         while self._buffer:
@@ -136,7 +136,7 @@ class Connection:
         return messages
 
     async def silent(self) -> bool:
-        """Whether nothing waits to be read, once the application has ended."""
+        """Wait until the application has ended, and return whether it left no unread output."""
         await self._application.wait(PATIENCE)
         return bool(await self._application.receive_nothing(timeout=0))
 
@@ -150,7 +150,7 @@ class Connection:
 async def post(
     body: Any, *, headers: dict[str, str] | None = None, accept: str | None = None, **options: Any
 ) -> Connection:
-    """Send a message with the headers that belong to it; `headers` replace or, when empty, remove them."""
+    """Post a message with its required headers. `headers` replace them, and an empty value removes a header."""
     fields = {"MCP-Protocol-Version": VERSION, "Mcp-Method": body.get("method", "")}
     if (source := NAME_SOURCES.get(body.get("method", ""))) is not None:
         fields["Mcp-Name"] = body["params"].get(source, "")
@@ -163,13 +163,13 @@ async def post(
 
 
 async def ask(method: str, **params: Any) -> Any:
-    """The response to a request, as JSON."""
+    """Send a request and return its response, parsed from JSON."""
     return await (await post(message(method, **params))).json()
 
 
 @asynccontextmanager
 async def server_process() -> AsyncIterator[None]:
-    """Be a server process that is drained at its end; no task may outlive it."""
+    """Run the block as a server process that is drained at the end. Fails if a task outlives it."""
     try:
         try:
             yield
@@ -183,7 +183,7 @@ async def server_process() -> AsyncIterator[None]:
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Play a scenario in an event loop of its own, which is a server process of its own."""
+    """Run a scenario in a new event loop, as a server process of its own."""
 
     async def play() -> None:
         async with server_process():

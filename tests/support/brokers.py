@@ -1,4 +1,4 @@
-"""Brokers that misbehave: one that refuses, one that never answers, and a real one behind a line that can be cut."""
+"""Brokers that fail: one refuses connections, one never answers, and a real one is behind a proxy that can be cut."""
 
 import socket
 import threading
@@ -12,12 +12,12 @@ URLS = {"redis": "redis://127.0.0.1:{port}/9", "amqp": "amqp://guest:guest@127.0
 
 
 BACKLOG = 4
-"""More than a listener that wants none is given by the kernel."""
+"""More connections than the kernel queues for a listener with a backlog of 0."""
 
 
 @contextmanager
 def refusing_port():
-    """A port where nobody listens, held so that nobody else comes to."""
+    """Yield a port without a listener, which stays bound so that no other process can listen on it."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
@@ -25,17 +25,17 @@ def refusing_port():
 
 @contextmanager
 def silent_port():
-    """A port that takes connections and says nothing."""
+    """Yield a port that takes connections and never sends anything."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         yield listener.getsockname()[1]
 
 
 @contextmanager
 def deaf_port():
-    """A port whose packets are dropped, as a firewall does: not even a connection is answered."""
+    """Yield a port whose packets are dropped, as by a firewall, so that not even a connection is established."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as exits:
         port = listener.getsockname()[1]
-        # A full backlog: the kernel drops what else would connect.
+        # When the backlog is full, the kernel drops further connection attempts.
         for _ in range(BACKLOG):
             end = exits.enter_context(socket.socket())
             end.setblocking(False)
@@ -45,7 +45,7 @@ def deaf_port():
 
 @contextmanager
 def celery_on(url: str):
-    """Celery's current app is one on `url`. Skips where the client for that broker is not installed."""
+    """Make an app on `url` Celery's current app. Skips the test if `url` is of Redis and its client is missing."""
     if url.startswith("redis:"):
         pytest.importorskip("redis", reason="the basic tests need no client of a real broker")
     before = current_app._get_current_object()
@@ -60,9 +60,9 @@ def celery_on(url: str):
 
 
 class Line:
-    """A TCP proxy to `port`, which may have nobody listening for a while.
+    """A TCP proxy to `port`, where the broker may be down for a while.
 
-    `cut()` ends what is connected, `lose()` drops all that its ends still say, `hang_up()` refuses what would connect.
+    `cut()` ends all connections, `lose()` discards all further data on them, and `hang_up()` also stops listening.
     """
 
     def __init__(self, port: int) -> None:
@@ -80,7 +80,7 @@ class Line:
                 end.shutdown(socket.SHUT_RDWR)
 
     def lose(self) -> None:
-        """As a network that forgot these connections: nobody is told, and nothing arrives any more."""
+        """Discard all further data on the current connections, as a network that lost them. Neither end is notified."""
         self._lost |= self._sockets
 
     def hang_up(self) -> None:
@@ -118,7 +118,7 @@ class Line:
 
 
 def waiting(queue: str) -> list[str]:
-    """The request ids of the messages in one queue of the current app's broker, which are taken out."""
+    """Take all messages out of a queue of the current app's broker, and return their request ids."""
     found = []
     with current_app.connection_for_read() as connection, connection.channel() as channel:
         while message := channel.basic_get(queue, no_ack=True):

@@ -1,4 +1,4 @@
-"""A database that fails: away at first, or on SQLite locked by another connection, or refusing an audit row."""
+"""Makes the database fail: it is away at first, another connection locks it (SQLite), or it refuses an audit row."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ REFUSAL = "the audit is full"
 
 @contextmanager
 def write_lock() -> Iterator[None]:
-    """While it is held nobody stores anything, and everybody waits."""
+    """Hold SQLite's write lock, so that every other connection that writes must wait."""
     name = databases.connection().settings_dict["NAME"]
     with closing(sqlite3.connect(name, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -26,7 +26,7 @@ def write_lock() -> Iterator[None]:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Another connection writes for longer than anybody of this thread waits."""
+    """Hold SQLite's write lock in another connection, and let this thread's connection fail without waiting."""
     other = sqlite3.connect(databases.connection().settings_dict["NAME"], isolation_level=None)
     with databases.connection().cursor() as cursor, closing(other):
         cursor.execute("PRAGMA busy_timeout=0")
@@ -39,7 +39,10 @@ def locked() -> Iterator[None]:
 
 @contextmanager
 def audit_refused(*, of: Request) -> Iterator[None]:
-    """No audit row of this request can be inserted. Begun and ended by whatever threads, each with its connection."""
+    """Refuse every new audit row of this request.
+
+    The block may be entered and left in different threads, because each of them uses its own connection.
+    """
     with databases.connection().cursor() as cursor:
         cursor.execute(
             f"CREATE TRIGGER refuse BEFORE INSERT ON {Cancellation._meta.db_table} "
@@ -53,7 +56,10 @@ def audit_refused(*, of: Request) -> Iterator[None]:
 
 
 def away_at_first(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Iterator[int]:
-    """Have this function fail three times, as where the database is away, before it works; what is left of them."""
+    """Make the function fail three times, as if the database were away, before it works.
+
+    Returns an iterator of the failures that are left.
+    """
     function, failures = getattr(owner, name), iter(range(3))
 
     def failing(*args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A client of a legacy revision: its session, its messages, and event streams with ids."""
+"""A client of a legacy revision, with a session, messages, and event streams with ids."""
 
 import json
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ def call(name: str = "work", request_id: Any = 1, *, token: Any = None, **argume
 
 @dataclass(frozen=True)
 class Event:
-    """One server-sent event; None where a field is absent."""
+    """One server-sent event. A field that is absent is `None`."""
 
     id: str | None = None
     retry: str | None = None
@@ -33,7 +33,7 @@ class Event:
 
 
 def steps(events: list[Event]) -> list[float]:
-    """The progress that these events tell."""
+    """Return the progress values in these events. All of their notifications must report progress."""
     messages = [event.message for event in events if event.message]
     return [message["params"]["progress"] for message in messages if "method" in message]
 
@@ -42,7 +42,7 @@ class Stream(Connection):
     """A connection whose event stream is read with its ids."""
 
     async def next_event(self) -> Event:
-        """The next event that is no comment."""
+        """Return the next event, skipping comments."""
         while True:
             while b"\n\n" not in self._buffer:
                 assert not self.finished, "the stream has ended"
@@ -52,7 +52,7 @@ class Stream(Connection):
                 return _parse(frame.decode())
 
     async def events(self) -> list[Event]:
-        """Every event until the stream ends."""
+        """Return the remaining events without comments, until the stream ends."""
         await self.body()
         found = []
         while self._buffer:
@@ -70,7 +70,7 @@ def _parse(frame: str) -> Event:
 
 @dataclass
 class Client:
-    """A client and, once it has opened one, its session."""
+    """A client and its session, if it has opened one."""
 
     version: str = LATEST
     session: str | None = None
@@ -98,7 +98,10 @@ class Client:
         return answer
 
     async def post(self, body: Any, headers: dict[str, str] | None = None, *, accept: str = BOTH) -> Stream:
-        """Send a body and wait for the response to begin, unless it is a call: that ends when the test says so."""
+        """Send a body, and wait for the head of the response unless the body contains a call.
+
+        The test itself waits for the response to a call.
+        """
         stream = await self.begin(body, headers, accept=accept)
         messages = body if isinstance(body, list) else [body]
         if not any(isinstance(message, dict) and message.get("method") == "tools/call" for message in messages):
@@ -106,13 +109,13 @@ class Client:
         return stream
 
     async def begin(self, body: Any, headers: dict[str, str] | None = None, *, accept: str = BOTH) -> Stream:
-        """Send a body, and wait for nothing."""
+        """Send a body without waiting for the response."""
         stream = Stream(path=self.path, peer=self.peer, headers=self._fields({"Accept": accept, **(headers or {})}))
         await stream.send(json.dumps(body).encode())
         return stream
 
     async def ask(self, method: str, **params: Any) -> Any:
-        """The whole response to a request."""
+        """Send a request and return its response, parsed from JSON."""
         return json.loads(await (await self.post(request(method, **params))).body())
 
     async def get(self, last_event: str | None = None, headers: dict[str, str] | None = None) -> Stream:
@@ -133,7 +136,7 @@ class Client:
         return {name: value for name, value in fields.items() if value}
 
     async def reply(self, request_id: Any, result: Any = None, *, error: Any = None) -> Stream:
-        """Answer a request of the server's: with a result, unless with an error."""
+        """Answer a request from the server with a result, or with an error if one is given."""
         answer = {"result": result} if error is None else {"error": error}
         told = await self.post({"jsonrpc": "2.0", "id": request_id, **answer})
         await told.body()

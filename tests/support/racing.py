@@ -1,4 +1,4 @@
-"""Threads that start at one moment."""
+"""Runs functions in threads that start at the same moment."""
 
 import threading
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from django.db import connections
 
 PATIENCE = 20.0
 often = pytest.mark.parametrize("times", [40, pytest.param(400, marks=pytest.mark.nightly)])
-"""For a race whose winner is the scheduler's choice."""
+"""Repeats a race whose winner the scheduler chooses."""
 
 
 class Race:
-    """As many threads as runners, each keeping its database connections from one race to the next."""
+    """One thread for each runner. A thread keeps its database connections from one race to the next."""
 
     def __init__(self, size: int) -> None:
         self._pool = ThreadPoolExecutor(size)
@@ -23,12 +23,12 @@ class Race:
         self._end = threading.Barrier(size)
 
     def run(self, *runners: Callable[[], Any]) -> list[Any]:
-        """What each runner returned, in the order given."""
+        """Run each function in its own thread, and return their results in the order given."""
         futures = [self._pool.submit(self._await_start, runner) for runner in runners]
         return [future.result(PATIENCE) for future in futures]
 
     def close(self) -> None:
-        # Each thread closes what is its own: none leaves before all have come.
+        # Each thread must close its own connections. The barriers make every thread run `_leave` exactly once.
         self.run(*[self._leave] * self._end.parties)
         self._pool.shutdown()
 
@@ -51,6 +51,6 @@ def races(size: int):
 
 
 def race(*runners: Callable[[], Any]) -> list[Any]:
-    """Run each in a thread of its own, all from one moment on; what each returned."""
+    """Run the functions once, each in its own thread, and return their results in the order given."""
     with races(len(runners)) as once:
         return once.run(*runners)

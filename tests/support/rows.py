@@ -1,4 +1,4 @@
-"""Requests at a point of their life, made by the lifecycle itself, and what can be read of them."""
+"""Creates requests in a given state by calling the lifecycle itself, and reads their rows."""
 
 import time
 from uuid import UUID, uuid4
@@ -24,7 +24,7 @@ RESULT = {"content": [{"type": "text", "text": "done"}]}
 
 
 def alive(role: ProcessRole) -> UUID:
-    """The boot id of a process that was just heard of."""
+    """Return the boot id of a process that has just recorded a heartbeat."""
     identity = Identity(role)
     processes.beat(identity)
     return identity.boot_id
@@ -49,7 +49,10 @@ def submission(**changes) -> Submission:
 
 
 def queued(**changes) -> Request:
-    """One that was queued before any that is made after it: SQLite tells times apart by the millisecond."""
+    """Return a queued request, once the millisecond in which it was stored has passed.
+
+    SQLite stores times in milliseconds, so any request that is made afterwards has a later time.
+    """
     row = transitions.submit(submission(**changes))
     stored_in = time.time_ns() // MILLISECOND
     while time.time_ns() // MILLISECOND == stored_in:
@@ -68,7 +71,7 @@ def cancel(row: Request, cause: Cause = Cause.CLIENT, reason: str = "", **option
 
 
 def stopping(worker: UUID, cause: Cause = Cause.CLIENT, reason: str = "", **changes) -> Request:
-    """A running request whose cancellation was accepted."""
+    """Return a running request whose cancellation was accepted."""
     row = running(worker, **changes)
     assert cancel(row, cause, reason) == Outcome.ACCEPTED
     return fresh(row)
@@ -79,7 +82,7 @@ ADA_SAYS = {"name": {"action": "accept", "content": {"name": "Ada"}}}
 
 
 def asking(worker: UUID, **changes) -> Request:
-    """A request that asks its client for input, for the first time."""
+    """Return a request that asks its client for input for the first time."""
     row = running(worker, **changes)
     assert input_rounds.ask(row.pk, QUESTIONS, worker=worker) == Status.INPUT_REQUIRED
     return fresh(row)
@@ -107,11 +110,11 @@ def numbers(row: Request) -> list[int]:
 
 
 def story(row: Request, *kinds: EventKind) -> list[tuple[str, dict]]:
-    """The row's events in order: (kind, data); of all kinds when none is named."""
+    """Return the row's events in order as (kind, data). Without `kinds`, return events of all kinds."""
     events = RequestEvent.objects.filter(request=row.pk).order_by("seq").values_list("kind", "data")
     return [(kind, data) for kind, data in events if not kinds or kind in kinds]
 
 
 def everything(row: Request) -> tuple:
-    """All that is stored about a request, to see that nothing was touched."""
+    """Return the row, events and cancellation outcomes of a request, to check that nothing has changed."""
     return (Request.objects.filter(pk=row.pk).values().get(), story(row), outcomes(row))

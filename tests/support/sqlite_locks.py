@@ -1,4 +1,4 @@
-"""Who holds SQLite's write lock: whether somebody does, and processes that stand still without it."""
+"""Checks whether SQLite's write lock is held, and stops processes while they do not hold it."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from tests.support.waiting import eventually
 
 
 def refusal_to_write(database: str | Path) -> str:
-    """What SQLite says to one more who wants to write; empty where nobody else does."""
+    """Try to begin a write transaction, and return SQLite's error, or an empty string if there was none."""
     other = sqlite3.connect(database, timeout=0, isolation_level=None)
     try:
         other.execute("BEGIN IMMEDIATE")
@@ -22,8 +22,10 @@ def refusal_to_write(database: str | Path) -> str:
 
 
 def stand_still(database: Path, *pids: int) -> None:
-    """Stop processes between their writes: one that stands still inside of one keeps the lock from everybody, and
-    nobody can be given up until it goes on.
+    """Stop processes while none of them is writing.
+
+    A process that is stopped during a write keeps the lock, so that no process can write, and none can be
+    declared dead, until it continues.
     """
 
     def stopped_between_writes() -> bool:

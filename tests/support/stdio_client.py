@@ -1,4 +1,4 @@
-"""A client over real pipes in the same process: it writes lines, reads messages and closes its end."""
+"""A client in the server's process that uses real pipes. It writes lines, reads messages and closes its end."""
 
 import asyncio
 import json

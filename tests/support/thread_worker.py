@@ -1,4 +1,4 @@
-"""A worker in a thread of the test's own process: the real runner, below Celery's own tracer, off the real broker."""
+"""A worker in a thread of the test's process. It takes messages from the real broker and runs them as Celery does."""
 
 import os
 import threading
@@ -27,7 +27,7 @@ PATIENCE = 10.0
 
 
 class ThreadWorker:
-    """Runs what is published. `messages` are those that it was sent, as texts."""
+    """Runs published tasks. `messages` holds the received messages as text."""
 
     def __init__(self, queue: Any) -> None:
         self.messages: list[str] = []

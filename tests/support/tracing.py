@@ -1,4 +1,4 @@
-"""Spans, caught in memory: OpenTelemetry's own SDK behind the one look-up of its global provider."""
+"""Records spans in memory, with OpenTelemetry's SDK in place of the global tracer provider."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +27,6 @@ def caught() -> Iterator[InMemorySpanExporter]:
 
 
 def place(span: ReadableSpan) -> tuple[str, str, str]:
-    """Its trace, its parent and itself, as W3C writes them."""
+    """Return the ids of the span's trace, its parent and itself in W3C notation. A root span's parent is empty."""
     parent = f"{span.parent.span_id:016x}" if span.parent else ""
     return f"{span.context.trace_id:032x}", parent, f"{span.context.span_id:016x}"

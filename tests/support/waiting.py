@@ -13,7 +13,10 @@ PAUSE: Final = 0.02
 def eventually(
     condition: Callable[[], T], what: str | Callable[[], str] = "the condition is true", within: float = PATIENCE
 ) -> T:
-    """Return the first true value of `condition`; fail after `within` seconds, naming `what` was awaited."""
+    """Return the first true value of `condition`.
+
+    Fails after `within` seconds. `what` describes the condition in the error message.
+    """
     deadline = time.monotonic() + within
     while not (value := condition()):
         if time.monotonic() > deadline:

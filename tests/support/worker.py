@@ -1,4 +1,4 @@
-"""The Celery worker's part, played by a test: real messages off the broker, rows written through `lifecycle`."""
+"""A test in the role of a Celery worker. It takes real messages from the broker and writes rows through `lifecycle`."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -40,14 +40,14 @@ class Worker:
             queue.close()
 
     async def receive(self) -> UUID:
-        """Wait for the next message; the id of its request."""
+        """Wait for the next message, and return the id of its request."""
         message = await asyncio.to_thread(self._queue.get, timeout=PATIENCE)
         message.ack()
         [args, *_] = message.payload
         return UUID(args[0])
 
     def idle(self) -> bool:
-        """Whether no message waits."""
+        """Return whether the queue is empty."""
         return self._queue.qsize() == 0
 
     async def claim(self) -> UUID:
@@ -61,12 +61,12 @@ class Worker:
         assert await in_thread(transitions.record, request_id, events)
 
     async def log(self, request_id: UUID, *levels: str) -> None:
-        """A line at each level, in one write; each says its level."""
+        """Record one line for each level in a single write. The text of a line is its level."""
         lines = [Event(EventKind.LOG, {"level": level, "data": level, "logger": "tool"}) for level in levels]
         assert await in_thread(transitions.record, request_id, lines)
 
     async def ask(self, request_id: UUID, **questions: Any) -> Status | None:
-        """Ask the client's user to fill in a form of one field each, a number from 1 to 9."""
+        """Ask the client's user to fill in one form for each question. A form has one field, a number from 1 to 9."""
         asked = {key: Form(message, NUMBER).request() for key, message in questions.items()}
         return await in_thread(input_rounds.ask, request_id, asked, worker=self.identity.boot_id)
 
@@ -79,7 +79,10 @@ class Worker:
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call it in a thread. Its database connections end with it: psycopg warns of those that end open."""
+    """Call the function in a thread, and then close the thread's database connections.
+
+    psycopg warns about connections that are still open when they are garbage-collected.
+    """
 
     def call() -> Any:
         try:
@@ -96,8 +99,8 @@ async def row(request_id: UUID) -> Request:
 
 
 async def eventually(condition: Callable[[], Any]) -> Any:
-    """The first true value of `condition`, asked of the database until it is."""
+    """Poll `condition`, which reads the database, and return its first true value."""
     async with asyncio.timeout(PATIENCE):
-        while not (value := await in_thread(condition)):  # noqa: ASYNC110 - a database tells nobody
+        while not (value := await in_thread(condition)):  # noqa: ASYNC110 - a database sends no event
             await asyncio.sleep(0.01)
     return value

@@ -1,4 +1,4 @@
-"""Tools as an author writes them, tested as an author tests them."""
+"""The fixtures for tests of the test client, with the tools of `mcp_tools` as an author's."""
 
 from collections.abc import Iterator
 from types import ModuleType
@@ -14,7 +14,7 @@ Declared = tuple[ModuleType, list[tuple[Any, dict[str, Any]]]]
 
 @pytest.fixture(scope="session")
 def declared() -> Declared:
-    """The authors' module and what it declares; their schemas are made once."""
+    """The authors' module and its declarations, whose schemas are built once."""
     with isolated_registries():
         from tests.testing import mcp_tools
 
@@ -23,7 +23,7 @@ def declared() -> Declared:
 
 @pytest.fixture(autouse=True)
 def tools(declared: Declared) -> Iterator[ModuleType]:
-    """The authors' module, and nothing else on the site."""
+    """The authors' module, whose declarations are the only ones of the site."""
     module, registries = declared
     with isolated_registries():
         for registry, each in registries:

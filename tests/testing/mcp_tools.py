@@ -1,4 +1,4 @@
-"""What an author may have written: `docs/testing.md` tests these."""
+"""Tools, a resource and a prompt as an author may write them, for the tests of the test client."""
 
 import asyncio
 import logging
@@ -38,18 +38,18 @@ def make_groups(names: list[str], ctx: ToolContext) -> list[str]:
 
 
 def fetch(name: str) -> None:
-    """What a test replaces."""
+    """Do nothing. Tests replace it."""
 
 
 @tool
 def broken() -> str:
-    """Fail as no author meant to."""
+    """Fail with an unexpected exception."""
     raise ZeroDivisionError("of no use to a client")
 
 
 @tool(permissions=["auth.view_user"], scopes=["users"])
 def count_users(ctx: ToolContext) -> str:
-    """Count them."""
+    """Return a text for users with a permission and a scope."""
     return f"{ctx.user} may"
 
 
@@ -59,7 +59,7 @@ class Order(BaseModel):
 
 @tool(asks=[Order])
 def order(ctx: ToolContext) -> str:
-    """Ask how many."""
+    """Ask the user for a quantity."""
     number = ctx.once("number", lambda: happened.append("once") or 17)
     wanted = ctx.elicit("order", "How many?", Order)
     return f"{number}: {wanted.content.quantity}" if wanted.content else f"{number}: {wanted.action}"
@@ -67,7 +67,7 @@ def order(ctx: ToolContext) -> str:
 
 @tool(cancel=CancelPolicy.INTERRUPT, cooperative_grace=0)
 def block(seconds: float, ctx: ToolContext) -> str:
-    """Block without looking, and clean up."""
+    """Sleep without checking for a stop, and record an interrupt."""
     try:
         time.sleep(seconds)
     except ToolCancelled:
@@ -78,7 +78,7 @@ def block(seconds: float, ctx: ToolContext) -> str:
 
 @tool(cancel=CancelPolicy.COOPERATIVE)
 def look(ctx: ToolContext) -> str:
-    """Look often."""
+    """Check often whether the call is stopped."""
     for done in range(1000):
         ctx.progress(done + 1)
         ctx.sleep(0.01)
@@ -87,7 +87,7 @@ def look(ctx: ToolContext) -> str:
 
 @tool(cancel=CancelPolicy.INTERRUPT, cooperative_grace=0)
 def shielded(ctx: ToolContext) -> str:
-    """Finish what may not be cut in half."""
+    """Finish a shielded step before the call is stopped."""
     with ctx.shield():
         ctx.progress(1)
         time.sleep(0.05)
@@ -98,7 +98,7 @@ def shielded(ctx: ToolContext) -> str:
 
 @tool(cancel=CancelPolicy.KILL, cooperative_grace=0, hard_grace=0.02)
 def stubborn(ctx: ToolContext) -> str:
-    """Swallow every stop."""
+    """Swallow every exception."""
     until = time.monotonic() + 0.2
     while time.monotonic() < until:
         try:
@@ -117,13 +117,13 @@ def run_program(code: str, ctx: ToolContext) -> str:
 
 @tool
 def starts(ctx: ToolContext) -> str:
-    """Have another tool do it."""
+    """Start another tool, and return its result."""
     return "".join(block.text for block in ctx.start("add", a=2, b=3).result().content)
 
 
 @tool
 async def asynchronous(name: str, ctx: ToolContext) -> str:
-    """Read rows, start another and wait, as a coroutine."""
+    """Read rows, start another tool and wait, as a coroutine."""
     await Group.objects.acreate(name=name)
     count = await Group.objects.filter(name=name).acount()
     await asyncio.sleep(0)
@@ -135,22 +135,22 @@ async def asynchronous(name: str, ctx: ToolContext) -> str:
 
 @tool(cancel=CancelPolicy.INTERRUPT)
 def starts_groups(names: list[str], ctx: ToolContext) -> str:
-    """Have groups made."""
+    """Start `make_groups`, and return its result."""
     return str(ctx.start("make_groups", names=names).result().structured_content)
 
 
 @resource("shop://greeting")
 def greeting() -> str:
-    """What is said first."""
+    """Return a greeting."""
     return "hello"
 
 
 def names(value: str, known: dict[str, str]) -> list[str]:
-    """Those that begin so."""
+    """Return the names that begin with the value."""
     return [name for name in ("ann", "anna", "bob") if name.startswith(value)]
 
 
 @prompt(completions={"name": names})
 def welcome(name: str) -> str:
-    """Welcome somebody."""
+    """Welcome a user by name."""
     return f"Welcome, {name}!"

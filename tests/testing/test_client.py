@@ -120,7 +120,7 @@ def test_a_question_may_be_declined(mcp_client, action):
 
 def test_an_answer_that_does_not_fit_is_asked_for_again(mcp_client):
     mcp_client.answer("order", {"quantity": 30})
-    mcp_client.answer("order", lambda asked: {"quantity": 3 if "did not fit" in asked["message"] else 4})
+    mcp_client.answer("order", lambda asked: {"quantity": 3 if "was not valid" in asked["message"] else 4})
     assert mcp_client.call("order").text == "17: 3"
 
 
@@ -179,7 +179,7 @@ def test_a_tool_that_is_not_to_be_stopped_would_be_killed(mcp_client, tools):
 
 
 def test_there_is_nothing_to_cancel_before_a_call(mcp_client):
-    with pytest.raises(RuntimeError, match="No call runs"):
+    with pytest.raises(RuntimeError, match="No call is running"):
         mcp_client.cancel()
 
 
@@ -227,7 +227,7 @@ def test_no_thread_is_left_but_the_watcher(mcp_client):
     before = set(threading.enumerate())
     mcp_client.call("asynchronous", name="b")
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)  # it was told to end
+        thread.join(10)  # it may still be ending
     assert set(threading.enumerate()) <= before
 
 

@@ -1,4 +1,4 @@
-"""`docs/testing.md` in a site of its own, as its reader would use it; and a site that does not use it."""
+"""The examples of `docs/testing.md`, run in a site like a reader's. Sites that do not use the client are tested too."""
 
 import os
 import subprocess
@@ -67,11 +67,11 @@ def said_of(
     plugins: tuple[str, ...],
     status: int = 0,
 ) -> str:
-    """What pytest says of a file of tests; `shared`: whether other processes can open its databases."""
+    """Run pytest on a file of tests, and return its output. With `shared`, other processes can open the databases."""
     names = {alias: str(site / f"test-{alias}.sqlite3") if shared else None for alias in ("default", "mcp")}
     (site / "site_settings.py").write_text(SETTINGS.replace("{TESTS}", repr(names)))
     (site / f"{name}.py").write_text(text)
-    # Not by this project's plugin for async tests: it warns where a site has not configured it.
+    # Without this project's plugin for async tests, which warns if a site has not configured it.
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-p", "no:asyncio"]
     command += [f"{name}.py", *options, *(word for plugin in plugins for word in ("-p", plugin))]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MCPSITE_", "DJANGO_"))}

@@ -1,4 +1,4 @@
-"""The client that goes to a site over HTTP: when it leaves a call, and that it waits for none that was refused."""
+"""The client that calls a site over HTTP: when it cancels a call, and that it does not wait for a rejected one."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def _client(transactional_db: None, configure: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_live_site_that_cannot_start_says_why_and_nothing_of_migrating(tmp_path: Path) -> None:
-    """Its databases have no tables."""
+    """Start a site whose databases have no tables."""
     databases = {alias: str(tmp_path / f"{alias}.sqlite3") for alias in connections}
     told = {"settings": "tests.settings", "databases": databases, "broker": str(tmp_path / "broker")}
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": live_site.SETTINGS, live_site.ENVIRONMENT: json.dumps(told)}

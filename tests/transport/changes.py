@@ -1,4 +1,4 @@
-"""Change a tool, prompt and resource, to notify streams."""
+"""Changes a tool, a prompt and a resource, so that streams are notified."""
 
 from mcp_app import databases
 from mcp_app.catalogue import tool_rows

@@ -1,5 +1,4 @@
-"""A real endpoint without an HTTP server: rows in real database files, messages in the embedded
-broker.
+"""A real endpoint without an HTTP server. Rows are in real database files, messages in the embedded broker.
 
 The tests play the worker step by step (`Worker`), so that they control the order of events.
 """
@@ -37,12 +36,12 @@ def _settings(settings: Any) -> None:
 
 @pytest.fixture(scope="session")
 def declared() -> dict[str, RegisteredTool]:
-    """The tools of all tests here. Their schemas are made once."""
+    """Returns the tools of all tests here. Their schemas are made once per run."""
     with isolated_registries():
 
         @tool
         def work(text: str = "") -> str:
-            """Work for as long as the test says."""
+            """Work until the test ends the call."""
             return text
 
         @tool

@@ -1,4 +1,4 @@
-"""Find a text in the rows of any table, and in the broker's folder."""
+"""Finds a text in the rows of any table, and in the broker's folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Calls of a legacy session that ask for input, and the messages that ask."""
+"""Calls of a legacy session that ask for input, and the requests that the client gets."""
 
 from typing import Any
 from uuid import UUID

@@ -1,6 +1,4 @@
-"""Tools that need a permission, group or scope: hidden without the first two, challenged without a
-scope.
-"""
+"""Tools that need a permission or group are hidden from other callers. A missing scope is challenged."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -222,7 +222,7 @@ async def test_what_a_session_is_to_be_told_again_is_asked_about_first() -> None
     stream = await client.get()
     await stream.next_event()
     await in_thread(tool_rows.touch, "secret")
-    await eventually(lambda: secret() in Session.objects.get().told)  # passed over
+    await eventually(lambda: secret() in Session.objects.get().told)  # marked as sent, but not sent
     listening = True
     await in_thread(notify_resource_updated, "slow://one")
     assert await in_thread(asked.wait, PATIENCE)
@@ -243,7 +243,7 @@ async def test_a_client_on_the_standard_streams_is_told_of_no_change_of_what_is_
     await in_thread(tool_rows.sync)
     async with stdio_client.connect() as client:
         await client.open_session()
-        await client.ask_in_session("tools/list")  # what it asks comes after it listens
+        await client.ask_in_session("tools/list")  # this is handled after the session has begun to listen
         await in_thread(change, "secret")
         await in_thread(notify_prompts_list_changed)
         assert method_of(await client.receive()) == "prompts/list_changed"

@@ -1,4 +1,4 @@
-"""What a server process lets in."""
+"""Token buckets limit the rate of requests that a server process accepts."""
 
 import pytest
 

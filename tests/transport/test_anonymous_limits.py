@@ -1,6 +1,4 @@
-"""Anonymous callers are limited by network and all together, so that one of them cannot use
-everything.
-"""
+"""Anonymous callers are limited per network and in total, so that one of them cannot use up everything."""
 
 import threading
 from collections.abc import Iterator
@@ -61,7 +59,7 @@ def _limited(configure: Any) -> None:
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """Block the resource `x://gate`."""
+    """Yields an event. Reads of the resource `x://gate` wait until it is set."""
     gate = threading.Event()
 
     @resource("x://gate")
@@ -111,7 +109,7 @@ async def test_one_network_takes_no_more_than_one_caller_and_all_together_no_mor
 
 
 async def _opened(count: int) -> None:
-    """Wait until so many are open, as streams or reads of this process, or as rows."""
+    """Wait until the streams and reads of this process and the stored requests are `count` in total."""
     admission = current().admission
     held = (admission.listeners, admission.reads)
     await eventually(lambda: sum(len(each.open) for each in held) + Request.objects.count() == count)

@@ -37,7 +37,7 @@ async def coroutine_authenticator(connection: HTTPConnection) -> None: ...
 
 @pytest.fixture
 def answer(configure: Any) -> Callable[[Answer], None]:
-    """Make the site's authenticator return this."""
+    """Returns a function that sets the function that the site's authenticator calls."""
 
     configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR=f"{__name__}.authenticator")
     return _answers.append

@@ -1,6 +1,6 @@
-"""A request that fails inside the server after its response has begun: no server gets to see the exception.
+"""If a request fails after its response has begun, no exception leaves the application.
 
-Daphne, given one, would write a second head, and from then on end no application any more.
+Daphne would write a second response head, and would not end any application from then on.
 """
 
 import pytest
@@ -22,6 +22,6 @@ async def test_a_failure_in_mid_stream_ends_the_response_stops_the_work_and_lets
     monkeypatch.delattr(CallNotifications, "messages")
     await worker.report(request_id, 2)
     assert await client.rest() == []
-    # Waits for the application, and would raise what that raised
+    # Waits for the application, and would raise its exception.
     assert await client.silent()
     assert (await row(request_id)).cancel_cause == Cause.LOST_SERVER

@@ -1,4 +1,7 @@
-"""A tool's own limits for one caller, on every wire: refused as for load, and true."""
+"""A tool's limits for one caller (`rate`, `concurrency`), over every transport.
+
+Calls are rejected as under load, with the time after which a retry succeeds.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -25,11 +28,11 @@ pytestmark = pytest.mark.usefixtures("_limited")
 
 DUMMY = {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}
 NO_REDIS = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1"}
-"""Nobody listens there."""
+"""No server listens on this port."""
 PEER = "192.0.2.1"
-"""Where the tests' clients are."""
+"""The address of the tests' clients."""
 REST = range(3590, 3591)
-"""Seconds until the hour is over."""
+"""The seconds that remain of the hour."""
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def _limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def served(worker: Worker, clients: list[Connection]) -> None:
-    """That each of these calls is done."""
+    """Finish these calls, and check that each has a result."""
     for _ in clients:
         await worker.finish(await worker.claim())
     for client in clients:
@@ -62,7 +65,7 @@ async def test_a_tool_that_is_called_too_often_is_refused_until_the_next_window(
         await worker.finish(await worker.claim())
         assert "result" in await client.json()
     await refused(await post(call("rare")), 429, within=REST)
-    other = await post(call("rare"), peer="192.0.2.2")  # anonymous callers are told apart by their addresses
+    other = await post(call("rare"), peer="192.0.2.2")  # anonymous callers are distinguished by address
     await worker.finish(await worker.claim())
     assert "result" in await other.json()
     assert await in_thread(Request.objects.count) == 3

@@ -1,4 +1,4 @@
-"""`tools/call` over HTTP: how its answer comes, and what the stream carries (streamable-http, progress, logging)."""
+"""`tools/call` over HTTP: JSON or an event stream, progress and log messages (streamable-http, progress, logging)."""
 
 import json
 
@@ -200,7 +200,7 @@ async def test_lost_call_is_told_so(worker: Worker) -> None:
 
 @pytest.mark.fault("E4")
 async def test_answer_comes_without_any_wake_up(worker: Worker, configure, monkeypatch) -> None:
-    """A hint may be lost: the rows are looked at again by themselves."""
+    """A wake-up may be lost. The rows are polled as well."""
     configure(POLL_INTERVAL=0.02)
     monkeypatch.setattr("mcp_app.lifecycle.liveness.wakeups.wake_server", lambda *told: None)
     client = await post(call())

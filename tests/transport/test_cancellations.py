@@ -1,4 +1,4 @@
-"""What a server process stores of cancellations that come together."""
+"""A server process stores cancellations that arrive together in one batch."""
 
 import asyncio
 

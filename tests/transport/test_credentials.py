@@ -1,7 +1,6 @@
-"""A caller's credential reaches only the authenticator: no row, Celery message or log line contains
-it.
+"""Only the authenticator receives a caller's credential. No row, Celery message or log line contains it.
 
-That holds whether it is valid or not, if the authenticator fails, and wherever a client sends it.
+That holds for valid and invalid credentials, if the authenticator fails, and wherever a client sends them.
 """
 
 import logging
@@ -28,7 +27,7 @@ from tests.transport import left_behind
 pytestmark = [pytest.mark.usefixtures("_broker_folder"), pytest.mark.fault("G12")]
 
 FOREIGN = "mcp_0123456789ab_" + "x" * 43
-"""A token that this site did not make."""
+"""A well-formed token that this site did not issue."""
 
 
 def quoting(connection: HTTPConnection) -> Any:
@@ -45,9 +44,7 @@ def slow(connection: HTTPConnection) -> Any:
 
 @pytest.fixture
 def _broker_folder(settings: Any) -> None:
-    """Create the folder that the first message of a run creates, because a rejected call sends
-    none.
-    """
+    """Create the broker's folder. The first message creates it otherwise, and a rejected call sends none."""
     Path(settings.CELERY_BROKER_TRANSPORT_OPTIONS["folder"]).mkdir(exist_ok=True)
 
 
@@ -70,7 +67,7 @@ def authenticate(configure: Any) -> Callable[[str], None]:
 
 @pytest.fixture
 def token(configure: Any) -> IssuedToken:
-    """A token in force for a user of the site."""
+    """Returns a valid token of a user of the site."""
     configure(ALLOW_ANONYMOUS=False, AUTHENTICATOR="mcp_app.auth.tokens.bearer")
     return tokens.issue(get_user_model().objects.create_user("ada"), "laptop", by="tests")
 
@@ -90,7 +87,7 @@ def assert_nowhere(text: str, log: pytest.LogCaptureFixture, worker: ThreadWorke
 
 
 def status(headers: dict[str, str], **options: Any) -> int:
-    """The HTTP status of a small request."""
+    """Return the HTTP status of a small request."""
     found: list[int] = []
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""`server/discover` and `tools/list`: what is advertised is what is delivered."""
+"""`server/discover` and `tools/list` advertise the features that the server has."""
 
 from typing import Any
 

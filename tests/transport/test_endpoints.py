@@ -1,6 +1,6 @@
-"""Several endpoints on one site: what is one's is not the other's, and is told of in the words for what does not exist.
+"""Several endpoints on one site. Objects of one endpoint do not exist for the clients of another.
 
-What belongs to one is asked for at the other by the same caller, beside something that nobody has.
+The same caller requests such an object and one that exists nowhere. Both responses must be equal.
 """
 
 import json
@@ -63,7 +63,7 @@ def _declared(configure: Any) -> Iterator[None]:
 
 
 async def ask(endpoint: str, method: str, **params: Any) -> Any:
-    """The response to a request at an endpoint."""
+    """Return the response to a request at an endpoint."""
     return await (await post(message(method, meta=KNOWS, **params), path=f"/mcp/{endpoint}")).json()
 
 

@@ -1,4 +1,4 @@
-"""What a client, the log and the row say when an author's code fails. The worker is real, in a thread."""
+"""The error, the log and the row after an author's code failed. The worker is real, in a thread."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -50,7 +50,7 @@ def answer_to(body: Any) -> dict[str, Any]:
 
 
 def text_of(name: str) -> str:
-    """What a call that fails is answered."""
+    """Return the error text of a call that fails."""
     result = answer_to(call(name))["result"]
     assert result["isError"] is True
     return str(result["content"][0]["text"])
@@ -131,7 +131,7 @@ def circular() -> list[Any]:
 UNSENDABLE: list[tuple[Any, str]] = [
     ({"rows": [{"price": 1.5}, {"price": float("nan")}]}, "the float at $.rows[1].price cannot be written as JSON: "),
     (float("-inf"), "the float cannot be written as JSON: "),
-    (b"hush-4711", "bytes have no type; return Image, Audio or an embedded resource"),
+    (b"hush-4711", "bytes have no MIME type; return Image, Audio or an embedded resource"),
     ({"a": b"\xff"}, "the bytes at $.a cannot be written as JSON: "),
     (circular(), "the dict at $[0] cannot be written as JSON: Circular reference"),
     ([{"n": 10**5_000}], "the int at $[0].n cannot be written as JSON: "),
@@ -151,7 +151,7 @@ def test_a_result_that_cannot_be_sent_is_explained_to_the_client_the_log_and_the
         return value
 
     told = text_of("dig")
-    assert told == RAN.format("tool", "it holds something that JSON cannot carry (NaN, infinity, bytes or the like)")
+    assert told == RAN.format("tool", "it contains a value that JSON cannot represent (such as NaN, infinity or bytes)")
     row = Request.objects.get()
     assert (row.status, row.error["type"]) == (Status.FAILED, "InvalidResult")
     assert row.error["message"].startswith(problem)
@@ -162,9 +162,9 @@ def test_a_result_that_cannot_be_sent_is_explained_to_the_client_the_log_and_the
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ({"a": [1, SECRET]}, "it is not what its annotation says: $.a[1]: Input should be a valid integer"),
-        (5, "it is not what its annotation says: $: Input should be a valid dictionary, not int"),
-        (mcp_types.CallToolResult(content=[]), "it has no structured content, which the output schema asks for"),
+        ({"a": [1, SECRET]}, "it does not match its annotation: $.a[1]: Input should be a valid integer"),
+        (5, "it does not match its annotation: $: Input should be a valid dictionary, not int"),
+        (mcp_types.CallToolResult(content=[]), "it has no structured content, which the output schema requires"),
     ],
     ids=["a part", "the whole", "ready-made"],
 )
@@ -175,7 +175,7 @@ def test_a_result_that_is_not_what_was_declared_is_explained_without_its_values(
     def dig() -> dict[str, list[int]]:
         return value  # type: ignore[no-any-return]
 
-    assert text_of("dig") == RAN.format("tool", "it does not fit what the tool declares that it returns")
+    assert text_of("dig") == RAN.format("tool", "it does not match the type that the tool declares")
     row = Request.objects.get()
     assert row.error["message"].startswith(problem)
     [logged] = [record.getMessage() for record in caplog.records if record.name.startswith("mcp_app.execution")]
@@ -193,7 +193,7 @@ def test_a_block_that_is_malformed_is_explained_and_under_debug_with_its_details
 
     assert text_of("dig") == RAN.format("tool", "it is malformed")
     settings.DEBUG = True
-    details = "InvalidResult: a MIME type is written as image/png; 'no type' is none"
+    details = "InvalidResult: a MIME type looks like image/png, not 'no type'"
     assert text_of("dig") == f"{RAN.format('tool', 'it is malformed')} Shown because DEBUG is on: {details}"
 
 
@@ -215,17 +215,21 @@ def test_what_prompts_resources_and_completions_return_is_explained_as_well(
     ref, argument = {"type": "ref/prompt", "name": "greet"}, {"name": "name", "value": ""}
     completing = message("completion/complete", ref=ref, argument=argument)
     reading = message("resources/read", uri="note://a")
-    for body, told in ((greeting, "it is malformed"), (completing, "it is malformed"), (reading, "it holds something")):
+    for body, told in (
+        (greeting, "it is malformed"),
+        (completing, "it is malformed"),
+        (reading, "it contains a value"),
+    ):
         error = answer_to(body)["error"]
         assert error["code"] == -32603
         assert error["message"].startswith(f"The request ran, but its result cannot be sent: {told}")
-    assert "prompts/get: 'greet' returned what cannot be sent: a int is no message" in caplog.text
+    assert "prompts/get: 'greet' returned what cannot be sent: a int is not a message" in caplog.text
     assert "completion/complete: " in caplog.text
-    assert "returned what cannot be sent: a completion is a list of texts" in caplog.text
+    assert "returned what cannot be sent: a completion must be a list of strings" in caplog.text
     assert "resources/read: 'note://a' returned what cannot be sent: the float at $.rows[0] cannot be" in caplog.text
     for completed in ("Ann", None, 5):
         answer_to(completing)
-        assert f"a completion is a list of texts, not a {type(completed).__name__}" in caplog.text
+        assert f"a completion must be a list of strings, not a {type(completed).__name__}" in caplog.text
     assert SECRET not in caplog.text
     caplog.clear()
     configure(REDACT=f"{__name__}.hide")

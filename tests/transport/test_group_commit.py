@@ -1,4 +1,4 @@
-"""What many want done at one moment is done by one job, and each has its own outcome."""
+"""`GroupCommit` passes items that arrive together to one job. Each item has its own outcome."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.timeout(20)
 
 
 class _Jobs:
-    """Stands for threads: jobs that end when they are told to."""
+    """Replaces the threads. The test ends each job with `end`."""
 
     def __init__(self, beside: int = 1) -> None:
         self.begun: list[tuple[list[str], asyncio.Future[object]]] = []

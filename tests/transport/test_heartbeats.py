@@ -1,4 +1,4 @@
-"""The heartbeat on a call's own stream: who is at work on it, for clients that asked for debug messages (logging)."""
+"""The heartbeat on a call's stream reports the worker's state to clients that request debug messages (logging)."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ def _quick(configure: Callable[..., None]) -> None:
 
 
 async def beat_saying(client: Connection, **expected: Any) -> dict[str, Any]:
-    """The first beat that says so; nothing else may come meanwhile."""
+    """Return the first heartbeat with these values. Only heartbeats may arrive before it."""
     async with asyncio.timeout(PATIENCE):
         while True:
             message = await client.next_message()
@@ -43,7 +43,7 @@ async def beat_saying(client: Connection, **expected: Any) -> dict[str, Any]:
 
 
 async def silence(worker: Worker, seconds: float) -> None:
-    """Have the worker be silent for so long."""
+    """Move the worker's last heartbeat back by `seconds`."""
     mine = Process.objects.filter(boot_id=worker.identity.boot_id)
     await in_thread(mine.update, heartbeat_at=F("heartbeat_at") - timedelta(seconds=seconds))
 
@@ -109,7 +109,7 @@ async def test_beats_break_the_silence_in_place_of_comments(worker: Worker, conf
     client = await post(call(meta=DEBUG))
     request_id = await worker.claim()
     await client.head()
-    assert await client.event() is None  # with which every stream opens
+    assert await client.event() is None  # every stream begins with this comment
     for _ in range(3):
         assert (await client.event())["params"]["logger"] == "heartbeat"
     await worker.finish(request_id)

@@ -1,4 +1,4 @@
-"""The language of a call is what its client asked for, as far as the site has it; also of resources."""
+"""A call runs in the first language that its client accepts and the site has. So do reads of resources."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ async def test_without_translations_there_is_one_language(worker: Worker, settin
 async def test_resources_speak_the_readers_language_in_the_sites_time_zone() -> None:
     @resource("x://words")
     def words() -> dict[str, str]:
-        """Say them, and leave others."""
+        """Return a text and the time zone, and leave others active."""
         found = {"yes": str(gettext_lazy("Yes")), "zone": timezone.get_current_timezone_name()}
         translation.activate("fr")
         timezone.activate("Asia/Tokyo")

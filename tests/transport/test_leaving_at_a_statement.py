@@ -1,6 +1,6 @@
-"""A client that leaves before its call is stored, and between that and its publishing (faults A2, A3).
+"""A client disconnects before its call is stored, or between storing and publishing (faults A2, A3).
 
-The call is held at the database, whose write lock the test has, or at the broker, which the test has take its time.
+The test holds the database's write lock, or blocks the function that publishes.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def test_A2_a_client_that_leaves_before_its_call_is_stored_has_nothing_run
 
     monkeypatch.setattr(transitions, "submit_all", submit_all)
     first = await post(call())
-    await worker.receive()  # by now the server process has been heard of
+    await worker.receive()  # now the heartbeat of the server process is stored
     await first.leave()
     await in_thread(Request.objects.all().delete)
     about_to_be_stored.clear()
@@ -93,5 +93,5 @@ async def test_A3_a_client_that_leaves_between_storing_and_publishing_has_nothin
 
 
 def _refused(request_id: Any) -> bool:
-    """Whether the worker that was given the message is not to call the tool."""
+    """Return whether a worker that received the message cannot claim the call."""
     return transitions.claim(request_id, worker=uuid4(), pid=1) is None

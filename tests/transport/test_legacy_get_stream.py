@@ -1,4 +1,4 @@
-"""The GET stream of a session: each message on exactly one connection (transports, "Multiple Connections")."""
+"""The GET stream of a session. Each message is sent on exactly one connection (transports, "Multiple Connections")."""
 
 import json
 import threading
@@ -20,7 +20,7 @@ CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "para
 
 
 async def opened(client: Client, last_event: str | None = None) -> Stream:
-    """Return a GET stream that listens, after its first event, if the revision has one."""
+    """Return a GET stream that listens. In 2025-11-25, its first event has been read."""
     stream = await client.get(last_event)
     assert stream.status == 200
     if client.version == "2025-11-25":

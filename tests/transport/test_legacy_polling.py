@@ -1,4 +1,4 @@
-"""A server that holds no long connections: it cuts them during a call, and the client comes back.
+"""A server that keeps no long connections closes them during a call, and the client reconnects.
 
 Source: 2025-11-25 basic/transports "Sending Messages to the Server", 6.
 """

@@ -68,7 +68,7 @@ async def test_what_does_not_fit_is_asked_again_and_the_rest_is_kept(worker: Wor
     first, second = await next_question(stream), await next_question(stream)
     await client.reply(first.message["id"], TEN)
     again = await next_question(stream)
-    assert again.message["params"]["message"].startswith("a?\n\nThe last answer did not fit: ")
+    assert again.message["params"]["message"].startswith("a?\n\nThe last answer was not valid: ")
     assert again.message["id"] != first.message["id"]
     for late in (first, first):
         await client.reply(late.message["id"], THREE)
@@ -90,7 +90,9 @@ async def test_an_error_and_a_malformed_answer_are_kept_as_errors(worker: Worker
     await worker.claim()
     answers = (await row(request_id)).answers
     assert questions.error_in(answers["a"]) == "The client answered elicitation/create with an error: User rejected"
-    assert questions.error_in(answers["b"]).startswith("The client answered elicitation/create with something else")
+    assert questions.error_in(answers["b"]).startswith(
+        "The client answered elicitation/create with an unexpected result"
+    )
     await worker.finish(request_id)
 
 

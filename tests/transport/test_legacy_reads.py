@@ -81,7 +81,7 @@ async def test_what_is_refused_while_it_asks_takes_back_what_it_still_asked(conf
     withdrawn, final = await stream.events()
     assert withdrawn.message["method"] == "notifications/cancelled"
     assert withdrawn.message["params"]["requestId"] == second.message["id"]
-    assert "answer that first" in final.message["error"]["message"]
+    assert "answer those first" in final.message["error"]["message"]
     await eventually(nothing_is_asked)
 
 
@@ -91,7 +91,7 @@ async def test_over_stdio_what_lost_its_questions_has_an_answer(configure: Calla
         await client.open_session(roots={})
         await client.send(GET)
         assert (await client.receive())["method"] == "roots/list"
-        # As if the computer had slept: other processes take this one for dead.
+        # As if the computer had slept: other processes consider this one dead.
         await in_thread(ReadQuestion.objects.update, server=uuid4())
         await in_thread(rounds.supervise)
         assert (await client.receive())["method"] == "notifications/cancelled"
@@ -106,7 +106,7 @@ async def test_a_session_whose_user_thinks_is_neither_expired_nor_displaced(conf
     question = await next_question(stream, "roots/list")
     await in_thread(Session.objects.update, seen_at=timezone.now() - timedelta(days=30))
     await in_thread(sessions.expire)
-    assert (await Client().initialize())["error"]["message"].startswith("Too many sessions")
+    assert (await Client().initialize())["error"]["message"].startswith("You have too many busy sessions")
     assert (await client.reply(question.message["id"], {"roots": []})).status == 202
     [final] = await stream.events()
     assert "0 roots" in str(final.message["result"])

@@ -1,4 +1,4 @@
-"""Calls of a session whose client disconnects without cancelling, and comes back or does not.
+"""Calls of a session whose client disconnects without cancelling, and reconnects or does not.
 
 Source: 2025-11-25 basic/transports "Resumability and Redelivery".
 """

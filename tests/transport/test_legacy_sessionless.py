@@ -1,6 +1,4 @@
-"""A disconnect without a session cancels, unless the site chooses the older revisions' rule
-(lifecycle, "Timeouts").
-"""
+"""A disconnect without a session cancels, unless the site chooses the older revisions' rule (lifecycle, "Timeouts")."""
 
 from collections.abc import Callable
 from typing import Any

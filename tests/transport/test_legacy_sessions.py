@@ -1,4 +1,4 @@
-"""Sessions of the legacy era: begun, named, limited, ended (basic/lifecycle, basic/transports)."""
+"""Sessions of the legacy era: beginning, id, limits and end (basic/lifecycle, basic/transports)."""
 
 import json
 import re

@@ -1,6 +1,4 @@
-"""`subscriptions/listen`: the acknowledgement comes first and names the granted filter; then
-changes.
-"""
+"""`subscriptions/listen`: the acknowledgement with the granted filter comes first, then the changes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Refusals for load: 429 for a caller's own excess, 503 for the server's, when to come back, and that this is true."""
+"""Rejections under load: 429 if the caller exceeds its limit, 503 if the server does, with a correct `Retry-After`."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ STRANGER = Principal(issuer="elsewhere", subject="1", client_id="", label="stran
 
 
 def submission(principal: Principal = ANONYMOUS) -> Submission:
-    """A call that came to another server process."""
+    """Return a call that another server process received."""
     return Submission(
         jsonrpc_id=1,
         tool="work",
@@ -44,7 +44,7 @@ def submission(principal: Principal = ANONYMOUS) -> Submission:
 
 
 async def refused(client: Connection, status: int, *, within: range = range(1, 2)) -> dict[str, Any]:
-    """That it was, for load: the status, the code outside the reserved ranges, and when to come back."""
+    """Check the status, the code (outside the reserved ranges) and `Retry-After`, and return the response."""
     answer = await client.json()
     assert (client.status, answer["error"]["code"]) == (status, status)
     assert int(client.headers["retry-after"]) in within
@@ -61,7 +61,7 @@ async def test_a_caller_who_asks_too_often_is_told_to_wait_and_served_when_it_ha
     for _ in range(3):
         assert await answered(await post(message("tools/list")))
     error = await refused(await post(message("tools/list")), 429)
-    assert "id" not in error  # it was not read
+    assert "id" not in error  # the body was not read
     await asyncio.sleep(1)
     assert await answered(await post(message("tools/list")))
 
@@ -146,7 +146,7 @@ async def test_a_callers_calls_are_counted_over_all_processes(worker: Worker, co
     elsewhere = [await in_thread(transitions.submit, submission(here)) for _ in range(2)]
     await in_thread(transitions.submit, submission(STRANGER))
     await refused(await post(call()), 429)
-    # A task is nobody's call any more: there is a limit of its own for those.
+    # A call that became a task does not count as an open call. Tasks have their own limit.
     assert await in_thread(task_handles.hand_over, elsewhere[0].pk) is not None
     client = await post(call())
     await worker.finish(await worker.claim())
@@ -156,7 +156,7 @@ async def test_a_callers_calls_are_counted_over_all_processes(worker: Worker, co
 def test_counting_what_is_open_reads_no_row() -> None:
     connection = databases.connection()
     with CaptureQueriesContext(connection) as captured:
-        assert capacity.lack(ANONYMOUS) is None
+        assert capacity.exceeded_limit(ANONYMOUS) is None
     [query] = captured.captured_queries
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""What keeps a call out is read anew for every call."""
+"""The tool's row and the limits are read again for every call."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from tests.transport.test_load import refused
 
 
 async def served(worker: Worker, **arguments: Any) -> Request:
-    """The row of a call, once it is done."""
+    """Return the row of a call, and finish the call."""
     client = await post(call(**arguments))
     request_id = await worker.claim()
     found = await stored(request_id)
@@ -38,7 +38,7 @@ async def test_what_an_administrator_says_holds_for_the_very_next_call(worker: W
     assert (await served(worker)).time_limit == 7.0
     await in_thread(tool_rows.set_enabled, "work", False)
     assert "Unknown tool" in await error_of(await post(call()))
-    assert "Unknown tool" in await error_of(await post(call(text=5)))  # nor is it said what is wrong with the rest
+    assert "Unknown tool" in await error_of(await post(call(text=5)))  # nor is the wrong argument reported
     await in_thread(Tool.objects.all().delete)
     assert (await served(worker)).time_limit != 7.0
 

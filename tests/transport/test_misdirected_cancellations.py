@@ -1,4 +1,4 @@
-"""Cancellations that are a stranger's, come too early, or name what cannot be cancelled so (faults B5, B8, B9)."""
+"""Cancellations by a stranger, before their request, or of requests that have another method for it (B5, B8, B9)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Open listen streams have rows, by which other processes know and close them."""
+"""Open listen streams have rows, through which other processes find and close them."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def known(number: int) -> list[ListenStream]:
-    """Wait until there are so many rows, and return them."""
+    """Wait until there are `number` rows, and return them."""
     async with asyncio.timeout(10):
         while True:
             found = await in_thread(lambda: list(ListenStream.objects.all()))

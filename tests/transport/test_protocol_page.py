@@ -1,4 +1,4 @@
-"""docs/protocol.md against what is served, what each revision has by the official types, and the tests it names."""
+"""docs/protocol.md agrees with the served methods, the official types of each revision, and the tests it names."""
 
 import ast
 import re
@@ -32,7 +32,7 @@ DISPATCH: Final[tuple[Mapping[str, Any], ...]] = (methods.HANDLERS, legacy_metho
 
 @cache
 def rows(heading: str) -> Mapping[str, list[str]]:
-    """The cells of each method below a heading."""
+    """Return the cells of each method below a heading."""
     section = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return {row["method"]: row["cells"].split(" | ") for row in ROW.finditer(section)}
 

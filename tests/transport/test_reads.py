@@ -93,7 +93,7 @@ async def test_one_that_never_began_does_not_begin_when_its_client_has_left(gate
     first = asyncio.create_task(read("gate://1"))
     await gate.await_arrivals(1)
     leaving = await post(message("resources/read", uri="gate://2"))
-    while len(server.current().admission.reads.open) < 2:  # noqa: ASYNC110 - admission tells nobody
+    while len(server.current().admission.reads.open) < 2:  # noqa: ASYNC110 - admission sends no notification
         await asyncio.sleep(0.01)
     await leaving.leave()
     gate.opened.set()

@@ -1,6 +1,6 @@
-"""A site's redaction: what it leaves out runs and answers the call, and is nowhere once that is done.
+"""A site's redaction. The call runs with the original values; after it, only redacted values are stored.
 
-The worker is real, in a thread. Every secret of these tests begins alike.
+The worker is real, in a thread. Every secret of these tests begins with `SECRET`.
 """
 
 import json
@@ -43,7 +43,7 @@ def hide(kind: str, tool_name: str, value: Any) -> Any:
 
 
 def _hidden(value: Any) -> Any:
-    """In place where it can be, as careless functions do."""
+    """Redact a value, in place if possible, as careless functions do."""
     if isinstance(value, str):
         return "***" if SECRET in value else value
     if isinstance(value, dict):
@@ -53,7 +53,7 @@ def _hidden(value: Any) -> Any:
 
 
 def hide_number(kind: str, tool_name: str, value: Any) -> Any:
-    """Knows where the secret is, as most functions do."""
+    """Redact the card number at its known place, as most functions do."""
     if kind == "arguments" and tool_name in ("pay", "hand_on"):
         value["card"]["number"] = "***"
     return value
@@ -89,7 +89,7 @@ def _tools() -> Iterator[None]:
 
         @tool
         def sign_in(password: str, ctx: ToolContext) -> dict[str, str]:
-            """Sign in, with progress, log lines, a question, and what is done once."""
+            """Sign in, with progress, log lines, a question and a step that runs once."""
             ctx.progress(1, 2, f"as {password}")
             ctx.log("info", f"with {password}")
             site_log.warning("signing in with %s", password)
@@ -100,7 +100,7 @@ def _tools() -> Iterator[None]:
 
         @tool
         def echo(text: str) -> str:
-            """Give it back."""
+            """Return the text."""
             return text
 
         @tool
@@ -111,12 +111,12 @@ def _tools() -> Iterator[None]:
 
         @tool
         def blame(text: str) -> str:
-            """Say what was wrong with it."""
+            """Fail with an error that quotes the text."""
             raise ToolError(f"Not {text}.")
 
         @tool
         def crash(text: str) -> str:
-            """Fail, and quote it."""
+            """Fail with exceptions that quote the text."""
             try:
                 raise KeyError(text)
             except KeyError as error:
@@ -124,7 +124,7 @@ def _tools() -> Iterator[None]:
 
         @tool
         def stop_itself(text: str, ctx: ToolContext) -> str:
-            """Hand back a part once it is to stop."""
+            """Return a partial result after it has cancelled itself."""
             cancellation.cancel(ctx.request.id, cause=Cause.ADMIN, actor=SYSTEM)
             ctx.cancel()
             assert ctx.cancelled
@@ -132,7 +132,7 @@ def _tools() -> Iterator[None]:
 
         @tool
         def start(text: str, ctx: ToolContext) -> str:
-            """Have another tool give it back."""
+            """Start another tool with the text."""
             started = ctx.start("echo", text=text)
             return started.tool
 
@@ -156,7 +156,7 @@ def redact(configure: Any) -> Callable[[Callable[..., Any]], None]:
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
-    """All that our own loggers and Celery's say; a site's own is the site's."""
+    """Captures log lines of all levels, including the site's own, which `said` leaves out."""
     monkeypatch.setattr(redaction, "_complaint", redaction._Complaint())
     caplog.set_level(logging.DEBUG)
     site_log.propagate = True
@@ -164,18 +164,18 @@ def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> py
 
 
 def said(log: pytest.LogCaptureFixture) -> str:
-    """The log, as it is written, but for the site's own lines."""
+    """Return the formatted log without the site's own lines."""
     formatted = [log.handler.format(record) for record in log.records if record.name != site_log.name]
     return "\n".join(formatted)
 
 
 def kept(request_id: Any) -> dict[str, Any]:
-    """All columns of a request but the one that holds the unredacted."""
+    """Return all columns of a request except the unredacted values."""
     return dict(Request.objects.filter(pk=request_id).values().get()) | {"unredacted": None}
 
 
 async def result(name: str, **arguments: Any) -> dict[str, Any]:
-    """What a call is answered."""
+    """Return the result of a call."""
     answered: dict[str, Any] = (await (await post(call(name, **arguments))).json())["result"]
     return answered
 
@@ -275,7 +275,7 @@ def test_a_redaction_is_asked_about_arguments_that_were_read_from_json_text(
 
     @tool
     def hand_on(card: dict[str, str], ctx: ToolContext) -> str:
-        """Have another tool take it."""
+        """Start another tool with the card."""
         return ctx.start("pay", card=json.dumps(card)).tool
 
     async def scenario() -> None:
@@ -355,7 +355,7 @@ def test_a_task_is_told_its_result_until_it_expires(redact: Any, worker: ThreadW
 
         @tool(task="always")
         def slow(text: str) -> str:
-            """Give it back, in its time."""
+            """Return the text, as a task."""
             return text
 
         async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""Every rejection: its status and code, in time, and without leaving a row."""
+"""Every rejection has its status and code, comes in time, and leaves no row."""
 
 import errno
 import json

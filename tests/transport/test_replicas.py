@@ -1,4 +1,4 @@
-"""A site whose router sends every read to a replica: this app reads where it writes all the same."""
+"""This app reads from the database that it writes to, even if a router sends all reads to a replica."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,7 @@ from tests.support.worker import Worker, in_thread, row
 
 
 class ReplicaRouter:
-    """As in Django's documentation: reads go to the replica, writes to where they went."""
+    """Sends reads to the replica, as the example in Django's documentation does."""
 
     def db_for_read(self, model: Any, **hints: Any) -> str:
         return "replica"
@@ -33,7 +33,7 @@ class ReplicaRouter:
 
 @pytest.fixture
 def replica(settings: Any, transactional_db: None) -> Iterator[str]:
-    """The replica's alias. No test may use it, so that whatever reads from it fails."""
+    """Yields the replica's alias. Tests have no access to this database, so any read from it fails."""
     connections.databases["replica"] = dict(connections.databases["default"])
     settings.DATABASE_ROUTERS = [ReplicaRouter(), *settings.DATABASE_ROUTERS]
     yield "replica"

@@ -1,4 +1,4 @@
-"""A requestState opens for the one it was made for, and for nobody else (2026-07-28 basic/patterns/mrtr)."""
+"""A requestState is accepted only for the caller and request that it was made for (2026-07-28 basic/patterns/mrtr)."""
 
 import time
 from dataclasses import replace

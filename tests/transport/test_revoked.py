@@ -39,7 +39,7 @@ def now_it_is(principal: Principal | None) -> None:
 
 
 def now_it_fails(times: int | None = None) -> list[int]:
-    """Make it fail that often, or for ever. The returned list grows with each failure."""
+    """Make the authenticator fail `times` times, or always. The returned list grows with each failure."""
     failures: list[int] = []
 
     def fail() -> Principal:

@@ -54,7 +54,7 @@ async def assert_revoked(request_id: UUID) -> None:
     assert (await row(request_id)).cancel_cause == Cause.REVOKED
     attempt = await attempt_on(request_id)
     assert (attempt.cause, attempt.outcome, attempt.actor) == (Cause.REVOKED, Outcome.ACCEPTED, "system")
-    assert attempt.reason == "the caller's credential is not accepted any more"
+    assert attempt.reason == "the caller's credential is no longer accepted"
 
 
 async def test_a_running_call_of_a_revoked_caller_is_sent_nothing_more_and_is_cancelled(

@@ -1,4 +1,4 @@
-"""The tail: few queries, none when nobody waits, and no giving up when the database does."""
+"""`RowWatcher` sends few queries, none without clients, and goes on after the database has failed."""
 
 import asyncio
 import subprocess
@@ -25,7 +25,7 @@ from tests.support.worker import Worker, eventually, in_thread, row
 
 @pytest.fixture
 def looks(monkeypatch) -> list[int]:
-    """How many requests each query asked for."""
+    """Returns a list to which each query adds the number of its requests."""
     asked: list[int] = []
     observe = observation.observe
 

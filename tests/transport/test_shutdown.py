@@ -1,4 +1,4 @@
-"""The end of a server process: nobody is left without an answer, and nothing is left behind."""
+"""When a server process ends, each client gets a response, and no call or thread delays the end."""
 
 import asyncio
 import signal

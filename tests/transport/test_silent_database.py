@@ -1,6 +1,6 @@
-"""Streams that older clients open while the database does not answer: refused in time, and nothing is kept of them.
+"""Streams that older clients open while the database does not answer are rejected in time, and leave no trace.
 
-The database is silent to whoever writes: another connection has its write lock.
+The database does not answer writes, because another connection holds its write lock.
 """
 
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("_soon")
 
 
 TIMEOUT = 1.0
-UNREACHABLE = {"code": 503, "message": "The server's database is not reachable; try again in a moment."}
+UNREACHABLE = {"code": 503, "message": "The server's database cannot be reached; try again in a moment."}
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def assert_refused(stream: Stream) -> None:
 
 
 async def listened(client: Client) -> Client:
-    """Once it has opened a stream and left it the server process was heard of, and need not say first that it is."""
+    """Open and close a stream, so that the server process has a stored heartbeat and need not write one first."""
     await (await client.get()).leave()
     await eventually(Session.objects.filter(stream=None).exists)
     return client
@@ -55,7 +55,7 @@ async def test_D2_who_comes_back_for_a_call_is_refused_in_time_and_comes_back_ag
     await eventually(Request.objects.filter(pk=request_id, left_at__isnull=False).exists)
     with write_lock():
         await assert_refused(await client.get(seen.id))
-    # What the database was asked it does after all: the call is taken over, and left.
+    # The database executes the statement later: the call is taken over, and its new connection has ended.
     await eventually(Request.objects.filter(pk=request_id, left_at__isnull=False, follower__isnull=False).exists)
     resumed = await client.get(seen.id)
     await worker.report(request_id, 2)

@@ -1,4 +1,4 @@
-"""A reading that is shared is never older than the question."""
+"""`SingleFlight` shares readings, but never one that began before the caller asked."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ PATIENCE = 10.0
 
 
 class Readings:
-    """A value that is read slowly: each reading is let go by the test."""
+    """A value that is read slowly. The test decides when each reading ends."""
 
     def __init__(self) -> None:
         self.value = 0

@@ -1,4 +1,4 @@
-"""One span for a request in the server process, between its client's and its tool's (conventions for MCP)."""
+"""The server process makes one span for a request, between its client's and its tool's (conventions for MCP)."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,6 +1,4 @@
-"""`subscriptions/listen` over stdio: several on one channel, distinguished by id, ended by either
-side.
-"""
+"""`subscriptions/listen` over stdio: several on one channel, distinguished by id, and ended by either side."""
 
 from typing import Any
 

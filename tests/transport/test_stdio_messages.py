@@ -1,6 +1,4 @@
-"""The channel of stdio: its rejections and limits, and methods that are served before the site is
-ready.
-"""
+"""The channel of stdio: its rejections and limits, and methods that are served before the site is ready."""
 
 import asyncio
 from typing import Any

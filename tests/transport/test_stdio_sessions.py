@@ -1,6 +1,4 @@
-"""A legacy client over stdio: its session, the era of each line, and batches (2025-11-25 and
-earlier).
-"""
+"""A legacy client over stdio: its session, the era of each line, and batches (2025-11-25 and earlier)."""
 
 import asyncio
 from typing import Any

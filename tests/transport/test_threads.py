@@ -1,4 +1,4 @@
-"""What a thread of a server waits for does not keep its process."""
+"""The threads of a server process: a thread that hangs does not keep the process alive."""
 
 import asyncio
 import gc
@@ -43,7 +43,7 @@ def test_what_is_queued_is_done_before_the_threads_end():
         first = threads.start(lambda: go_on.wait(20))
         queued = [threads.start(lambda number=number: done.append(number)) for number in range(3)]
         queued.pop(1).cancel()
-        await asyncio.sleep(0)  # the loop tells the pool in its next turn
+        await asyncio.sleep(0)  # the loop notifies the pool in its next iteration
         closing = asyncio.create_task(threads.close(20))
         go_on.set()
         assert await closing == 0
@@ -53,7 +53,7 @@ def test_what_is_queued_is_done_before_the_threads_end():
     asyncio.run(scenario())
     assert done == [0, 2]
     for thread in [each for each in threading.enumerate() if each.name.startswith("mcp-queue")]:
-        thread.join(20)  # it says that it has ended before it has
+        thread.join(20)  # a thread reports its end a moment before it ends
         assert not thread.is_alive()
 
 

@@ -1,4 +1,4 @@
-"""`tools/list` from what was encoded before: nobody gets what is no longer true, or what is another's."""
+"""`tools/list` from cached encoded results, which are never outdated and never another caller's."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Whether a job's connection lives: asked now and then, and whenever its server may have ended it."""
+"""A job's connection is checked now and then, and whenever the database server may have closed it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ Job = Callable[[Callable[[], Any]], Any]
 
 @pytest.fixture
 def job() -> Iterator[Job]:
-    """Runs a function as a job of one thread."""
+    """Yields a function that runs another one as a job, always in the same thread."""
     with ThreadPoolExecutor(1) as pool:
         yield lambda function: pool.submit(on_usable_connections, function, ()).result(PATIENCE)
         pool.submit(connections.close_all).result(PATIENCE)
@@ -30,7 +30,7 @@ def job() -> Iterator[Job]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """An item for each time that a connection is asked whether it lives."""
+    """Returns a list that grows with each check of a connection."""
     asked: list[None] = []
     wrapper = type(databases.connection())
     is_usable = wrapper.is_usable
@@ -50,7 +50,7 @@ def _backend() -> int:
 
 
 def test_jobs_that_follow_one_another_ask_once(job: Job, asked: list[None]) -> None:
-    job(_backend)  # which connects
+    job(_backend)  # this opens the connection
     backends = {job(_backend) for _ in range(5)}
     assert (len(backends), len(asked)) == (1, 1)
 

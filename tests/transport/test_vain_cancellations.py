@@ -1,4 +1,4 @@
-"""What clients ask to cancel in vain: told the same every time, audited in a few rows (faults B6, B10)."""
+"""Repeated cancellations without effect get equal responses and few audit rows (faults B6, B10)."""
 
 import pytest
 

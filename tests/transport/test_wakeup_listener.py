@@ -1,4 +1,4 @@
-"""WakeupListener, by a socket and by the channel layer: what they name, and when some of them may have been lost."""
+"""WakeupListener with a socket and with the channel layer: the names it reports, and when wake-ups may be lost."""
 
 import asyncio
 from uuid import UUID, uuid4

@@ -1,4 +1,4 @@
-"""Who watches one request misses none of its events, and is told if its row is gone or another has taken it over."""
+"""A watcher misses no event of its request, and fails if the row is gone or another watcher takes over."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ from tests.support.worker import Worker, eventually, in_thread
 
 
 async def test_slow_reader_misses_no_event(worker: Worker, configure) -> None:
-    """The rows are the buffer: while an observation waits to be taken, nothing more is read for that watcher."""
+    """The rows are the buffer: until an observation is taken, nothing more is read for its watcher."""
     configure(POLL_INTERVAL=30.0)
     own = server.current()
     running = await in_thread(rows.running, worker.identity.boot_id, server=own.identity.boot_id)
@@ -64,7 +64,7 @@ async def test_a_flood_is_told_whole_though_each_look_reads_a_part(worker: Worke
 
 @pytest.mark.parametrize("streams", [False, True], ids=["plain JSON", "an event stream"])
 async def test_a_row_that_is_gone_is_not_waited_for(worker: Worker, monkeypatch, configure, streams: bool) -> None:
-    """PostgreSQL that fails over may come back without what was stored last."""
+    """PostgreSQL may lose the last commits in a failover."""
     monkeypatch.setattr(row_watcher, "GONE_INTERVAL", 0.0)
     configure(POLL_INTERVAL=0.05)
     client = await post(call(meta={"progressToken": "p"}))

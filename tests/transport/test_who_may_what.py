@@ -34,9 +34,7 @@ pytestmark = pytest.mark.usefixtures("_declared")
 
 ANONYMOUS, ADA, BOB, STAFF, SCOPED = "anonymous", "a user", "another user", "staff", "a scoped token"
 CALLERS: Final = (ANONYMOUS, ADA, BOB, STAFF, SCOPED)
-"""The scoped token belongs to the first user, but to another client, which shares nothing with the
-user.
-"""
+"""The scoped token belongs to the first user, but to another client, which shares nothing with the user."""
 
 LIMITS: Final[dict[str, dict[str, Any]]] = {
     "open": {},
@@ -66,7 +64,7 @@ class People:
         set_caller(None if caller == ANONYMOUS else self.principals[caller])
 
     def other_than(self, caller: str) -> Iterator[str]:
-        """Yield the other callers, each of which makes the requests of its turn."""
+        """Yield the other callers. Each one is the caller of all requests until the next is yielded."""
         for other in CALLERS:
             if other != caller:
                 self.ask_as(other)

@@ -25,7 +25,7 @@ from mcp_app.safe_text import safe_text
 CHOICE_CHARS: Final = 200
 _MOST_ROWS: Final = 8
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_JSON_FAULT: Final = _("Enter one JSON value: texts in double quotes, no member twice, no number out of range.")
+_JSON_FAULT: Final = _("Enter one JSON value: strings in double quotes, no duplicate members, no number out of range.")
 
 
 class _Empty:
@@ -124,7 +124,7 @@ class Moment(ArgumentField):
     def shown(self, value: Any) -> str:
         found = parse_datetime(value)
         if found is None:
-            raise ValueError("no date and time")
+            raise ValueError("not a date and time")
         local = timezone.localtime(found) if timezone.is_aware(found) else found
         return local.replace(tzinfo=None).isoformat()
 

@@ -117,7 +117,7 @@ class ArgumentsForm(CallForm):
         known = set(self.fields)
         if any(name.startswith(f"{PREFIX}/") and name not in known for name in self.data):
             raise forms.ValidationError(
-                _("The tool has changed since this page was opened: look through its arguments again.")
+                _("The tool has changed since this page was opened. Check its arguments again.")
             )
         self._arguments = self._collected(self._root)
 
@@ -204,7 +204,7 @@ class ArgumentsForm(CallForm):
 
 def _box(group: ArgumentGroup) -> forms.BooleanField:
     label = _("Send %(name)s") % {"name": safe_text(dotted(group.path), LABEL_CHARS)}
-    help_text = _("Sent as well where anything below is filled in or changed.")
+    help_text = _("Always sent if a field below is filled in or changed.")
     return forms.BooleanField(label=label, help_text=help_text, required=False)
 
 

@@ -109,7 +109,7 @@ def help_text(of: Shape, field: ArgumentField, *, when_empty: Any) -> str:
     """Return the help text of a field. `when_empty` is the JSON value of an empty field, or `MISSING`."""
     notes = [str(of.schema["description"])] if of.schema.get("description") else []
     if isinstance(field, LinesField):
-        notes.append("One to a line.")
+        notes.append("One per line.")
     elif isinstance(field, Moment):
         notes.append(f"In the time zone {get_current_timezone_name()}.")
     elif isinstance(field, Anything):

@@ -89,7 +89,7 @@ class CancellationAdmin(ReadOnlyAdmin):
                 )
             },
         ),
-        ("What became of it", {"fields": ("became", "stage", "statuses", "ended_at", "latency", "settled", "place")}),
+        ("Outcome", {"fields": ("became", "stage", "statuses", "ended_at", "latency", "settled", "place")}),
     )
 
     class Media:

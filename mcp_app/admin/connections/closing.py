@@ -111,7 +111,7 @@ class ClosingAdmin(LiveListAdmin, ReadOnlyAdmin):
         return SignedList
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        return [column for column in self.list_display if settings.ENDPOINTS or column != "at_endpoint"]
+        return [column for column in self.list_display if settings.ENDPOINTS or column != "endpoint_name"]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -166,7 +166,7 @@ class ClosingAdmin(LiveListAdmin, ReadOnlyAdmin):
         return text(row.protocol_version)
 
     @admin.display(description=_("endpoint"))
-    def at_endpoint(self, row: Any) -> SafeString:
+    def endpoint_name(self, row: Any) -> SafeString:
         return text(row.endpoint)
 
     @admin.display(description=_("server process"))

@@ -24,14 +24,14 @@ _LISTS = {
 
 @admin.register(ListenStream)
 class ListenStreamAdmin(ClosingAdmin):
-    list_display = ("caller", "client", "protocol", "at_endpoint", "since", "told_of", "held_by", "closing")
+    list_display = ("caller", "client", "protocol", "endpoint_name", "since", "told_of", "held_by", "closing")
     readonly_fields = (*list_display, "address", "resources")
     sortable_by = ("since",)
     listed_at = "opened_at"
     nothing = "No listen stream is open."
     what_closing_does = (
-        "Each ends with its final result, as where the server ends. Its client may open another: revoke its token, or "
-        "take away its rights, to keep it out."
+        "Each stream ends with its final result, as at a shutdown of the server. Its client may open another one; to "
+        "prevent that, revoke its token or remove its permissions."
     )
 
     def close_rows(self, request: HttpRequest, ids: Sequence[UUID], reason: str) -> str:

@@ -30,7 +30,7 @@ _LISTED = (
 @admin.register(Session)
 class SessionAdmin(ClosingAdmin):
     list_display = (
-        "caller", "client", "protocol", "at_endpoint", "since", "seen", "open_calls", "subscribed", "held_by",
+        "caller", "client", "protocol", "endpoint_name", "since", "seen", "open_calls", "subscribed", "held_by",
     )  # fmt: skip
     readonly_fields = (*list_display, "listed_subscriptions", "shown_log_level")
     sortable_by = ("seen",)
@@ -39,8 +39,8 @@ class SessionAdmin(ClosingAdmin):
     asks_why = True
     nothing = "No session is open."
     what_closing_does = (
-        "Its calls are cancelled in your name and its stream ends. Its client may begin another: revoke its token, or "
-        "take away its rights, to keep it out. The reason is kept in the audit and told to the clients."
+        "Its calls are cancelled in your name and its stream ends. Its client may start another session; to prevent "
+        "that, revoke its token or remove its permissions. The reason is stored in the audit and sent to the clients."
     )
 
     shown_log_level = text_column("log_level", _("log level"))

@@ -42,7 +42,7 @@ class LiveListAdmin(admin.ModelAdmin):
         try:
             listed: Any = self.get_changelist_instance(request)
         except IncorrectLookupParameters:
-            raise Http404("There is no such page of the list any more.") from None
+            raise Http404("This page of the list no longer exists.") from None
         self.add_left(request, listed, shown)
         listed.formset = None
         return TemplateResponse(request, "admin/mcp_app/live.html", {"cl": listed, "opts": self.opts})

@@ -59,12 +59,12 @@ def shown(request: HttpRequest, site: AdminSite, row: Request, *, payload: bool)
 def what_a_stop_means(row: Request) -> str:
     """Describe in a sentence how far a cancellation of this request would go."""
     if row.status != Status.RUNNING:
-        return "Nothing of it runs, so it is closed at once, unless a worker has just begun it."
-    plan = "The tool is told at once"
+        return "No worker runs it, so it is closed at once, unless a worker has just claimed it."
+    plan = "The tool is notified at once"
     if row.children:
-        plan = "What it started is cancelled with it. The tool is told at once"
+        plan = "What it started is cancelled with it. The tool is notified at once"
     if row.cancel_policy == CancelPolicy.COOPERATIVE:
-        return f"{plan} and never cut: it stops where it looks for a cancellation, or runs to its end."
+        return f"{plan} and never interrupted: it stops where it checks for a cancellation, or runs to its end."
     plan += f", interrupted after {duration(row.cooperative_grace)}"
     if row.cancel_policy == CancelPolicy.INTERRUPT:
         return f"{plan}, and never killed."

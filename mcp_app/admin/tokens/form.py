@@ -25,26 +25,24 @@ class TokenForm(forms.ModelForm):
     """A form in which `maker` is the logged-in user. `of` makes a class for each request."""
 
     maker: AbstractBaseUser
-    username = forms.CharField(
-        label=_("User"), required=False, help_text=_("Whose it is, by their username; empty: yours.")
-    )
+    username = forms.CharField(label=_("User"), required=False, help_text=_("The user name of its user. Empty: yours."))
     scopes = forms.CharField(
         label=_("Scopes"),
         required=False,
-        help_text=_("What it is given for, by spaces between them; empty: not limited by scopes."),
+        help_text=_("Its scopes, separated by spaces. Empty: not limited by scopes."),
     )
     days = forms.IntegerField(
         label=_("Days"),
         required=False,
         min_value=1,
         max_value=MAX_DAYS,
-        help_text=_("Until it expires; empty: it does not."),
+        help_text=_("Its lifetime. Empty: it does not expire."),
     )
 
     class Meta:
         model = Token
         fields = ("name",)
-        help_texts = {"name": _("What it is for, such as the client that will show it.")}
+        help_texts = {"name": _("Its purpose, such as the name of the client that will use it.")}
 
     @classmethod
     def of(cls, maker: AbstractBaseUser) -> type["TokenForm"]:
@@ -55,7 +53,7 @@ class TokenForm(forms.ModelForm):
         name = self.cleaned_data["username"] or self.maker.get_username()
         is_own = name == self.maker.get_username()
         if not is_own and not getattr(self.maker, "is_superuser", False):
-            raise forms.ValidationError(_("Only superusers make tokens for others."))
+            raise forms.ValidationError(_("Only superusers can create tokens for other users."))
         model = get_user_model()
         self.user = self.maker if is_own else model._default_manager.filter(**{model.USERNAME_FIELD: name}).first()
         if self.user is None or not self.user.is_active:
@@ -65,7 +63,7 @@ class TokenForm(forms.ModelForm):
     def clean_scopes(self) -> list[str] | None:
         scopes = sorted(set(self.cleaned_data["scopes"].split()))
         if not all(map(_SCOPE.fullmatch, scopes)):
-            raise forms.ValidationError(_("A scope has no quotes, backslashes or letters beyond ASCII."))
+            raise forms.ValidationError(_("A scope must not contain quotes, backslashes or non-ASCII characters."))
         return scopes or None
 
     def clean(self) -> dict[str, Any]:

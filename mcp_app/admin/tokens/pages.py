@@ -47,7 +47,7 @@ class TokenAdmin(ReadOnlyAdmin):
     sortable_by = ("made", "expires", "used")
     search_fields = ("prefix", "name", "user_label", "created_by")
     search_help_text = (
-        "A token's prefix, what it is for, or whose it is, among the newest 10,000. Never search for a whole token."
+        "The prefix, purpose or user of a token, among the newest 10,000. Do not search for a whole token."
     )
     actions = ("revoke_selected",)
     change_form_template = "admin/mcp_app/token/page.html"
@@ -86,7 +86,7 @@ class TokenAdmin(ReadOnlyAdmin):
 
     def get_form(self, request: HttpRequest, obj: Token | None = None, change: bool = False, **kwargs: Any) -> Any:
         if obj is None:
-            assert isinstance(request.user, AbstractBaseUser), "the admin lets in nobody else"
+            assert isinstance(request.user, AbstractBaseUser), "other users cannot log in to the admin"
             kwargs["form"] = TokenForm.of(request.user)
         return super().get_form(request, obj, change, **kwargs)
 

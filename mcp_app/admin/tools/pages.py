@@ -166,7 +166,7 @@ class ToolAdmin(TryingAdmin):
         tool = catalogue.effective(row)
         return f"{tool.time_limit:g} s" if tool else NOTHING
 
-    @admin.display(description="where the code lives")
+    @admin.display(description="location in the code")
     def shown_location(self, row: Tool) -> str:
         return safe_text(row.location)
 
@@ -178,8 +178,8 @@ class ToolAdmin(TryingAdmin):
     def state(self, row: Tool) -> str:
         if not row.registered:
             return (
-                "Not offered: its code has gone. The overrides are kept in case it comes back; delete the row to "
-                "forget them (requests and cancellations stay)."
+                "Not offered: its code no longer exists. The overrides are kept in case it returns; delete the row "
+                "to remove them (requests and cancellations stay)."
             )
         return "Offered to clients." if row.enabled else "Not offered: it is disabled."
 
@@ -230,4 +230,4 @@ def _change(field: str, before: Any, after: Any) -> str:
 def _logged(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "as the code says" if value in (None, "") else safe_text(value, LOGGED_CHARS).replace("\n", " ")
+    return "as in the code" if value in (None, "") else safe_text(value, LOGGED_CHARS).replace("\n", " ")

@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 
 CLIENT: Final = {"name": "Django admin"}
 _ASKS: Final = (
-    "This tool needs a client that can be asked ({}), which the admin is not: call it from one that declares that."
+    "This tool needs a client with the capabilities {}, which the admin does not have. Call "
+    "it from a client that declares them."
 )
 _NOT_STORED: Final = "The call was not stored: the database is busy or away. Try again in a moment."
 
@@ -84,7 +85,7 @@ def _store(
     tool: OfferedTool, caller: Principal, arguments: Mapping[str, Any], accepted: Accepted, asking: StaffCall
 ) -> Request:
     try:
-        stored: Request | Excess | None = catalogue.lack_of_room(caller)
+        stored: Request | Excess | None = catalogue.find_excess(caller)
         if stored is None:
             submission = Submission(
                 **tool.terms,

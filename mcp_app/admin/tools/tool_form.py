@@ -56,7 +56,7 @@ class ToolForm(forms.ModelForm):
         for name, field in self.fields.items():  # a user who may only view has none
             field.help_text = escape(_help(name, self.plain))
         if isinstance(policy := self.fields.get("cancel_policy"), forms.ChoiceField) and self.plain is not None:
-            policy.choices = [("", f"as the code says: {self.plain.cancel_policy.label}"), *CancelPolicy.choices]
+            policy.choices = [("", f"as in the code: {self.plain.cancel_policy.label}"), *CancelPolicy.choices]
 
     def clean_title(self) -> str | None:
         return _without_control(self.cleaned_data["title"], _CONTROL)
@@ -65,7 +65,7 @@ class ToolForm(forms.ModelForm):
         text = (self.cleaned_data["description"] or "").replace("\r\n", "\n")
         if len(text) > MAX_DESCRIPTION_CHARS:
             raise forms.ValidationError(
-                _("A description has %(most)d characters at most."), params={"most": MAX_DESCRIPTION_CHARS}
+                _("A description may have at most %(most)d characters."), params={"most": MAX_DESCRIPTION_CHARS}
             )
         return _without_control(text, _CONTROL_BUT_LINES)
 
@@ -79,7 +79,7 @@ class ToolForm(forms.ModelForm):
         seconds: float | None = self.cleaned_data["time_limit"]
         if seconds is not None and not 0 < seconds <= MAX_TIME_LIMIT:
             raise forms.ValidationError(
-                _("A time limit is above 0 and at most %(most)d seconds."), params={"most": MAX_TIME_LIMIT}
+                _("A time limit must be above 0 and at most %(most)d seconds."), params={"most": MAX_TIME_LIMIT}
             )
         return seconds
 
@@ -102,8 +102,8 @@ class ToolForm(forms.ModelForm):
                 "hard_grace",
                 forms.ValidationError(
                     _(
-                        "Both graces begin with the cancellation: the hard grace (%(hard)s s) may not end before the "
-                        "cooperative grace (%(cooperative)s s)."
+                        "Both graces start at the cancellation, so the hard grace (%(hard)s s) must not be shorter "
+                        "than the cooperative grace (%(cooperative)s s)."
                     ),
                     params={"hard": f"{hard:g}", "cooperative": f"{cooperative:g}"},
                 ),
@@ -113,13 +113,13 @@ class ToolForm(forms.ModelForm):
 
 def _grace(seconds: float | None) -> float | None:
     if seconds is not None and not 0 <= seconds <= MAX_GRACE:
-        raise forms.ValidationError(_("A grace is 0 to %(most)d seconds."), params={"most": MAX_GRACE})
+        raise forms.ValidationError(_("A grace must be 0 to %(most)d seconds."), params={"most": MAX_GRACE})
     return seconds
 
 
 def _without_control(text: str | None, refused: re.Pattern[str]) -> str | None:
     if text and refused.search(text):
-        raise forms.ValidationError(_("It may not contain control characters or changes of direction."))
+        raise forms.ValidationError(_("It must not contain control characters or changes of text direction."))
     return text or None
 
 
@@ -135,16 +135,16 @@ _SITE: Final[dict[str, tuple[str, Callable[[RegisteredTool], object]]]] = {
 def _help(field: str, plain: OfferedTool | None) -> str:
     """Return the help text of a field: what it means if it is empty."""
     if field == "enabled":
-        return "A disabled tool is in no list, and calls of it are refused as if it did not exist."
+        return "A disabled tool is not listed, and calls of it are refused as if it did not exist."
     if field == "cancel_policy":
-        return "How far a cancellation may go."
+        return "The last stage that a cancellation may reach."
     extra = f" {tool_texts.QUEUE}" if field == "queue" else ""
     if plain is None:
-        return f"Empty: as the code says. The code is not there.{extra}"
+        return f"Empty: as in the code. The code does not exist at the moment.{extra}"
     if field == "description":
-        return "What models read. Empty: the code's own, below."
+        return "The description for models. Empty: the description from the code, below."
     value = getattr(plain, field)
     shown = f"{value:g} s" if isinstance(value, float | int) else safe_text(value or "none", _SHOWN_CHARS)
     if field in _SITE and _SITE[field][1](plain.registered) is None:
         return f'Empty: {shown}, the site\'s default (MCP["{_SITE[field][0]}"]).{extra}'
-    return f"Empty: {shown}, as the code says.{extra}"
+    return f"Empty: {shown}, as in the code.{extra}"

@@ -7,17 +7,17 @@ from mcp_app.catalogue.catalogue import OfferedTool
 from mcp_app.states import CancelPolicy
 
 _COOPERATIVE = (
-    "Nothing but its own code stops this tool. A cancellation tells it, as does its time limit; it goes on until it "
-    "looks (ctx.check(), ctx.progress(), ctx.cancelled …) or ends by itself. The graces are not used."
+    "Only its own code stops this tool. A cancellation or its time limit notifies it, and it runs on until it checks "
+    "(ctx.check(), ctx.progress(), ctx.cancelled …) or ends. The graces are not used."
 )
 _INTERRUPT = (
-    "A cancellation tells it at once; {soft} s later an exception is raised inside it. It is never killed: code that "
-    "does not let the exception through goes on."
+    "A cancellation notifies it at once; {soft} s later an exception is raised inside it. It is never killed: code "
+    "that catches the exception runs on."
 )
 _KILL = (
-    "A cancellation tells it at once; {soft} s later an exception is raised inside it; what still runs {hard} s after "
-    "the cancellation is killed, with every process that it started. A worker with the threads pool kills only those "
-    "processes: there the tool may go on, which its request then says."
+    "A cancellation notifies it at once; {soft} s later an exception is raised inside it; {hard} s after the "
+    "cancellation it is killed, with every process that it started. A worker with the threads pool kills only those "
+    "processes. There the tool may run on, which the page of its request then shows."
 )
 _STOPPING = {
     CancelPolicy.COOPERATIVE: _COOPERATIVE,
@@ -26,9 +26,9 @@ _STOPPING = {
 }
 
 QUEUE = (
-    "Workers that “mcp serve” or “mcp worker” started without --queues begin to consume a new queue within a few "
-    "seconds; any other worker must be given it (-Q, --queues). Calls on a queue that nobody consumes wait, and are "
-    "cancelled when they have waited too long."
+    "Workers that “mcp serve” or “mcp worker” started without --queues consume a new queue within a few seconds; start "
+    "any other worker with it (-Q, --queues). Calls on a queue that no worker consumes wait, and are cancelled when "
+    "they have waited too long."
 )
 
 
@@ -44,6 +44,6 @@ def risk(tool: OfferedTool) -> str:
     if declared != CancelPolicy.COOPERATIVE or tool.cancel_policy == CancelPolicy.COOPERATIVE:
         return ""
     return (
-        f"The code of {tool.name} says that it must not be cut (cooperative only). With “{tool.cancel_policy.label}” a "
-        "cancellation may end it in the middle of its work, and what it had begun is left half-done."
+        f"The code of {tool.name} says that it must not be interrupted (cooperative only). With "
+        f"“{tool.cancel_policy.label}” a cancellation may end it in the middle of its work, and leave it half-done."
     )

@@ -51,16 +51,20 @@ MODE: Final = "_mode"
 """The form that was used."""
 JSON: Final = "json"
 FIELDS: Final = "fields"
-_NOT_SHOWN_TO: Final = "This page is not the one that was shown to you: nothing was called. Press the button again."
-_SAME: Final = "This is the call that the page has made before. To call the tool again, load its page again."
-_NO_FIELDS: Final = "No form could show what its schema takes; fill in its arguments as JSON."
-_NOT_SHOWN: Final = "The fields cannot show all of these arguments, so they stay JSON."
+_NOT_SHOWN_TO: Final = (
+    "The submitted page is not the one that was shown to you, so nothing was called. Press the button again."
+)
+_SAME: Final = "This is the call that the page has already made. To call the tool again, reload its page."
+_NO_FIELDS: Final = "Its schema cannot be shown as a form; fill in its arguments as JSON."
+_NOT_SHOWN: Final = "The form cannot show all of these arguments, so they stay JSON."
 
 
 class EndpointForm(forms.Form):
     """Selects one of the endpoints at which the user may call the tool."""
 
-    endpoint = forms.ChoiceField(help_text="Of those that offer it to you. Limits for one caller count for each.")
+    endpoint = forms.ChoiceField(
+        help_text="The endpoints that offer it to you. Limits per caller apply to each endpoint separately."
+    )
 
     def __init__(self, callers: Mapping[str, Principal], data: Any = None) -> None:
         super().__init__(data)
@@ -242,9 +246,9 @@ def _fieldsets(form: Any, parts: Any) -> AdminForm:
 
 
 def _begun(request_id: UUID) -> str:
-    return f"The call has begun, as request {request_id}. To watch it takes the permission to see requests."
+    return f"The call has begun, as request {request_id}. You need the permission to view requests to watch it."
 
 
 def _user(request: HttpRequest) -> AbstractBaseUser:
-    assert isinstance(request.user, AbstractBaseUser), "the admin lets in nobody else"
+    assert isinstance(request.user, AbstractBaseUser), "other users cannot log in to the admin"
     return request.user

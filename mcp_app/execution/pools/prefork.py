@@ -36,14 +36,13 @@ logger = logging.getLogger(__name__)
 class PreforkLadder(Ladder):
     """The ladder of a worker whose tools run in processes of their own."""
 
-    loss = "its worker process died"
+    lost_message = "its worker process died"
 
     def __init__(self, identity: Identity, pool: PreforkPool) -> None:
         super().__init__(identity, pool)
         self._children = pool
 
     def _take_last_step(self, row: Request) -> None:
-        self._last_steps.discard(row.pk)
         self._kill(row)
 
     def _kill(self, row: Request) -> None:
@@ -101,7 +100,7 @@ class PreforkLadder(Ladder):
         """
         for row in list(self._mine()):
             if not self._is_running_here(row):
-                self._close_lost(row.pk)
+                self._close_stopped(row.pk)
 
     def _is_running_here(self, row: Request) -> bool:
         return row.worker_pid in self._pool.pids() and processes.is_alive(row.worker_pid)

@@ -57,8 +57,8 @@ class ThreadsLadder(Ladder):
     """The ladder of a worker whose tools run in threads."""
 
     pool_name = "threads"
-    forced = frozenset({CancelPolicy.INTERRUPT, CancelPolicy.KILL})
-    loss = "its run ended, but its result could not be stored"
+    last_step_policies = frozenset({CancelPolicy.INTERRUPT, CancelPolicy.KILL})
+    lost_message = "its run ended, but its result could not be stored"
 
     def __init__(self, identity: Identity, pool: ThreadsPool, child: Child) -> None:
         super().__init__(identity, pool)
@@ -86,7 +86,6 @@ class ThreadsLadder(Ladder):
         super()._schedule_last_steps(among.exclude(pk__in=self._given_up))
 
     def _take_last_step(self, row: Request) -> None:
-        self._last_steps.discard(row.pk)
         running = self._child.watcher.running().get(row.pk)
         if running is None:
             return
@@ -121,7 +120,7 @@ class ThreadsLadder(Ladder):
         for row in rows:
             # `claimed` is read after the rows, and filled before a row is claimed.
             if not self._is_running_here(row):
-                self._close_lost(row.pk)
+                self._close_stopped(row.pk)
 
     def _is_running_here(self, row: Request) -> bool:
         return row.pk in self._child.claimed

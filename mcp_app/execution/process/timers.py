@@ -1,6 +1,6 @@
-"""Timers on a thread of their own, for work of the main process that must wait for no slot or task.
+"""Timers on a thread of their own, for work of the main process that must not wait for a slot or a Celery task.
 
-An action that fails is logged; the thread goes on.
+An action that fails is logged, and the thread continues. Only the actions of `every` run again.
 """
 
 import logging
@@ -19,19 +19,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(order=True, slots=True)
 class _Timer:
-    due: float
+    due_at: float
     action: Callable[[], None] = field(compare=False)
 
 
 class Timers:
-    """Runs each action at its time, inside `around()`.
+    """Runs actions one after another, each when it is due or as soon after that as the thread is free.
 
-    `after` is safe in any thread and in signal handlers.
+    Each runs inside a new `make_context()`. `after` and `every` are safe in any thread and in signal handlers.
     """
 
-    def __init__(self, name: str, around: Callable[[], AbstractContextManager[None]]) -> None:
-        self._around = around
-        # `SimpleQueue.put` is reentrant: a signal handler may interrupt its own thread in `put`.
+    def __init__(self, name: str, make_context: Callable[[], AbstractContextManager[None]]) -> None:
+        self._make_context = make_context
+        # `SimpleQueue.put` is reentrant: a signal handler may call it in a thread that is in `put`.
+        # `None` ends the thread.
         self._new: SimpleQueue[_Timer | None] = SimpleQueue()
         self._waiting: list[_Timer] = []
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -40,39 +41,39 @@ class Timers:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Begin no more actions, and wait up to `timeout` seconds for the current one."""
+        """Begin no more actions, and wait up to `timeout` seconds for the current one. Later timers are dropped."""
         self._new.put(None)
         self._thread.join(timeout)
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Run an action once, in so many seconds, or as soon as possible if that is negative."""
         self._new.put(_Timer(time.monotonic() + seconds, action))
 
     def every(self, seconds: float, action: Callable[[], None]) -> None:
-        """Run an action now, and again after each interval."""
+        """Run an action as soon as possible, and again `seconds` after each time it has ended or failed."""
 
-        def again() -> None:
+        def run_and_repeat() -> None:
             try:
                 action()
             finally:
-                self.after(seconds, again)
+                self.after(seconds, run_and_repeat)
 
-        self.after(0, again)
+        self.after(0, run_and_repeat)
 
     def _run(self) -> None:
         while (timer := self._next()) is not None:
             try:
-                with self._around():
+                with self._make_context():
                     timer.action()
             except databases.AWAY as error:
-                logger.error(
-                    "the database cannot be reached; the ladder tries again in its next round: %s", str(error).strip()
-                )
+                name = self._thread.name
+                logger.error("the database cannot be reached, so an action of %s failed: %s", name, str(error).strip())
             except Exception:
-                logger.exception("a step of the ladder failed; it is tried again in the next round")
+                logger.exception("an action of %s failed", self._thread.name)
 
     def _next(self) -> _Timer | None:
         while True:
-            wait = max(0.0, self._waiting[0].due - time.monotonic()) if self._waiting else None
+            wait = max(0.0, self._waiting[0].due_at - time.monotonic()) if self._waiting else None
             try:
                 new = self._new.get(timeout=wait)
             except Empty:

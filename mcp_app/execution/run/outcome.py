@@ -75,7 +75,7 @@ def to_ending(row: Request, context: ToolContext, outcome: Returned | Raised) ->
     try:
         ending = _ending_of(row, context, outcome)
     except Exception as error:  # values of a tool may raise an exception whenever they are used
-        shown = redaction.tellable(error, row.tool)
+        shown = redaction.loggable_error(error, row.tool)
         logger.error("the result of request %s could not be evaluated", row.pk, exc_info=shown)
         text = results.failure_text("tool", error, redaction.RedactedError(type(error).__name__))
         details = {"cause": "tool", "type": type(error).__name__}
@@ -124,7 +124,7 @@ def _failed_ending(row: Request, error: BaseException) -> Ending:
         return Ending(Status.FAILED, error={"cause": "protocol", "message": str(error), **lacking})
     if isinstance(error, ToolError):
         return Ending(Status.FAILED, result=results.failure_result(error), error=details)
-    shown = redaction.tellable(error, row.tool)
+    shown = redaction.loggable_error(error, row.tool)
     if isinstance(error, InvalidResult):  # a traceback would only show code of this app
         logger.error("tool %s in request %s returned what cannot be sent: %s", row.tool, row.pk, shown)
     else:

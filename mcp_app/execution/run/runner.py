@@ -331,12 +331,12 @@ def store_ending(process: Child, running: Running, ending: Ending) -> Status | N
             raise
         except Exception as error:
             # The message of a database error quotes the values.
-            shown = redaction.tellable(error, row.tool)
+            shown = redaction.loggable_error(error, row.tool)
             logger.error("the result of request %s could not be stored", row.pk, exc_info=shown)
             bare = Ending(Status.FAILED, error={"cause": "storage", "type": type(error).__name__})
             status = recorder.close(row.pk, lambda: _write_in_full(running, bare))
     except Exception as error:
-        shown = redaction.tellable(error, row.tool)
+        shown = redaction.loggable_error(error, row.tool)
         logger.critical("the end of request %s could not be stored in time", row.pk, exc_info=shown)
         running.slot.leave_to_supervision()
         raise

@@ -1,13 +1,13 @@
-"""The rows of the audit: one for every attempt to cancel a request.
+"""The rows of the audit: one for each attempt to cancel a request.
 
 If a client makes a burst of attempts that change nothing, only the first ones have rows of their
-own (`lifecycle.cancellation.throttling`).
+own, and one row has the number of the others (`lifecycle.cancellation.throttling`).
 
-An attempt that changed nothing, or that closed a request which no worker ran, is final when it is
-stored. An attempt that asks a running tool to stop is not: `settle` completes its row when the
-request has ended. No row changes after that.
+An attempt that changed nothing, or that closed a request which no worker ran, is settled when it is
+stored. An attempt to stop a running tool is settled by `settle`, when the request has ended. After
+that only the seal is added to a row.
 
-Rows are stored in the transaction of the step that they record. So there is no accepted
+Callers store a row in the transaction of the step that it records. So there is no accepted
 cancellation without its row, and no row for a cancellation that was rolled back.
 """
 
@@ -24,17 +24,17 @@ from mcp_app.lifecycle.database import clock
 from mcp_app.models import Cancellation, Request
 from mcp_app.states import Cause, Outcome, Status
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 _ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?")
 NAME_CHARS = 255
 ADDRESS_CHARS = 64
 REASON_CHARS = 1024
-"""The sizes of the columns. A longer text would make a cancellation fail on PostgreSQL."""
+# The sizes of the columns. A longer text would make a cancellation fail on PostgreSQL.
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The user or client that asked for a cancellation, and its network address.
+    """The user, client or part of this system that asked for a cancellation, and its network address.
 
     `name` is for display: a user's name, a principal's label, or "system".
     """
@@ -48,7 +48,7 @@ SYSTEM = Actor("system")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to cancel. Its texts are clean (see `clean`)."""
+    """One attempt to cancel. `make_attempt` makes it, with clean texts."""
 
     cause: Cause
     actor: Actor
@@ -70,9 +70,10 @@ def make_attempt(cause: Cause, actor: Actor, reason: str, part_of: str = "") -> 
 def clean(text: str, length: int) -> str:
     """Return `text` on one line of at most `length` characters.
 
-    Removes terminal escape sequences; replaces control characters and bidirectional controls by
-    spaces.
+    Removes terminal escape sequences, and replaces each run of control characters, line separators,
+    lone surrogates and bidirectional controls by one space.
     """
+    # The first slice bounds the work for a client's text.
     return _CONTROL.sub(" ", _ANSI.sub("", text[: 4 * length])).strip()[:length]
 
 
@@ -84,7 +85,10 @@ def record(attempt: Attempt, outcome: Outcome, *, row: Request | None, requested
 def unaccepted(
     attempt: Attempt, outcome: Outcome, *, row: Request | None, requested_id: object, at: datetime
 ) -> Cancellation:
-    """Return an unstored row for an attempt that changed nothing. `at` is the database's time."""
+    """Return an unstored row for an attempt that changed nothing.
+
+    `requested_id` is what the client sent, for a request that was not found. `at` is the database's time.
+    """
     about = _request_columns(row) if row else {"requested_id": clean(str(requested_id), NAME_CHARS)}
     return _make(attempt, outcome, at, settled_at=at, status_after=row.status if row else "", **about)
 
@@ -106,12 +110,15 @@ def add(rows: Sequence[Cancellation]) -> None:
 
 
 def is_stored(written: Cancellation) -> bool:
-    """Return whether a row was committed, if the database's answer to the commit was lost."""
+    """Return whether this row is stored, for a caller that got no confirmation of its commit."""
     return Cancellation.objects.filter(attempt_id=written.attempt_id).exists()
 
 
 def settle(row: Request) -> None:
-    """Complete the accepted attempt on a request that has just ended, unless it is complete."""
+    """Settle the accepted attempt to cancel a request that has just ended.
+
+    Its outcome becomes `TOO_LATE` if the tool completed. Its `stopped_at` is when the request ended, in any case.
+    """
     assert row.cancel_requested_at is not None, "only a requested cancellation can be settled"
     assert row.finished_at is not None, "only the end of a request settles a cancellation"
     accepted = Cancellation.objects.filter(request_id=row.pk, outcome=Outcome.ACCEPTED, settled_at__isnull=True)
@@ -151,6 +158,7 @@ def _make(attempt: Attempt, outcome: Outcome, requested_at: datetime, **columns:
 
 
 def _request_columns(row: Request) -> dict[str, Any]:
+    """Return the columns about the request. Call it before the request's status changes."""
     name = row.client_info.get("name", "") if isinstance(row.client_info, dict) else ""
     return {
         "request_id": row.pk,

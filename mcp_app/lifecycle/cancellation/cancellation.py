@@ -78,15 +78,15 @@ def cancel(
 
 
 def cancel_all(
-    asks: Sequence[CancellationRequest], *, bursts: BurstThrottle | None = None, sweeping: bool = False
+    asks: Sequence[CancellationRequest], *, throttle: BurstThrottle | None = None, sweeping: bool = False
 ) -> list[Outcome]:
     """Cancel several requests in one transaction: all attempts are stored, or none is.
 
-    `bursts` limits the audit rows of attempts that change nothing. With `sweeping`, requests that have ended or must
+    `throttle` limits the audit rows of attempts that change nothing. With `sweeping`, requests that have ended or must
     stop already leave no audit row, because they were selected as part of a group.
     """
     attempts = [audit.make_attempt(ask.cause, ask.actor, ask.reason, ask.part_of) for ask in asks]
-    decided = _record_all(asks, attempts, bursts, sweeping, _Try())
+    decided = _record_all(asks, attempts, throttle, sweeping, _TransactionAttempt())
     outcomes = [outcome for outcome, _ in decided]
     for ask, attempt, outcome in zip(asks, attempts, outcomes, strict=True):
         shown = _as_uuid(ask.request_id) or audit.clean(str(ask.request_id), audit.NAME_CHARS)
@@ -181,7 +181,7 @@ def _record_denials(asks: Sequence[CancellationRequest], attempts: Sequence[Atte
 
 
 @dataclass(slots=True)
-class _Try:
+class _TransactionAttempt:
     """The decisions of a transaction, and a row that it wrote, in case the confirmation of its commit is lost."""
 
     decided: list[Decided] = field(default_factory=list)
@@ -192,14 +192,14 @@ class _Try:
 def _record_all(
     asks: Sequence[CancellationRequest],
     attempts: Sequence[Attempt],
-    bursts: BurstThrottle | None,
+    throttle: BurstThrottle | None,
     sweeping: bool,
-    last: _Try,
+    last: _TransactionAttempt,
 ) -> list[Decided]:
     """Decide and write. `last` has the decisions of the previous try, which hold if its row was in fact stored."""
     if last.written is None or not audit.is_stored(last.written):
         last.written = None
-        last.decided = _decide_all(asks, attempts, bursts, sweeping, last)
+        last.decided = _decide_all(asks, attempts, throttle, sweeping, last)
     if accepted := [row for outcome, row in last.decided if outcome == Outcome.ACCEPTED and row is not None]:
         databases.on_commit(partial(_notify_workers, accepted))
     return last.decided
@@ -208,9 +208,9 @@ def _record_all(
 def _decide_all(
     asks: Sequence[CancellationRequest],
     attempts: Sequence[Attempt],
-    bursts: BurstThrottle | None,
+    throttle: BurstThrottle | None,
     sweeping: bool,
-    now: _Try,
+    now: _TransactionAttempt,
 ) -> list[Decided]:
     """Decide on each request, and write all of them with a few statements.
 
@@ -232,7 +232,7 @@ def _decide_all(
         outcome = _decide(row, ask.principal, accepted)
         decided.append((outcome, row))
         if row is None or outcome != Outcome.ACCEPTED:
-            if not sweeping and _count_vain(attempt, outcome, ask, bursts, counted):
+            if not sweeping and _count_ineffective(attempt, outcome, ask, throttle, counted):
                 written.append(audit.unaccepted(attempt, outcome, row=row, requested_id=ask.request_id, at=at))
             continue
         accepted.add(row.pk)
@@ -250,23 +250,23 @@ def _decide_all(
     return decided
 
 
-def _count_vain(
+def _count_ineffective(
     attempt: Attempt,
     outcome: Outcome,
     ask: CancellationRequest,
-    bursts: BurstThrottle | None,
+    throttle: BurstThrottle | None,
     counted: Counter[AttemptKind],
 ) -> bool:
     """Count an attempt that changes nothing, on commit. Return whether it gets an audit row of its own.
 
     `counted` has the attempts in this transaction, by kind.
     """
-    if bursts is None or ask.principal is None:
+    if throttle is None or ask.principal is None:
         return True
     kind = AttemptKind(attempt.cause, attempt.actor, outcome)
-    admitted = bursts.admits(kind, beside=counted[kind])
+    admitted = throttle.admits(kind, beside=counted[kind])
     counted[kind] += admitted
-    databases.on_commit(partial(bursts.add, kind, recorded=admitted))
+    databases.on_commit(partial(throttle.add, kind, recorded=admitted))
     return admitted
 
 

@@ -48,7 +48,7 @@ class Counts(NamedTuple):
         return Counts(*map(sum, zip(self, other, strict=True)))
 
 
-class Lack(Enum):
+class ExceededLimit(Enum):
     """The limit that is reached."""
 
     CALLER = auto()
@@ -63,29 +63,33 @@ def parameters(principal: Principal) -> tuple[Any, ...]:
     return tuple(chain.from_iterable(_values(principal)))
 
 
-def lack(principal: Principal) -> Lack | None:
+def exceeded_limit(principal: Principal) -> ExceededLimit | None:
     """Return why the principal may not make one more call, or `None` if it may."""
     with databases.connection().cursor() as cursor:
         cursor.execute(f"SELECT {COUNTS}", parameters(principal))
-        return judged(principal, Counts(*cursor.fetchone()))
+        return evaluate(principal, Counts(*cursor.fetchone()))
 
 
-def judged(principal: Principal, stored: Counts, beside: Counts = Counts()) -> Lack | None:  # noqa: B008 - immutable
+def evaluate(
+    principal: Principal,
+    stored: Counts,
+    pending: Counts = Counts(),  # noqa: B008 - immutable
+) -> ExceededLimit | None:
     """Return why the principal may not make one more call, or `None`.
 
-    `stored` counts the stored calls, and `beside` the calls that are about to be stored.
+    `stored` counts the stored calls, and `pending` the calls that are about to be stored.
     """
-    most, count = _most(principal), stored.plus(beside)
+    most, count = _most(principal), stored.plus(pending)
     own, together = columns(principal), principal.columns
-    if count.own >= most.own and _waited_for(own, most.own) + beside.own >= most.own:
-        return Lack.CALLER
+    if count.own >= most.own and _waited_for(own, most.own) + pending.own >= most.own:
+        return ExceededLimit.CALLER
     if (
         principal.is_anonymous
         and count.together >= most.together
-        and _waited_for(together, most.together) + beside.together >= most.together
+        and _waited_for(together, most.together) + pending.together >= most.together
     ):
-        return Lack.ANONYMOUS
-    return Lack.QUEUE if count.waiting >= most.waiting else None
+        return ExceededLimit.ANONYMOUS
+    return ExceededLimit.QUEUE if count.waiting >= most.waiting else None
 
 
 def _values(principal: Principal) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:

@@ -1,12 +1,16 @@
 """Sessions of legacy clients, stored as rows.
 
-Any server process can serve a session, and it survives a restart. A session ends when its client
-ends it, or after `SESSION_IDLE_SECONDS` without a message. It is not idle while a call is in
-flight.
+Any server process can serve a session. A session survives a restart of the servers.
 
-A session is always looked up by its principal, so that another principal's session looks like one
-that does not exist. The number of sessions per principal is limited: if a new one would exceed the
-limit, the idle session with the oldest message ends.
+- A session is *busy* while a call is in flight or a read waits for its user's answer.
+- It is *live* while it is busy, and for `SESSION_IDLE_SECONDS` after its client's last message.
+- It ends when its client or an administrator ends it, or when it is no longer live: then `find`
+  does not return it, and supervision deletes its row.
+- The number of sessions per principal is limited, and that of all anonymous callers together. A new
+  one takes the place of the session that is not busy and was silent for longest.
+
+Only `find` checks the principal, so that another principal's session looks like one that does not
+exist. The other functions take the id of a session that `find` returned.
 """
 
 import logging
@@ -39,15 +43,16 @@ BATCH = 500
 ENDED = "the session was ended"
 SUBJECT = "session/"
 SEEN_SECONDS = 60.0
-"""The time of a session's last message is stored at most this often."""
+"""The time of a session's last message is stored at most this often, or ten times per
+`SESSION_IDLE_SECONDS` if that is shorter."""
 
 
 class TooManySessionsError(Exception):
-    """The caller, or all anonymous callers together, have too many sessions, all of them busy."""
+    """There is no room for another session: too few of the caller's, or of all anonymous callers', can be ended."""
 
 
 class SessionEndedError(Exception):
-    """The session has ended in the meantime."""
+    """The session was deleted before its call could be stored."""
 
 
 class RepeatedIdError(Exception):
@@ -55,11 +60,11 @@ class RepeatedIdError(Exception):
 
 
 class TooManyCallsError(Exception):
-    """The session has as many calls in flight as a principal may have."""
+    """The session has `MAX_OPEN_REQUESTS_PER_PRINCIPAL` calls in flight."""
 
 
 def subject(session_id: UUID) -> str:
-    """Return the subject of a session's `ChangeVersion`, which changes when the session does."""
+    """Return the key of the `ChangeVersion` that is bumped whenever the session changes."""
     return f"{SUBJECT}{session_id.hex}"
 
 
@@ -72,14 +77,14 @@ def begin(
     client_capabilities: Mapping[str, Any],
     subjects: Collection[str],
 ) -> Session:
-    """Store a new session, whose GET stream notifies of changes of `subjects`.
+    """Store a new session. Its GET stream notifies the client when one of `subjects` changes.
 
     Raises `TooManySessionsError`.
     """
     at_most = settings.MAX_SESSIONS_PER_PRINCIPAL
     _make_room(Session.objects.filter(**capacity.columns(principal)), at_most)
     if is_anonymous(principal):
-        _make_room(_of(principal), capacity.limit_together(at_most))
+        _make_room(_sessions_of(principal), capacity.limit_together(at_most))
     versions = observation.versions(subjects)
     session = Session.objects.create(
         **capacity.columns(principal),
@@ -94,28 +99,29 @@ def begin(
 
 
 def _make_room(sessions: QuerySet[Session], at_most: int) -> None:
-    """End as many idle sessions, oldest message first, as one more session takes.
+    """End sessions that are not busy, longest silent first, until one more fits into `at_most`.
 
     Raises `TooManySessionsError`.
     """
     excess = sessions.count() - at_most + 1
     if excess <= 0:
         return
-    silent = list(sessions.exclude(_busy()).order_by("seen_at").values_list("pk", flat=True)[:excess])
-    idle = _lock_where(silent, ~_busy())
+    candidates = list(sessions.exclude(_busy()).order_by("seen_at").values_list("pk", flat=True)[:excess])
+    idle = _lock_and_filter(candidates, ~_busy())
     if len(idle) < excess:
         raise TooManySessionsError
-    _forget(idle)
+    _delete(idle)
 
 
 def find(session_id: UUID, principal: Principal) -> Session | None:
-    """Return the principal's live session and record its client's activity, or return `None`."""
-    session = _of(principal).filter(_live()).filter(pk=session_id).first()
+    """Return the principal's session if it is live, and record that its client is active."""
+    session = _sessions_of(principal).filter(_live()).filter(pk=session_id).first()
     if session is not None:
         try:
             touch(session_id)
         except OperationalError as error:
-            # Go on: the message may be a cancellation of the call that holds the lock.
+            # Continue: a tool in this database may hold the lock that `touch` needs, and this message may be the one
+            # that cancels it.
             logger.warning("the last use of session %s could not be stored: %s", session_id, error)
     return session
 
@@ -140,9 +146,9 @@ def set_log_level(session_id: UUID, level: str) -> None:
 
 @transactional
 def subscribe(session_id: UUID, uri: str, resource: str) -> bool:
-    """Subscribe a session to changes of `uri`, whose subject is `resource`.
+    """Subscribe a session to changes of `uri`. `resource` is the subject of the resource's `ChangeVersion`.
 
-    Return false if the session has too many subscriptions.
+    Return false if the session has no room for another subscription.
     """
     session = Session.objects.select_for_update().filter(pk=session_id).first()
     if session is None or uri in session.subscriptions:
@@ -167,7 +173,7 @@ def unsubscribe(session_id: UUID, uri: str, resource: str) -> None:
 
 
 def reload(session_id: UUID) -> Session | None:
-    """Return the session's current row, or `None` if it has ended."""
+    """Return the session's current row, or `None` if it was deleted."""
     return Session.objects.filter(pk=session_id).first()
 
 
@@ -181,6 +187,7 @@ def submit(submission: Submission) -> Request:
     # Locks the session's row, so that two calls with the same id are checked one after the other.
     if Session.objects.select_for_update().filter(pk=submission.session).first() is None:
         raise SessionEndedError
+    # Without this submission itself: the commit is repeated if its confirmation was lost.
     open_calls = Request.objects.filter(session=submission.session, status__in=OPEN).exclude(pk=submission.id)
     ids = list(open_calls.values_list("jsonrpc_id", flat=True))
     if any(_is_same_id(jsonrpc_id, submission.jsonrpc_id) for jsonrpc_id in ids):
@@ -191,7 +198,7 @@ def submit(submission: Submission) -> Request:
 
 
 def find_call_id(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
-    """Return the key of the session's call with this JSON-RPC id: the newest one, or `None`."""
+    """Return the key of the newest call of the session, open or ended, with this JSON-RPC id."""
     calls = Request.objects.filter(session=session_id, jsonrpc_id=jsonrpc_id).order_by("-submitted_at")
     found = calls.values_list("pk", "jsonrpc_id")
     return next((pk for pk, stored in found if _is_same_id(stored, jsonrpc_id)), None)
@@ -200,27 +207,30 @@ def find_call_id(session_id: UUID, jsonrpc_id: str | int) -> UUID | None:
 def end(session_id: UUID, *, actor: Actor, cause: Cause = Cause.CLIENT, reason: str = ENDED) -> int:
     """Delete a session and cancel its calls, for its client or an administrator.
 
-    If this process dies in between, supervision cancels the remaining calls in the client's name.
+    If this process dies after the deletion, supervision cancels the remaining calls, in the client's
+    name.
 
     Return the number of calls whose cancellation was accepted.
     """
-    # Before, because supervision would cancel the calls of a deleted session with its own cause.
-    # And after, because no call can be added to a deleted session.
-    stopped = _cancel_calls(session_id, cause, actor, reason)
-    _forget([session_id])
-    return stopped + _cancel_calls(session_id, cause, actor, reason)
+    # Calls are cancelled before the deletion, because supervision would cancel those of a deleted session with its own
+    # cause. And after it, because a call may have been stored in between. None can be stored later.
+    accepted = _cancel_calls(session_id, cause, actor, reason)
+    _delete([session_id])
+    return accepted + _cancel_calls(session_id, cause, actor, reason)
 
 
 def _cancel_calls(session_id: UUID, cause: Cause, actor: Actor, reason: str) -> int:
     try:
         outcomes = groups.cancel(groups.of_session(session_id), cause=cause, actor=actor, reason=reason)
     except OperationalError:
-        logger.exception("the calls of session %s, which was ended, are left to supervision", session_id)
+        logger.exception(
+            "calls of session %s, which ends, could not be cancelled; supervision cancels them", session_id
+        )
         return 0
     return outcomes[Outcome.ACCEPTED]
 
 
-def cancel_calls_of_ended() -> None:
+def cancel_orphaned_calls() -> None:
     """Cancel the calls of deleted sessions, in their clients' names. A step of supervision."""
     calls = Request.objects.filter(session__isnull=False, status__in=OPEN, cancel_requested_at__isnull=True)
     orphans = calls.exclude(Exists(Session.objects.filter(pk=OuterRef("session")))).order_by("submitted_at")
@@ -232,27 +242,27 @@ def cancel_calls_of_ended() -> None:
 
 def expire() -> None:
     """Delete sessions that were idle for too long. A step of supervision."""
-    silent = Session.objects.exclude(_live()).order_by("seen_at").values_list("pk", flat=True)[:BATCH]
-    if session_ids := list(silent):
-        _forget_silent(session_ids)
+    expired = Session.objects.exclude(_live()).order_by("seen_at").values_list("pk", flat=True)[:BATCH]
+    if session_ids := list(expired):
+        _delete_expired(session_ids)
 
 
 @transactional
-def _forget_silent(session_ids: list[UUID]) -> None:
-    _forget(_lock_where(session_ids, ~_live()))
+def _delete_expired(session_ids: list[UUID]) -> None:
+    _delete(_lock_and_filter(session_ids, ~_live()))
 
 
-def _lock_where(session_ids: list[UUID], condition: Q) -> list[UUID]:
-    """Lock these sessions, and return those for which the condition (still) holds.
+def _lock_and_filter(session_ids: list[UUID], condition: Q) -> list[UUID]:
+    """Lock these sessions until the transaction ends, and return those that still meet the condition.
 
-    No call can be added to them before they are deleted.
+    No call can be added to them until then, because `submit` takes the same lock.
     """
     chosen = Session.objects.filter(pk__in=session_ids)
     list(chosen.select_for_update().order_by("pk").values_list("pk", flat=True))
     return list(chosen.filter(condition).values_list("pk", flat=True))
 
 
-def _of(principal: Principal) -> QuerySet[Session]:
+def _sessions_of(principal: Principal) -> QuerySet[Session]:
     return Session.objects.filter(**principal.columns)
 
 
@@ -261,17 +271,16 @@ def _live() -> Q:
 
 
 def _busy() -> Q:
-    """Return the condition that a call is in flight, or that a read waits for its user."""
+    """Return the condition that a call is in flight, or that a read waits for its user's answer."""
     open_calls = Request.objects.filter(session=OuterRef("pk"), status__in=OPEN)
     return Q(Exists(open_calls)) | Q(Exists(read_questions.asked_of("pk")))
 
 
 @transactional
-def _forget(session_ids: list[UUID]) -> None:
+def _delete(session_ids: list[UUID]) -> None:
     Session.objects.filter(pk__in=session_ids).delete()
     read_questions.forget_session(session_ids)
-    # Notifies the sessions' connections. Supervision deletes the versions later
-    # (`change_versions`).
+    # Notifies the sessions' connections. Supervision deletes these versions later (`change_versions`).
     ChangeVersion.bump_known(map(subject, session_ids))
     databases.on_commit(wakeups.wake_servers)
 

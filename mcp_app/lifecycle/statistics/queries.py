@@ -1,7 +1,7 @@
 """Read the tallies: how calls ended, and how long they ran, waited and took to stop.
 
 The tallies are grouped in SQL, so that a period costs the same few statements whatever was called
-in it. Days that are over are read as days (`tallies.add_ended_days`). Times are in the current time
+in it. Days that are over are read as days (`tallies.store_ended_days`). Times are in the current time
 zone. A tally is of an hour, which belongs to the day in which it begins. A call that has just ended
 is missing until it is counted (`live_numbers.lag`).
 """

@@ -1,32 +1,34 @@
-"""Count ended calls by hour, tool and outcome.
+"""Count ended calls by hour, tool and how they ended.
 
 Theory of operation
 -------------------
 
 A site may keep millions of requests, and requests are purged after some time. So the admin's pages
-and the metrics never aggregate ended requests. They read `Tally` rows, which are few and are kept:
+and the metrics never aggregate ended requests. They read `Tally` rows, which are few and are never purged, only merged:
 
 1. *A tally is a sum.* It counts the calls with the same hour, tool, measure, status, cause, stage
-   and bucket, and adds up their durations. Each call is counted under up to three measures
-   (`Measure`): its run, its wait for a worker, and the time that it took to stop. A bucket is a
-   range of durations (`durations`), so that medians can be estimated afterwards.
+   and bucket, and adds up their durations. Each call is counted once under RUN (`Measure`), even if
+   it never ran, and also under WAIT and STOP if it waited for a worker or was stopped. Cause and
+   stage are kept for cancelled calls only. A bucket is a range of durations (`durations`), so that
+   medians can be estimated afterwards.
 
 2. *Calls are counted by supervision* (`count_ended`), in batches, some seconds after they have
-   ended. They are not counted in the transaction that ends them, because all calls of an hour would
-   then wait for the same row.
+   ended. They are not counted in the transaction that ends them, because calls of one tool that end
+   alike within an hour would then wait for each other.
 
 3. *Each call is counted exactly once.* The transaction that adds a batch to the tallies also sets
-   `tallied_at` of its requests. If another process has counted any of them, the transaction is
-   rolled back. After the commit, the calls are logged (`call_log`).
+   `tallied_at` of its requests. If another process counts or has counted any of them, nothing is
+   stored, and the next round tries again. After the commit, the calls are logged (`call_log`).
 
-4. *Old tallies are merged* (`fold_old`): hours into days after `HOURLY_DAYS`, and everything into
-   one hour, `BEFORE`, after `DAILY_DAYS`. The sums over all rows never get smaller, so that
-   Prometheus can use them as counters.
+4. *Old tallies are merged* (`fold_old`). Those older than `HOURLY_DAYS` move to the hour 00:00 UTC of
+   their day, and those older than `DAILY_DAYS` to a single hour, `OLDEST_HOUR`. The sums over all
+   rows never get smaller, so that Prometheus can use them as counters.
 
-5. *Ended days are added up once more* (`add_ended_days`), in the site's time zone, into `DayTally`
-   rows. A page over 30 days then reads 30 days instead of 720 hours. A day is added when all its
-   calls are counted, and does not change afterwards. `queries` reads days that are not added yet by
-   their hours.
+5. *Ended days are summed* (`store_ended_days`) in the site's time zone, to the hour in UTC, into
+   `DayTally` rows. A page over 30 days then reads 30 days instead of 720 hours. A day has rows for
+   each tool, and rows with an empty tool for all tools together. It is stored once, at least
+   `COMMIT_MARGIN` after it has ended and when all its calls are counted, and deleted after a month.
+   `queries` reads days that are not stored yet by their hours.
 """
 
 from collections import defaultdict
@@ -51,17 +53,17 @@ from mcp_app.lifecycle.statistics.queries import Period
 from mcp_app.models import DayTally, Request, Tally
 from mcp_app.states import Measure, Status
 
-BATCH: Final = 200
-BATCHES: Final = 25
-"""The most batches of one round."""
-DAY: Final = 86_400.0
+BATCH_SIZE: Final = 200
+MAX_BATCHES: Final = 25
+"""How many batches `count_ended` counts at most in one turn of supervision."""
+DAY_SECONDS: Final = 86_400.0
 HOURLY_DAYS: Final = 35
 DAILY_DAYS: Final = 400
-SETTLED: Final = timedelta(hours=1)
-"""How long after midnight a transaction may still commit a call that ended on the day before."""
-BEFORE: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NEEDED: Final = {"id", *durations.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"}
-_READ: Final = [field.attname for field in Request._meta.concrete_fields if field.attname in _NEEDED]
+COMMIT_MARGIN: Final = timedelta(hours=1)
+"""A call is assumed to be committed at most this long after its `finished_at`."""
+OLDEST_HOUR: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_COLUMNS_NEEDED: Final = {"id", *durations.COLUMNS, *call_log.COLUMNS, "tool", "status", "cancel_cause", "stage"}
+_COLUMNS_READ: Final = [field.attname for field in Request._meta.concrete_fields if field.attname in _COLUMNS_NEEDED]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -87,9 +89,9 @@ class TallyTotal:
 
 _KEY_NAMES: Final = tuple(each.name for each in fields(TallyKey))
 _TOTAL_NAMES: Final = tuple(each.name for each in fields(TallyTotal))
-_NAMED: Final = {each.name: each for each in Tally._meta.concrete_fields}
-_FIELDS: Final = [_NAMED[name] for name in (*_KEY_NAMES, *_TOTAL_NAMES)]
-_ADD: Final = """
+_FIELDS_BY_NAME: Final = {each.name: each for each in Tally._meta.concrete_fields}
+_FIELDS: Final = [_FIELDS_BY_NAME[name] for name in (*_KEY_NAMES, *_TOTAL_NAMES)]
+_UPSERT_SQL: Final = """
 INSERT INTO {table} ({names}) VALUES ({places}) ON CONFLICT ({key}) DO UPDATE SET {sums}
 """.format(
     table=Tally._meta.db_table,
@@ -99,54 +101,57 @@ INSERT INTO {table} ({names}) VALUES ({places}) ON CONFLICT ({key}) DO UPDATE SE
     sums=", ".join(f"{name} = {Tally._meta.db_table}.{name} + excluded.{name}" for name in _TOTAL_NAMES),
 )
 _DAY_KEY: Final = ("tool", "measure", "status", "cause", "stage", "bucket")
-_days_added: tuple[str, datetime] | None = None
-"""The time zone and the day up to which this process has added all days."""
+_days_stored: tuple[str, datetime] | None = None
+"""The time zone, and the midnight before which this process has stored all days."""
 
 
 def count_ended() -> None:
-    """Count the calls that ended since the last round. A step of supervision."""
-    for _ in range(BATCHES):
-        if _count_batch() < BATCH:
+    """Count ended calls that are not counted yet, at most `MAX_BATCHES` batches. A step of supervision."""
+    for _ in range(MAX_BATCHES):
+        if _count_batch() < BATCH_SIZE:
             return
 
 
 def fold_old() -> int:
     """Merge the tallies of days older than `HOURLY_DAYS`, and all tallies older than `DAILY_DAYS`.
 
-    Return how many rows that saves.
+    Return by how many rows the table has become smaller.
     """
-    saved = 0
-    hours = Tally.objects.exclude(hour=TruncDay("hour", tzinfo=UTC)).filter(hour__lt=clock.from_now(-HOURLY_DAYS * DAY))
+    removed = 0
+    hours = Tally.objects.exclude(hour=TruncDay("hour", tzinfo=UTC)).filter(
+        hour__lt=clock.from_now(-HOURLY_DAYS * DAY_SECONDS)
+    )
     while oldest := hours.order_by("hour").first():
         day = oldest.hour.replace(hour=0)
-        saved += _fold(day, into=day)
-    days = Tally.objects.filter(hour__gt=BEFORE, hour__lt=clock.from_now(-DAILY_DAYS * DAY))
+        removed += _fold(day, into=day)
+    days = Tally.objects.filter(hour__gt=OLDEST_HOUR, hour__lt=clock.from_now(-DAILY_DAYS * DAY_SECONDS))
     while oldest := days.order_by("hour").first():
-        saved += _fold(oldest.hour, into=BEFORE)
-    return saved
+        removed += _fold(oldest.hour, into=OLDEST_HOUR)
+    return removed
 
 
-def add_ended_days() -> None:
-    """Add up each ended day of the last month, in the site's time zone. A step of supervision.
+def store_ended_days() -> None:
+    """Sum each ended day of the last month, in the site's time zone. A step of supervision.
 
-    Days that are missing are added as well, for example all of them after the time zone was
-    changed. Days of other time zones, and older days, are deleted.
+    Days that are stored are skipped. After a change of the time zone all of them are stored again. Days of
+    other time zones, and older days, are deleted. Does nothing within `COMMIT_MARGIN` after midnight, or
+    while calls of those days are not counted.
     """
-    global _days_added
+    global _days_stored
     zone = timezone.get_default_timezone_name()
     with timezone.override(timezone.get_default_timezone()):
-        begins = Period.MONTH.begins()
-    today = begins[-1]
-    if _days_added == (zone, today) or clock.now() < today + SETTLED:
+        midnights = Period.MONTH.begins()
+    today = midnights[-1]
+    if _days_stored == (zone, today) or clock.now() < today + COMMIT_MARGIN:
         return
     if uncounted().filter(finished_at__lt=today).exists():
         return
     known = set(DayTally.objects.filter(zone=zone).values_list("begins_at", flat=True).distinct())
-    for begin, end in pairwise(begins):  # oldest first, so that no day before the newest is missing
+    for begin, end in pairwise(midnights):  # oldest first: if this is interrupted, no day before the newest is missing
         if begin not in known:
-            _add_day(zone, begin, end)
-    DayTally.objects.exclude(zone=zone, begins_at__gte=begins[0]).delete()
-    _days_added = (zone, today)
+            _store_day_of(zone, begin, end)
+    DayTally.objects.exclude(zone=zone, begins_at__gte=midnights[0]).delete()
+    _days_stored = (zone, today)
 
 
 def uncounted() -> QuerySet[Request]:
@@ -155,42 +160,44 @@ def uncounted() -> QuerySet[Request]:
 
 
 def _count_batch() -> int:
-    """Count one batch, and return its size, or 0 if it could not be stored.
+    """Count one batch, and return its size, or 0 if another process was faster.
 
     Reads and adds up before the transaction begins, because a transaction blocks other writers on
     SQLite.
     """
-    found = uncounted().values_list(*_READ)[:BATCH]
-    batch = [Request.from_db(settings.DATABASE, _READ, values) for values in found]
-    return len(batch) if batch and _store(batch, _rows(_sums(batch))) else 0
+    found = uncounted().values_list(*_COLUMNS_READ)[:BATCH_SIZE]
+    batch = [Request.from_db(settings.DATABASE, _COLUMNS_READ, values) for values in found]
+    return len(batch) if batch and _store(batch, _parameters(_sums(batch))) else 0
 
 
 @transactional
-def _store(batch: Sequence[Request], added: Sequence[Sequence[Any]]) -> bool:
+def _store(batch: Sequence[Request], parameters: Sequence[Sequence[Any]]) -> bool:
     """Store the sums. Return false if another process counts, or has counted, any of the batch."""
-    rows = uncounted().filter(pk__in=[row.pk for row in batch])
-    locks_rows = databases.connection().features.has_select_for_update_skip_locked  # else there is no other writer now
-    if locks_rows and len(rows.select_for_update(skip_locked=True).values_list("pk")) < len(batch):
+    requests = uncounted().filter(pk__in=[row.pk for row in batch])
+    # Without SKIP LOCKED (SQLite) this transaction is the only writer.
+    can_skip_locked = databases.connection().features.has_select_for_update_skip_locked
+    if can_skip_locked and len(requests.select_for_update(skip_locked=True).values_list("pk")) < len(batch):
         return False
-    if rows.update(tallied_at=Now()) < len(batch):
+    if requests.update(tallied_at=Now()) < len(batch):
         transaction.set_rollback(True, using=settings.DATABASE)
         return False
-    _add(added)
+    _upsert(parameters)
     databases.on_commit(lambda: call_log.log_calls(batch))
     return True
 
 
 @transactional
-def _fold(day: datetime, *, into: datetime) -> int:
-    hours = Tally.objects.filter(hour__gte=day, hour__lt=day + timedelta(days=1))
-    old = list(hours.select_for_update().order_by("pk"))
+def _fold(begin: datetime, *, into: datetime) -> int:
+    """Merge the tallies of 24 hours from `begin` into one hour."""
+    tallies = Tally.objects.filter(hour__gte=begin, hour__lt=begin + timedelta(days=1))
+    old = list(tallies.select_for_update().order_by("pk"))
     Tally.objects.filter(pk__in=[row.pk for row in old]).delete()
     sums: defaultdict[TallyKey, TallyTotal] = defaultdict(TallyTotal)
     for row in old:
-        added = sums[TallyKey(into, row.tool, row.measure, row.status, row.cause, row.stage, row.bucket)]
-        added.count += row.count
-        added.seconds += row.seconds
-    _add(_rows(sums))
+        total = sums[TallyKey(into, row.tool, row.measure, row.status, row.cause, row.stage, row.bucket)]
+        total.count += row.count
+        total.seconds += row.seconds
+    _upsert(_parameters(sums))
     return len(old) - len(sums)
 
 
@@ -198,14 +205,14 @@ def _sums(batch: Sequence[Request]) -> Mapping[TallyKey, TallyTotal]:
     sums: defaultdict[TallyKey, TallyTotal] = defaultdict(TallyTotal)
     for row in batch:
         for measure, seconds in _measured(row):
-            added = sums[_key(row, measure, seconds)]
-            added.count += 1
-            added.seconds += seconds or 0.0
+            total = sums[_key(row, measure, seconds)]
+            total.count += 1
+            total.seconds += seconds or 0.0
     return sums
 
 
-def _rows(sums: Mapping[TallyKey, TallyTotal]) -> list[list[Any]]:
-    """Return the parameters of `_ADD`, sorted, so that two processes cannot deadlock."""
+def _parameters(sums: Mapping[TallyKey, TallyTotal]) -> list[list[Any]]:
+    """Return the parameters of `_UPSERT_SQL`, sorted by key, so that two processes that count do not deadlock."""
     connection = databases.connection()
     rows = [(*astuple(key), sums[key].count, sums[key].seconds) for key in sorted(sums)]
     return [
@@ -213,13 +220,13 @@ def _rows(sums: Mapping[TallyKey, TallyTotal]) -> list[list[Any]]:
     ]
 
 
-def _add(added: Sequence[Sequence[Any]]) -> None:
+def _upsert(parameters: Sequence[Sequence[Any]]) -> None:
     with databases.connection().cursor() as cursor:
-        cursor.executemany(_ADD, added)
+        cursor.executemany(_UPSERT_SQL, parameters)
 
 
 def _measured(row: Request) -> Iterator[tuple[Measure, float | None]]:
-    """Yield the measures of an ended request. RUN always comes, with `None` if it did not run."""
+    """Yield the measures of an ended request. RUN is always among them, with `None` if it did not run."""
     took = Durations.of(row)
     yield Measure.RUN, took.run
     if took.wait is not None:
@@ -235,23 +242,23 @@ def _key(row: Request, measure: Measure, seconds: float | None) -> TallyKey:
     return TallyKey(hour, row.tool, measure.value, row.status, cause, stage, durations.bucket_of(seconds))
 
 
-def _add_day(zone: str, begin: datetime, end: datetime) -> None:
-    hours = Tally.objects.filter(hour__gte=begin, hour__lt=end).order_by()
-    found = hours.values(*_DAY_KEY).annotate(number=Sum("count"), length=Sum("seconds"))
-    rows, together = [], defaultdict[tuple[Any, ...], list[float]](lambda: [0, 0.0])
+def _store_day_of(zone: str, begin: datetime, end: datetime) -> None:
+    tallies = Tally.objects.filter(hour__gte=begin, hour__lt=end).order_by()
+    found = tallies.values(*_DAY_KEY).annotate(calls=Sum("count"), total_seconds=Sum("seconds"))
+    rows, all_tools = [], defaultdict[tuple[Any, ...], list[float]](lambda: [0, 0.0])
     for row in found:
-        number, length = row.pop("number"), row.pop("length")
-        rows.append(DayTally(zone=zone, begins_at=begin, **row, count=number, seconds=length))
-        summed = together[tuple(row[name] for name in _DAY_KEY[1:])]
-        summed[0] += number
-        summed[1] += length
-    for key, (number, length) in together.items():
-        named = dict(zip(_DAY_KEY[1:], key, strict=True))
-        rows.append(DayTally(zone=zone, begins_at=begin, **named, count=int(number), seconds=length))
+        calls, seconds = row.pop("calls"), row.pop("total_seconds")
+        rows.append(DayTally(zone=zone, begins_at=begin, **row, count=calls, seconds=seconds))
+        total = all_tools[tuple(row[name] for name in _DAY_KEY[1:])]
+        total[0] += calls
+        total[1] += seconds
+    for key, (calls, seconds) in all_tools.items():
+        columns = dict(zip(_DAY_KEY[1:], key, strict=True))
+        rows.append(DayTally(zone=zone, begins_at=begin, **columns, count=int(calls), seconds=seconds))
     _store_day(rows)
 
 
 @transactional
 def _store_day(rows: Sequence[DayTally]) -> None:
-    """Store all of a day or nothing. Another process may have stored it at the same time."""
+    """Store a day. Rows that another process has stored at the same time stay as they are."""
     DayTally.objects.bulk_create(rows, ignore_conflicts=True)

@@ -85,7 +85,7 @@ def supervise(beat: Callable[[], object] = lambda: None) -> bool:
         call_connections.cancel_abandoned_calls,
         cancel_overdue_requests,
         cancel_expired_tasks,
-        sessions.cancel_calls_of_ended,
+        sessions.cancel_orphaned_calls,
         children.cancel_orphans,
         republish_unclaimed_requests,
         session_streams.release_those_of_silent_servers,
@@ -98,7 +98,7 @@ def supervise(beat: Callable[[], object] = lambda: None) -> bool:
         check_queues,
         sealing.seal_final_attempts,
         tallies.count_ended,
-        tallies.add_ended_days,
+        tallies.store_ended_days,
     )
     outcomes = []
     for step in steps:

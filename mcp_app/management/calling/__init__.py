@@ -13,6 +13,6 @@ In reading order:
 """
 
 from mcp_app.management.calling.command import CallOptions, UsageError, call
-from mcp_app.management.calling.session import Wishes
+from mcp_app.management.calling.session import SessionOptions
 
-__all__ = ["CallOptions", "UsageError", "Wishes", "call"]
+__all__ = ["CallOptions", "SessionOptions", "UsageError", "call"]

@@ -14,7 +14,7 @@ from mcp_app.catalogue import catalogue
 from mcp_app.catalogue.errors import InvalidArguments
 from mcp_app.management.calling import arguments
 from mcp_app.management.calling.ending import INTERRUPTED
-from mcp_app.management.calling.session import CallSession, Wishes
+from mcp_app.management.calling.session import CallSession, SessionOptions
 from mcp_app.management.serving import local_caller
 
 
@@ -34,7 +34,7 @@ class CallOptions:
     username: str | None
     endpoint: str
     """Its name."""
-    wishes: Wishes
+    session_options: SessionOptions
 
 
 def call(options: CallOptions, say: Callable[[str], object]) -> int:
@@ -45,7 +45,7 @@ def call(options: CallOptions, say: Callable[[str], object]) -> int:
             given = _arguments(options, principal)
         finally:
             connections.close_all()
-        return asyncio.run(CallSession(options.tool, given, principal, options.wishes).run())
+        return asyncio.run(CallSession(options.tool, given, principal, options.session_options).run())
     except KeyboardInterrupt:  # no call has been stored yet
         return INTERRUPTED
 

@@ -40,7 +40,7 @@ Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class SessionOptions:
     """How to make the call and show its result."""
 
     concurrency: int | None
@@ -54,15 +54,17 @@ class Wishes:
 class CallSession:
     """Runs one call, and is the listener of that call."""
 
-    def __init__(self, tool: str, arguments: Mapping[str, Any], principal: Principal, wishes: Wishes) -> None:
+    def __init__(
+        self, tool: str, arguments: Mapping[str, Any], principal: Principal, session_options: SessionOptions
+    ) -> None:
         self._params = {"name": tool, "arguments": arguments}
         self._principal = principal
-        self._wishes = wishes
+        self._wishes = session_options
         self._request_id: UUID | None = None
         self._asking: asyncio.Task[dict[str, Any]] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._display = Display(sys.stderr, tool, silent=wishes.verbosity == 0)
-        self._worker = CallWorker(wishes.concurrency, self._display, self._worker_failed)
+        self._display = Display(sys.stderr, tool, silent=session_options.verbosity == 0)
+        self._worker = CallWorker(session_options.concurrency, self._display, self._worker_failed)
         self._worker_has_failed = False
 
     async def run(self) -> int:

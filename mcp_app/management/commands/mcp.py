@@ -15,7 +15,7 @@ from mcp_app.lifecycle.cancellation.groups import RequestGroup
 from mcp_app.lifecycle.statistics import tallies
 from mcp_app.lifecycle.supervision import purging
 from mcp_app.management import audit, command_line, doctor, terminal, tokens, tools
-from mcp_app.management.interruptions import cut_short
+from mcp_app.management.interruptions import handle_interruptions
 from mcp_app.management.requests import cancel, listing, request_ids, watch
 from mcp_app.management.serving import preparation, supervise, worker
 from mcp_app.safe_text import safe_text
@@ -46,7 +46,7 @@ class Command(BaseCommand):
             "purge": self._purge,
             "token": self._token,
         }[options["command"]]
-        with cut_short():
+        with handle_interruptions():
             try:
                 run(**options)
             except CommandError as error:
@@ -105,10 +105,12 @@ class Command(BaseCommand):
         from mcp_app.management.serving import local_caller
 
         concurrency = None if options["no_worker"] else options["concurrency"]
-        wishes = calling.Wishes(concurrency, options["timeout"], options["verbosity"], options["as_json"])
+        session_options = calling.SessionOptions(
+            concurrency, options["timeout"], options["verbosity"], options["as_json"]
+        )
         named = options["tool"], options["given"], options["whole"], options["user"], endpoint
         try:
-            status = calling.call(calling.CallOptions(*named, wishes), self._say_aside)
+            status = calling.call(calling.CallOptions(*named, session_options), self._say_aside)
         except calling.UsageError as error:
             raise CommandError(str(error), returncode=2) from error
         except local_caller.NotReady as error:

@@ -85,7 +85,7 @@ def check_host(host: str) -> None:
     if not local and any(map(authentication.allows_anonymous, settings.endpoints)):
         raise AddressRefusedError(
             f"Not serving on {host}: anonymous calls are allowed, so everyone who can reach it could call every tool. "
-            "Serve on 127.0.0.1, or have callers say who they are: "
+            "Serve on 127.0.0.1, or require authentication: "
             'MCP["AUTHENTICATOR"] = "mcp_app.auth.tokens.bearer", and no MCP["ALLOW_ANONYMOUS"] = True '
             "(the example site: MCPSITE_AUTHENTICATOR=mcp_app.auth.tokens.bearer)."
         )

@@ -286,9 +286,7 @@ class CallStream:
             await dialogue.cut(request)
             self._is_over = True
             return
-        observed = await self._next(
-            watcher, min(left, heartbeat.wait, handover.wait, exchange.caller.seconds_until_due)
-        )
+        observed = await self._next(watcher, min(left, heartbeat.wait, handover.wait, exchange.caller.seconds_to_wait))
         if observed is None:
             await self._break_silence()
             return

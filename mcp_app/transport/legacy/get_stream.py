@@ -29,7 +29,7 @@ from mcp_app.transport.legacy import notices
 from mcp_app.transport.legacy.http_peer import HTTPPeer
 from mcp_app.transport.process import heartbeats
 from mcp_app.transport.process.heartbeats import Heartbeat
-from mcp_app.transport.serving.callers import ASK_AGAIN_SECONDS, AcceptedCaller
+from mcp_app.transport.serving.callers import ASK_AGAIN_SECONDS, CallerStatus
 from mcp_app.transport.subscriptions.filters import visible_changes
 from mcp_app.transport.subscriptions.stream import wait_for_burst
 from mcp_app.transport.watching.change_table import ChangeListener
@@ -101,9 +101,9 @@ class GetStream:
                 if standing.ends_response:
                     self._ended = True
                     return
-                if standing == AcceptedCaller.CONFIRMED:
+                if standing == CallerStatus.CONFIRMED:
                     await self._send_changes(listener, messages)
-                    await self._wait(listener, heartbeat, self._peer.caller.seconds_until_due)
+                    await self._wait(listener, heartbeat, self._peer.caller.seconds_to_wait)
                 else:
                     await self._wait(listener, heartbeat, ASK_AGAIN_SECONDS)
         finally:

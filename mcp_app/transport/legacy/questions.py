@@ -118,12 +118,14 @@ def read_response(asker: UUID, question: Mapping[str, Any], message: Mapping[str
     if "result" not in message:
         error = message["error"]
         text = clip(str(error.get("message") if isinstance(error, Mapping) else error))
-        logger.warning("request %s: the client answered %s with an error: %r", asker, method, redaction.quotable(text))
+        logger.warning(
+            "request %s: the client answered %s with an error: %r", asker, method, redaction.loggable_text(text)
+        )
         return questions.error_answer(f"The client answered {method} with an error: {text}")
     try:
         return questions.check(question, message["result"])
     except MalformedAnswer as fault:
-        logger.warning("request %s: the client's answer is malformed: %s", asker, redaction.quotable(str(fault)))
+        logger.warning("request %s: the client's answer is malformed: %s", asker, redaction.loggable_text(str(fault)))
         return questions.error_answer(f"The client answered {method} with an unexpected result: {fault}.")
 
 

@@ -1,11 +1,13 @@
 """The cancellations that a server process asks for, stored by group commit.
 
-When many clients leave at once, that costs a few transactions. Their queued calls are cancelled
-together with their running ones, so that no worker begins a call whose client has left.
+When many clients disconnect at once, all their cancellations need only a few transactions. Queued
+and running calls are cancelled together, so that the slot of a stopped call does not go to a queued
+call whose client has also left.
 
-A cancellation that cannot be stored is retried, because nothing else would stop the work of a
-client that left a living server process. Attempts of clients that change nothing are audited within
-bounds (`lifecycle.cancellation.throttling`).
+A cancellation that cannot be stored is retried (`RETRY_DELAYS`). Supervision cancels only the calls
+of dead server processes, so without it this call would run to its deadline. Clients' attempts that
+change nothing are counted, and audited in summaries if there are many
+(`lifecycle.cancellation.throttling`).
 """
 
 import asyncio
@@ -23,46 +25,44 @@ from mcp_app.transport.process.threads import GroupCommit, Threads
 
 logger = logging.getLogger(__name__)
 
-DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds after each failed attempt; together as long as a database may reasonably be away."""
+RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds between tries. Together they are longer than a database is usually away."""
 
 
 class CancellationQueue:
-    """Belongs to one event loop. `threads` wait for the database and the broker."""
+    """Stores cancellations in groups. Use it in one event loop; `threads` wait for the database and the broker."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._group_commit: GroupCommit[CancellationRequest, None] = GroupCommit(
-            self._start, self._store, max_jobs=1, max_items=cancellation.TOGETHER
+            self._run_in_thread, self._store, max_jobs=1, max_items=cancellation.TOGETHER
         )
         self._throttle = BurstThrottle()
-        self._summing: asyncio.Task[None] | None = None
+        self._summary_task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Audit the attempts that were only counted so far."""
-        if self._summing is not None:
-            self._summing.cancel()
-            await asyncio.wait([self._summing])
+        """Write the audit summaries that are due. Waits for no cancellation."""
+        if self._summary_task is not None:
+            self._summary_task.cancel()
+            await asyncio.wait([self._summary_task])
             try:
                 await self._threads.run(partial(self._throttle.append_summaries, all_windows=True))
             except Exception as error:
                 logger.error("counted attempts to cancel were not stored in the audit: %s", error)
 
     async def cancel(self, ask: CancellationRequest) -> bool:
-        """Store a cancellation and notify the workers.
+        """Store a cancellation and notify the workers (`cancellation.cancel_all`).
 
-        Returns `False` if all attempts (`DELAYS`) have failed.
-
-        If this is cancelled, an attempt that has begun is still completed.
+        Returns `False` if all tries have failed. If the calling coroutine is cancelled, a try that has begun
+        goes on, but is not repeated.
         """
-        for delay in DELAYS:
+        for delay in (*RETRY_DELAYS, None):
             try:
                 await asyncio.shield(self._group_commit.put(ask))
             except Exception as error:
-                logger.error(
-                    "request %s could not be cancelled (%s), trying again: %s", ask.request_id, ask.cause, error
-                )
-                await asyncio.sleep(delay)
+                logger.error("request %s could not be cancelled (%s): %s", ask.request_id, ask.cause, error)
+                if delay is not None:
+                    await asyncio.sleep(delay)
             else:
                 return True
         logger.critical(
@@ -70,33 +70,35 @@ class CancellationQueue:
         )
         return False
 
-    def _start(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
-        stored = self._threads.start(job)
-        stored.add_done_callback(lambda _: self._sum_up_later())
-        return stored
+    def _run_in_thread(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
+        running = self._threads.start(job)
+        running.add_done_callback(lambda _: self._ensure_summary_task())
+        return running
 
     def _store(self, asks: Sequence[CancellationRequest]) -> Sequence[Exception | None]:
-        """Store all in one transaction.
+        """Store all in one transaction. If that fails although the database can be reached, store each by itself.
 
-        If the database rejects that, store one by one; if it is away, do not.
+        Return the error of each, or `None`.
         """
         try:
-            cancellation.cancel_all(asks, bursts=self._throttle)
+            cancellation.cancel_all(asks, throttle=self._throttle)
         except Exception as error:
             if len(asks) == 1 or isinstance(error, OperationalError | InterfaceError):
                 return [error] * len(asks)
             return [outcome for ask in asks for outcome in self._store([ask])]
         return [None] * len(asks)
 
-    def _sum_up_later(self) -> None:
-        if self._throttle.wait is not None and (self._summing is None or self._summing.done()):
-            self._summing = asyncio.get_running_loop().create_task(self._sum_up(), name="mcp-bursts")
+    def _ensure_summary_task(self) -> None:
+        if self._throttle.wait is not None and (self._summary_task is None or self._summary_task.done()):
+            self._summary_task = asyncio.get_running_loop().create_task(
+                self._write_summaries(), name="mcp-audit-summaries"
+            )
 
-    async def _sum_up(self) -> None:
+    async def _write_summaries(self) -> None:
         while (wait := self._throttle.wait) is not None:
             await asyncio.sleep(wait)
             try:
                 await self._threads.run(self._throttle.append_summaries)
             except Exception as error:
                 logger.error("counted attempts to cancel could not be stored in the audit, trying again: %s", error)
-                await asyncio.sleep(DELAYS[-1])
+                await asyncio.sleep(RETRY_DELAYS[-1])

@@ -77,7 +77,7 @@ def _rejection(error: Exception, exchange: Exchange) -> Rejection:
     if isinstance(error, TookTooLongError | TimeoutError):
         logger.error("%s took too long", exchange.route.method)
         return fail(INTERNAL_ERROR, TOOK_TOO_LONG, request_id)
-    loggable = redaction.wordless(error)
+    loggable = redaction.error_without_text(error)
     if isinstance(error, InvalidResult):  # a traceback would only show this project's code
         logger.error("%s: %s returned what cannot be sent: %s", exchange.route.method, _target_of(exchange), loggable)
     else:
@@ -89,4 +89,4 @@ def _target_of(exchange: Exchange) -> str:
     """Return the name, URI or reference in a request, in a form that is safe for the log."""
     params = exchange.route.params
     target = next((params[name] for name in ("name", "uri", "ref") if name in params), "")
-    return redaction.quotable(repr(clip(str(target))))
+    return redaction.loggable_text(repr(clip(str(target))))

@@ -26,30 +26,31 @@ from mcp_app.transport.process.threads import SilentDatabaseError, Threads
 logger = logging.getLogger(__name__)
 
 UNCONFIRMED_SECONDS: Final = 60.0
-"""How long a response stays open while the authenticator fails, since this revokes no token."""
+"""How long after its last confirmation a response may stay open while the authenticator fails. A failure does not mean
+that the token was revoked."""
 ASK_AGAIN_SECONDS: Final = 1.0
-"""Delay before an authenticator that failed is called again."""
+"""How long to wait between two calls of the authenticator for a caller who must be confirmed."""
 
 
-class AcceptedCaller(Enum):
-    """The authenticator's answer about a caller whom it has accepted before."""
+class CallerStatus(Enum):
+    """What is known about a caller who was accepted when the response began."""
 
     CONFIRMED = auto()
-    GONE = auto()
-    """The credential is no longer this principal's."""
-    UNKNOWN = auto()
+    REVOKED = auto()
+    """The credential is refused, has lost a scope, or now belongs to another principal."""
+    UNANSWERED = auto()
     """The authenticator failed, or did not answer in time."""
-    UNCONFIRMED = auto()
-    """It has failed for `UNCONFIRMED_SECONDS`."""
+    UNANSWERED_TOO_LONG = auto()
+    """As `UNANSWERED`, and the last confirmation is `UNCONFIRMED_SECONDS` old."""
 
     @property
     def ends_response(self) -> bool:
-        return self in (AcceptedCaller.GONE, AcceptedCaller.UNCONFIRMED)
+        return self in (CallerStatus.REVOKED, CallerStatus.UNANSWERED_TOO_LONG)
 
 
 @dataclass(frozen=True, slots=True)
-class LostCaller:
-    """A caller whom the site no longer accepts."""
+class LostAccess:
+    """Why an open response must end."""
 
     reason: str
     """For the audit."""
@@ -57,44 +58,46 @@ class LostCaller:
     """For the client."""
 
 
-def lost_caller(standing: AcceptedCaller, endpoint: str, request_id: RequestId | None) -> LostCaller | None:
+def lost_access(status: CallerStatus, endpoint: str, request_id: RequestId | None) -> LostAccess | None:
     """Return why a response must end, or `None` if it may go on."""
-    if standing == AcceptedCaller.GONE:
+    if status == CallerStatus.REVOKED:
         reason, rejection = "the caller's credential is no longer accepted", invalid_credentials(endpoint)
-    elif standing == AcceptedCaller.UNCONFIRMED:
+    elif status == CallerStatus.UNANSWERED_TOO_LONG:
         reason = f"the caller's credential could not be confirmed for {UNCONFIRMED_SECONDS:g} s"
         rejection = authentication_unavailable()
     else:
         return None
-    return LostCaller(reason, replace(rejection, request_id=request_id))
+    return LostAccess(reason, replace(rejection, request_id=request_id))
 
 
 class StreamCaller(Protocol):
-    """The caller of an open response."""
+    """The caller who waits for an open response."""
 
     @property
-    def seconds_until_due(self) -> float:
-        """Seconds until the caller must be confirmed even if there is nothing to send."""
+    def seconds_to_wait(self) -> float:
+        """How long an idle response may wait before it calls `confirm`."""
 
     @property
-    def is_due(self) -> bool: ...
+    def is_due(self) -> bool:
+        """Whether the caller must be confirmed before the next message is sent."""
 
-    async def confirm(self) -> AcceptedCaller:
-        """Call the authenticator again."""
+    async def confirm(self) -> CallerStatus:
+        """Return whether the caller is still accepted. Calls the authenticator, if there is one."""
 
 
-class Trusted:
-    """A caller without a revocable credential: an anonymous one, or the user of this machine."""
+class UnrevocableCaller:
+    """A caller without a credential that could be revoked: an anonymous one, or over stdio the user who started the
+    process."""
 
-    seconds_until_due = math.inf
+    seconds_to_wait = math.inf
     is_due = False
 
-    async def confirm(self) -> AcceptedCaller:
-        return AcceptedCaller.CONFIRMED
+    async def confirm(self) -> CallerStatus:
+        return CallerStatus.CONFIRMED
 
 
-class Credentialed:
-    """A caller that the site's authenticator has accepted."""
+class RevocableCaller:
+    """A caller whom the site's authenticator has just accepted."""
 
     def __init__(self, threads: Threads, connection: HTTPConnection, principal: Principal) -> None:
         self._threads = threads
@@ -103,25 +106,26 @@ class Credentialed:
         self._confirmed_at = time.monotonic()
 
     @property
-    def seconds_until_due(self) -> float:
+    def seconds_to_wait(self) -> float:
         return ASK_AGAIN_SECONDS if self.is_due else self._valid_seconds
 
     @property
     def is_due(self) -> bool:
         return self._valid_seconds <= 0
 
-    async def confirm(self) -> AcceptedCaller:
+    async def confirm(self) -> CallerStatus:
         answer = await authenticate_caller(self._threads, self._connection)
         if isinstance(answer, Rejection) and answer.code not in (UNAUTHORIZED, FORBIDDEN):
             return (
-                AcceptedCaller.UNKNOWN
+                CallerStatus.UNANSWERED
                 if self._unconfirmed_seconds < UNCONFIRMED_SECONDS
-                else AcceptedCaller.UNCONFIRMED
+                else CallerStatus.UNANSWERED_TOO_LONG
             )
+        # A rejection equals no principal, and scopes do not count in the equality.
         if answer != self._principal or _has_lost_scopes(answer, self._principal):
-            return AcceptedCaller.GONE
+            return CallerStatus.REVOKED
         self._confirmed_at = time.monotonic()
-        return AcceptedCaller.CONFIRMED
+        return CallerStatus.CONFIRMED
 
     @property
     def _valid_seconds(self) -> float:
@@ -136,24 +140,24 @@ class Credentialed:
 
 def stream_caller(threads: Threads, connection: HTTPConnection, principal: Principal) -> StreamCaller:
     return (
-        Trusted()
+        UnrevocableCaller()
         if settings.at(connection.endpoint).AUTHENTICATOR is None
-        else Credentialed(threads, connection, principal)
+        else RevocableCaller(threads, connection, principal)
     )
 
 
 def _has_lost_scopes(now: Principal, before: Principal) -> bool:
-    """Whether a token has lost a scope since its bearer was accepted."""
+    """Return whether a token has lost a scope since it was accepted. `None`: not limited by scopes."""
     return now.scopes is not None and (before.scopes is None or not before.scopes <= now.scopes)
 
 
 async def authenticate_caller(threads: Threads, connection: HTTPConnection) -> Principal | Rejection:
-    """Return the principal of a request, or the 401 or 503 to send."""
+    """Return the principal of a request, or the rejection to send: 401, 403 or 503."""
     authenticator = settings.at(connection.endpoint).AUTHENTICATOR
     if authenticator is None:
         return authenticate_anonymous(connection)
     try:
         return await threads.run_within(settings.AUTHENTICATION_TIMEOUT, authenticate, connection)
-    except SilentDatabaseError:
+    except SilentDatabaseError:  # raised when the time is over
         logger.error("the authenticator %s did not answer in time", authenticator)
         return authentication_unavailable()

@@ -25,11 +25,11 @@ from mcp_app.tracing import TOOL_ERROR, Span
 from mcp_app.transport.server import Server
 from mcp_app.transport.serving.callers import (
     ASK_AGAIN_SECONDS,
-    AcceptedCaller,
-    LostCaller,
+    CallerStatus,
+    LostAccess,
     StreamCaller,
-    Trusted,
-    lost_caller,
+    UnrevocableCaller,
+    lost_access,
 )
 from mcp_app.transport.serving.responder import DetachedResponse, PeerGoneError, Responder
 
@@ -64,7 +64,7 @@ class Exchange:
     principal: Principal
     remote_address: str
     response: Responder
-    caller: StreamCaller = field(default_factory=Trusted)
+    caller: StreamCaller = field(default_factory=UnrevocableCaller)
     """The caller, who is confirmed while a stream stays open."""
     interruption: Interruption = field(default_factory=Interruption)
     session_id: UUID | None = None
@@ -117,16 +117,16 @@ class Exchange:
         """Return the endpoint's MCP Implementation object."""
         return server_info(self.principal.endpoint)
 
-    async def confirm_caller(self) -> LostCaller | None:
+    async def confirm_caller(self) -> LostAccess | None:
         """Call the site's authenticator again. Return `None` if it still accepts the caller.
 
         While the authenticator fails, the client receives keep-alives only.
         """
-        while (standing := await self.caller.confirm()) == AcceptedCaller.UNKNOWN:
+        while (status := await self.caller.confirm()) == CallerStatus.UNANSWERED:
             if self.response.started and self.response.silent_seconds >= settings.KEEP_ALIVE:
                 await self.response.keep_alive()
             await asyncio.sleep(ASK_AGAIN_SECONDS)
-        return lost_caller(standing, self.principal.endpoint, self.request_id)
+        return lost_access(status, self.principal.endpoint, self.request_id)
 
     async def reject(self, rejection: Rejection, event_id: EventId | None = None) -> None:
         """Send an error. On an event stream it is the last message, with `event_id`."""

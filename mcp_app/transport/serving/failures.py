@@ -27,7 +27,7 @@ def explain(error: Exception, request_id: RequestId | None) -> Rejection:
         logger.error("the database failed a request: %s", str(error).strip())
         return database_away(request_id)
     if isinstance(error, DatabaseError):
-        logger.error("the database failed a request", exc_info=redaction.wordless(error))
+        logger.error("the database failed a request", exc_info=redaction.error_without_text(error))
         return database_away(request_id)
     if isinstance(error, RowGoneError):
         logger.error("the row of a waiting request is gone: the database was restored, or the row was deleted")
@@ -35,7 +35,7 @@ def explain(error: Exception, request_id: RequestId | None) -> Rejection:
     if descriptors.are_exhausted(error):
         logger.error("a request failed: this process has no file descriptor left; raise its limit (ulimit -n)")
         return unavailable(BUSY, request_id)
-    logger.error("a request failed inside the server", exc_info=redaction.wordless(error))
+    logger.error("a request failed inside the server", exc_info=redaction.error_without_text(error))
     return refuse(INTERNAL_ERROR, INTERNAL, request_id)
 
 

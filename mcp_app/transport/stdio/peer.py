@@ -169,7 +169,9 @@ class StdioSession:
             try:
                 return await visible_changes(self._server, self._principal, changed, resources)
             except Exception as error:
-                logger.error("it could not be determined who may receive a change", exc_info=redaction.wordless(error))
+                logger.error(
+                    "it could not be determined who may receive a change", exc_info=redaction.error_without_text(error)
+                )
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def _send_heartbeats(self) -> None:

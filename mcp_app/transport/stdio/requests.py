@@ -85,14 +85,14 @@ class OpenRequests:
         exchange, response, task = self._open.pop(cancelled.request_id)
         exchange.interruption.cancelled = True
         exchange.interruption.reason = cancelled.reason
-        response.silence()
+        response.drop_later_messages()
         task.cancel()
 
     async def cancel_all(self) -> None:
         """Cancel all requests, because their client is gone."""
         for exchange, response, task in self._open.values():
             exchange.interruption.disconnected = True
-            response.silence()
+            response.drop_later_messages()
             task.cancel()
         if self._tasks:
             _, unfinished = await asyncio.wait(self._tasks, timeout=CANCEL_ALL_SECONDS)

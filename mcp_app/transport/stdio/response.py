@@ -1,9 +1,8 @@
-"""The messages of one request over stdio, or of a batch.
+"""What the server sends for one request over stdio, or for a JSON-RPC batch.
 
 A response needs no beginning and no keep-alive, because the channel is open anyway. The requests of
-a batch (2025-03-26) are served side by side and answered on one line. Notifications that come
-before those answers are sent separately. Source: 2025-03-26 basic/index "Batching", JSON-RPC 2.0
-"Batch".
+a batch (2025-03-26) run concurrently and are answered on one line. Every message before the last
+one of a request is sent at once. Source: 2025-03-26 basic/index "Batching", JSON-RPC 2.0 "Batch".
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from mcp_app.transport.stdio.lines import LineWriter
 
 
 class StdioResponse:
-    """A `responder.Responder` on the shared channel."""
+    """A `responder.Responder` on the channel that all requests of the client share."""
 
     shared = True
     started = True
@@ -26,15 +25,18 @@ class StdioResponse:
     def __init__(self, writer: LineWriter) -> None:
         self._writer = writer
         self._written_at = time.monotonic()
-        self._silenced = False
+        self._is_dropping = False
 
     @property
     def silent_seconds(self) -> float:
         return time.monotonic() - self._written_at
 
-    def silence(self) -> None:
-        """Drop later messages: none may follow a cancellation (stdio "Cancellation")."""
-        self._silenced = True
+    def drop_later_messages(self) -> None:
+        """Send nothing from now on: no message may follow a cancellation.
+
+        Source: basic/transports, stdio, "Cancellation".
+        """
+        self._is_dropping = True
 
     async def json(self, message: Mapping[str, Any]) -> None:
         await self.event(message)
@@ -46,7 +48,7 @@ class StdioResponse:
         """Do nothing: there is nothing to begin."""
 
     async def event(self, message: Mapping[str, Any], *, last: bool = False, event_id: EventId | None = None) -> None:
-        if not self._silenced:
+        if not self._is_dropping:
             await self._writer.write(message)
             self._written_at = time.monotonic()
 
@@ -54,12 +56,15 @@ class StdioResponse:
         """Do nothing: the channel stays open."""
 
     async def keep_alive(self) -> None:
-        """Send nothing. A client that has gone is noticed without it."""
+        """Send nothing, but restart `silent_seconds`. A client that has gone is noticed when its input ends."""
         self._written_at = time.monotonic()
 
 
 class StdioBatchMember(StdioResponse):
-    """The messages of one request of a batch. The last one is held for the batch's line."""
+    """The messages of one request of a batch. The last one is held for the batch's line.
+
+    `json` is not called, because `started` is true.
+    """
 
     def __init__(self, writer: LineWriter, answers: list[Mapping[str, Any]]) -> None:
         super().__init__(writer)
@@ -71,12 +76,12 @@ class StdioBatchMember(StdioResponse):
     async def event(self, message: Mapping[str, Any], *, last: bool = False, event_id: EventId | None = None) -> None:
         if not last:
             await super().event(message)
-        elif not self._silenced:
+        elif not self._is_dropping:
             self._answers.append(message)
 
 
 class StdioBatch:
-    """One line with several requests."""
+    """The answers to the requests of one line."""
 
     def __init__(self, writer: LineWriter) -> None:
         self._writer = writer
@@ -86,12 +91,12 @@ class StdioBatch:
         """Return the response for one of the requests."""
         return StdioBatchMember(self._writer, self._answers)
 
-    async def answer(self, serving: Collection["asyncio.Task[None]"]) -> None:
-        """Send the answers once all requests have ended, except for cancelled ones.
+    async def answer(self, tasks: Collection["asyncio.Task[None]"]) -> None:
+        """Wait until all requests have ended, then send the answers of those that were not cancelled.
 
         Raises `PeerGoneError`.
         """
-        if serving:
-            await asyncio.wait(serving)
+        if tasks:
+            await asyncio.wait(tasks)
         if self._answers:
             await self._writer.write_array(self._answers)

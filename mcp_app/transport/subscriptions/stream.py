@@ -31,7 +31,7 @@ from mcp_app.protocol import jsonrpc, notifications, results
 from mcp_app.protocol.errors import Rejection
 from mcp_app.protocol.requests import read_listen
 from mcp_app.transport.serving import failures
-from mcp_app.transport.serving.callers import ASK_AGAIN_SECONDS, AcceptedCaller
+from mcp_app.transport.serving.callers import ASK_AGAIN_SECONDS, CallerStatus
 from mcp_app.transport.serving.exchange import Exchange, server_info
 from mcp_app.transport.serving.responder import PeerGoneError
 from mcp_app.transport.subscriptions.filters import GrantedFilter, grant_filter, visible_changes
@@ -142,7 +142,7 @@ class SubscriptionStream:
             self.due_at = min(self._burst_began_at + MAX_BURST_SECONDS, now + QUIET_SECONDS)
         else:
             quiet: float = max(0.0, settings.KEEP_ALIVE - self._response.silent_seconds)
-            self.due_at = now + min(quiet, ASK_AGAIN_SECONDS if self._unsent else self._caller.seconds_until_due)
+            self.due_at = now + min(quiet, ASK_AGAIN_SECONDS if self._unsent else self._caller.seconds_to_wait)
 
     async def _send_changes(self) -> None:
         if self._ended or not await self._confirm_caller():
@@ -165,7 +165,7 @@ class SubscriptionStream:
             return False
         standing = await self._caller.confirm()
         self._ended |= standing.ends_response
-        return standing == AcceptedCaller.CONFIRMED
+        return standing == CallerStatus.CONFIRMED
 
     async def _send_tasks(self, changed: Collection[Subject]) -> None:
         if self._tasks is not None:

@@ -1,1 +1,1 @@
-"""An app with a tool whose process leaves its parents: in a container it becomes a child of the first process."""
+"""An app with a tool that starts a daemon: a process that in a container becomes a child of the first process."""

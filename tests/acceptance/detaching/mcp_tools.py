@@ -1,4 +1,4 @@
-"""The tool."""
+"""A tool that starts a daemon."""
 
 import subprocess
 import time
@@ -11,7 +11,7 @@ from tests.everything.measuring_tools import KILLED
 
 @tool(**KILLED)
 def detach(seconds: float, path: str, step: float = 0.1) -> str:
-    """Fork twice, wait; what was forked appends a line to the file at each step."""
+    """Start a daemon that appends a line to the file at each step, and sleep."""
     command = generations.command("--write", seconds, Path(path).absolute(), step)
     subprocess.run(["setsid", "--fork", *command], cwd=generations.ROOT, check=True)
     time.sleep(seconds)

@@ -1,1 +1,1 @@
-"""What a new version of the acceptance site brings: one more app, with a tool."""
+"""The app that a new version of the acceptance site adds, with one tool."""

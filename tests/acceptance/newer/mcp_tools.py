@@ -1,9 +1,9 @@
-"""A tool that the version before does not have."""
+"""A tool that the old version does not have."""
 
 from mcp_app.tools import tool
 
 
 @tool
 def newest() -> str:
-    """Say so."""
+    """Return a text that names the new version."""
     return "of the new version"

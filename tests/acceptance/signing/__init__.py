@@ -1,1 +1,1 @@
-"""A site whose callers are its users, with a tool that sends them to a page of it."""
+"""A site whose callers are its users, with a tool that sends the user to a page of the site."""

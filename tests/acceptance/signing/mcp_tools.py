@@ -1,4 +1,4 @@
-"""A tool that has its user sign on a page."""
+"""A tool that sends its user to a page to sign."""
 
 from mcp_app.tools import ToolContext, tool
 

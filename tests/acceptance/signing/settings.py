@@ -1,4 +1,4 @@
-"""The acceptance tests' site with users: `Bearer <username>` says who asks."""
+"""The acceptance tests' site with users: `Authorization: Bearer <username>` names the caller."""
 
 import os
 
@@ -8,7 +8,7 @@ from tests.acceptance.settings import INSTALLED_APPS, MCP
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.acceptance.signing"]
 ROOT_URLCONF = "tests.acceptance.signing.urls"
 LOGIN_URL = "admin:login"
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # slow ones are of no use here
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # slow hashers only slow the tests down
 MCP = {
     **MCP,
     "ALLOW_ANONYMOUS": False,

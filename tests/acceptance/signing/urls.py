@@ -1,4 +1,4 @@
-"""The site's pages and the one to sign on."""
+"""The site's pages, and the page for signing."""
 
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token

@@ -32,7 +32,7 @@ SECRET = "hush-4711"
 
 
 class Recorder:
-    """Stands where the broker is, and keeps what it is told."""
+    """Replaces the broker, and records the messages."""
 
     def __init__(self) -> None:
         self.sent: list[UUID] = []
@@ -50,24 +50,24 @@ def address(name: str = "search") -> str:
 
 
 def run(client: Client, name: str = "search", **filled: Any) -> Any:
-    """Press the button of the form, filled in so."""
+    """Send the form with these values in its fields."""
     fields = {f"argument/{argument}": value for argument, value in filled.items()}
     return send(client, name, {"_mode": "fields", **fields})
 
 
 def send(client: Client, name: str, form: dict[str, str], **headers: str) -> Any:
-    """What a page sends that is loaded for it."""
+    """Load the page, and send its form with these values."""
     return client.post(address(name), {"_page": loaded(client, name), **form}, **headers)
 
 
 def loaded(client: Client, name: str = "search") -> str:
-    """What the form of a page is named by that is loaded now; nothing where there is none."""
+    """Load the page, and return the id of its form, or an empty text if it has no form."""
     found = re.search(r'name="_page" value="([^"]+)"', client.get(address(name)).content.decode())
     return found[1] if found else ""
 
 
 def refused(client: Client, name: str = "search", **filled: Any) -> str:
-    """What the form says of a call that is not made; nothing is left of it."""
+    """Return the page's text after a rejected call, and check that the call has left no rows."""
     before = Request.objects.count()
     shown = words(run(client, name, **filled))
     assert Request.objects.count() == before

@@ -50,7 +50,7 @@ def test_a_page_that_is_sent_twice_has_called_once(tester: Client, queue: Record
     row = called()
     assert first.url == second.url == f"/admin/mcp_app/request/{row.pk}/change/"
     assert queue.sent == [row.pk]
-    assert "This is the call that the page has made before." in words(tester.get(second.url))
+    assert "This is the call that the page has already made." in words(tester.get(second.url))
     assert LogEntry.objects.count() == 1
 
 
@@ -82,5 +82,5 @@ def test_a_form_that_this_user_was_not_shown_for_this_tool_calls_nothing(
     others = loaded(log_in(*MAY, name="other"))
     for page in ("", "x", others, loaded(tester, "rare"), loaded(tester)[:-1]):
         form = {"_mode": "fields", "argument/pattern": "a", "_page": page}
-        assert "This page is not the one that was shown to you" in words(tester.post(address(), form))
+        assert "The submitted page is not the one that was shown to you" in words(tester.post(address(), form))
     assert not Request.objects.exists()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(databases="__all__")
 
 def test_who_may_not_see_requests_is_told_its_id_and_comes_back_to_the_form(log_in: LogIn, queue: Recorder) -> None:
     browser = log_in(CALL, SEE_TOOLS)
-    assert "You lack the permission to see requests" in words(browser.get(address()))
+    assert "You lack the permission to view requests" in words(browser.get(address()))
     response = run(browser, pattern="a")
     assert response.url == address()
     assert f"The call has begun, as request {called().pk}." in words(browser.get(response.url))
@@ -30,7 +30,7 @@ def test_the_page_says_what_it_does_and_what_stops_it(log_in: LogIn) -> None:
     for said in (
         "This is a real call: a worker runs the tool, in the name of grace",
         "Closing the browser does not cancel it",
-        "is cancelled on the page that comes next",
+        "can be cancelled on the next page",
         "stopped after 60 min 0 s" if app_settings.DEFAULT_TIME_LIMIT < 3600 else "stopped after 1 h 0 min",
     ):
         assert said in shown

@@ -53,7 +53,7 @@ def test_what_was_filled_in_stays_when_it_is_filled_in_on_in_the_other_way(teste
 
 
 def test_a_tool_that_asks_is_refused_before_it_is_called(tester: Client, queue: Recorder) -> None:
-    said = "This tool needs a client that can be asked (elicitation), which the admin is not"
+    said = "This tool needs a client with the capabilities elicitation, which the admin does not have"
     shown = tester.get(address("asks"))
     assert said in words(shown)
     assert b"Run it" not in shown.content

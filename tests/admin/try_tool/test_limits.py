@@ -22,12 +22,12 @@ pytestmark = pytest.mark.django_db(databases="__all__")
 def test_limits_hold_as_for_any_caller(tester: Client, queue: Recorder, configure: Any) -> None:
     assert run(tester, "rare").status_code == run(tester, "alone").status_code == 302
     LogEntry.objects.all().delete()
-    assert "You call this tool too often" in refused(tester, "rare")
-    assert "Too many calls of this tool of yours" in refused(tester, "alone")
+    assert "You are calling this tool too often" in refused(tester, "rare")
+    assert "You have too many open calls of this tool" in refused(tester, "alone")
     configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=2)
-    assert "Too many calls of yours are open" in refused(tester, pattern="a")
+    assert "You have too many open calls" in refused(tester, pattern="a")
     configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=3, MAX_QUEUED_REQUESTS=2)
-    assert "As many calls as may wait for a worker" in refused(tester, pattern="a")
+    assert "Too many calls are waiting for a worker" in refused(tester, pattern="a")
     assert len(queue.sent) == 2
 
 
@@ -53,7 +53,7 @@ def test_of_several_endpoints_the_user_chooses_among_those_that_let_them_in(
 def test_a_broker_that_is_away_is_told_and_nothing_is_left_to_run(port: Any, tester: Client, configure: Any) -> None:
     configure(PUBLISH_TIMEOUT=0.4)
     with port() as number, brokers.celery_on(brokers.URLS["amqp"].format(port=number)):
-        assert "The task queue is not reachable; try again in a moment." in words(run(tester, pattern="a"))
+        assert "The task queue cannot be reached; try again in a moment." in words(run(tester, pattern="a"))
     row = called()
     assert (row.status, row.error["cause"]) == (Status.FAILED, "broker")
 

@@ -1,4 +1,4 @@
-"""The clients of a chaos run, a module for what each is about. Each takes one errand from its beginning to its end.
+"""The clients of a chaos run, with one module for each kind. Each client performs one errand from beginning to end.
 
-They write down in the ledger what they were told, and judge nothing.
+The clients record the responses in the ledger, and do not check them.
 """

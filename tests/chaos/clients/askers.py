@@ -1,4 +1,4 @@
-"""Clients that are asked: they bring their answers to any server, or leave the question standing."""
+"""Clients that the server asks for input. They send their answers to any server, or never answer."""
 
 import time
 from typing import Any, Final
@@ -17,7 +17,7 @@ ROUNDS: Final = 4
 
 
 def asker(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
-    """One call that asks twice."""
+    """Make one call whose tool asks twice."""
     conversation = Conversation(site, ledger, errand)
     if (opened := conversation.open("chaos_asking")) is None:
         return
@@ -44,7 +44,7 @@ def asker(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
 
 
 def _say(site: Site, errand: Errand, server: int, answers: dict[str, Any], call: Call) -> dict[str, Any] | None:
-    """One round; None where it came to nothing."""
+    """Send one round, and return the response, or `None` if there was none."""
     call.others.append(server % len(site.ports))
     try:
         connection = site.to(server)

@@ -1,4 +1,4 @@
-"""One call and its client: what comes is written into the ledger until it is answered, or its client leaves."""
+"""One call and its client. Responses are recorded in the ledger until the call is answered or its client leaves."""
 
 import json
 import threading
@@ -14,19 +14,19 @@ from tests.chaos.site import Site
 from tests.support.site.wire import Connection
 
 SILENCE: Final = 75.0
-"""Seconds in which even a call that waited for a worker, an engine and its end has been answered."""
+"""Seconds within which even a call that waits for a worker, for an engine and for its end must be answered."""
 AFTERWARDS: Final = 10.0
-"""What may follow an answer is listened for so long."""
+"""Seconds for which the client reads on after an answer, to find further responses."""
 TRY_AGAIN_AFTER: Final = 0.5
 LEAVING: Final = ("fin", "rst", "half")
 BROKEN: Final = (OSError, HTTPException, ValueError, AttributeError)
-"""What a connection that breaks raises out of the standard library's HTTP, half a number or half a line included."""
+"""The exceptions of the standard library's HTTP client for a connection that breaks, even within a number or a line."""
 
 Door = Callable[[Errand, Call], None]
 
 
 def reach(site: Site, ledger: Ledger, errand: Errand) -> Connection | None:
-    """A connection to the errand's server; None where it takes none."""
+    """Return a connection to the errand's server, or `None` if the server accepts no connection."""
     try:
         return site.to(errand.server)
     except OSError:
@@ -35,7 +35,7 @@ def reach(site: Site, ledger: Ledger, errand: Errand) -> Connection | None:
 
 
 class Conversation:
-    """The client's end of one call on one connection."""
+    """The client's side of one call on one connection."""
 
     def __init__(self, site: Site, ledger: Ledger, errand: Errand, *, door: Door | None = None) -> None:
         self.site = site
@@ -45,7 +45,7 @@ class Conversation:
         self._door_thread: threading.Thread | None = None
 
     def open(self, tool: str | None = None, tag: str | None = None) -> tuple[Call, Connection] | None:
-        """The call's record and a connection to send it on; None where the server takes none."""
+        """Return a record of the call and a connection for it, or `None` if the server accepts no connection."""
         errand = self.errand
         connection = reach(self.site, self.ledger, errand)
         if connection is None:
@@ -57,7 +57,7 @@ class Conversation:
         return self.ledger.open(call), connection
 
     def hear(self, call: Call, connection: Connection, *, events: Callable[[], Iterator[Any]] | None = None) -> None:
-        """Listen until the answer, or leave as the errand has it. The connection is closed afterwards."""
+        """Read until the answer, or disconnect as the errand requires. Closes the connection."""
         leaves = self.errand.ending in LEAVING
         if self._door is not None:
             self._door_thread = threading.Thread(target=self._walk, args=(call,), daemon=True)
@@ -115,7 +115,7 @@ class Conversation:
 
 
 def leave(connection: Connection, *, by_reset: bool) -> None:
-    """Leave by RST, or by FIN; it may have been closed before."""
+    """Disconnect by RST or by FIN. The connection may already be closed."""
     with suppress(OSError):
         if by_reset:
             connection.reset()
@@ -123,7 +123,7 @@ def leave(connection: Connection, *, by_reset: bool) -> None:
 
 
 def note(call: Call, message: dict[str, Any], status: int) -> None:
-    """Write down a response; other messages are passed over."""
+    """Record a response. Other messages are ignored."""
     if "method" in message:
         return
     call.http = status

@@ -1,4 +1,4 @@
-"""The doors of cancellation that are not the client's own: the command line, and the admin over HTTP."""
+"""Ways to cancel a call without its client: the command line, and the admin over HTTP."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ class Doors:
         self._browsers: dict[int, Browser] = {}
 
     def command(self, errand: Errand, call: Call) -> None:
-        """`mcp cancel`, as somebody at the site's terminal."""
+        """Run `mcp cancel`, as an operator at the site's terminal would."""
         request_id = self._request_id(call)
         try:
             done = self._site.manage("cancel", request_id, "--reason", f"chaos {call.tag}")
@@ -35,7 +35,7 @@ class Doors:
         call.doors.append(f"command {request_id}: {done.returncode}: {(done.stdout + done.stderr).strip()[-200:]}")
 
     def admin(self, errand: Errand, call: Call) -> None:
-        """The admin's page of the request."""
+        """Post the request's cancellation form in the admin."""
         request_id = self._request_id(call)
         try:
             browser = self._browser(self._site.ports[errand.other % len(self._site.ports)])
@@ -52,7 +52,10 @@ class Doors:
             return self._browsers[port]
 
     def _request_id(self, call: Call) -> str:
-        """The row's id, once its tool runs; of nobody's request where it does not."""
+        """Wait until the call's tool runs, and return the request's id.
+
+        If the tool does not start in time, return an id that belongs to no request.
+        """
         link = Path(self._site.data, journal.TAGS, call.tag)
         until = time.monotonic() + APPEARING
         while time.monotonic() < until and call.fate == "pending":

@@ -1,4 +1,4 @@
-"""Clients that lie, stop in mid sentence, or ask for what is not theirs. Nothing that they say becomes a row."""
+"""Clients that send invalid or incomplete data, or cancel a task that does not exist. No message creates a request."""
 
 import socket
 from typing import Final
@@ -25,7 +25,7 @@ _NOISE: Final = (
 
 
 def hostile(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
-    """One such connection."""
+    """Open one such connection."""
     connection = reach(site, ledger, errand)
     if connection is None:
         return

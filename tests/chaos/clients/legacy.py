@@ -1,5 +1,7 @@
-"""Clients of 2025-11-25: with a session, whose calls survive their connections and are cancelled by a notification; and
-without one."""
+"""Clients of revision 2025-11-25, with and without a session.
+
+In a session, calls survive their connections and are cancelled by a notification.
+"""
 
 import json
 import time
@@ -17,11 +19,11 @@ from tests.support.site import legacy_wire
 from tests.support.site.wire import BOTH, JSON, Connection
 
 ATTEMPTS: Final = 12
-"""To get back to a stream whose server has just ended."""
+"""The number of attempts to resume a stream whose server has just ended."""
 
 
 class Client:
-    """A legacy client of one errand; the session of its thread's choosing."""
+    """A legacy client for one errand. It has a session only if `begin` has opened one."""
 
     def __init__(self, site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
         self.site = site
@@ -32,7 +34,7 @@ class Client:
         self.last_event = ""
 
     def begin(self) -> bool:
-        """Open a session; whether the site gave one."""
+        """Open a session, and return whether the site created one."""
         params = {
             "protocolVersion": legacy_wire.VERSION,
             "capabilities": {},
@@ -51,7 +53,7 @@ class Client:
         return bool(self.session)
 
     def call(self) -> None:
-        """The errand's call, to its end or to wherever its client leaves it."""
+        """Make the errand's call, and follow it until it ends or the client leaves."""
         door = {"command": self.doors.command, "admin": self.doors.admin}.get(self.errand.ending)
         if self.errand.ending == "word" and self.session:
             door = self._cancel
@@ -74,7 +76,7 @@ class Client:
             self._resume(call)
 
     def end(self) -> None:
-        """Some say that they leave."""
+        """End the session with DELETE, in about half of the errands."""
         if self.session and self.errand.twist > 0.5:
             try:
                 connection = self.site.to(self.errand.other)
@@ -86,7 +88,7 @@ class Client:
                 self.ledger.count("sessions that could not be ended")
 
     def _resume(self, call: Call) -> None:
-        """Come back for the rest, at any server."""
+        """Resume the stream at any server."""
         call.fate, call.note = "pending", f"resumed after it was {call.fate}"
         for attempt in range(ATTEMPTS):
             number = self.errand.other + attempt
@@ -100,7 +102,7 @@ class Client:
             except OSError:
                 time.sleep(0.4)
                 continue
-            is_elsewhere = call.fate == "refused" and call.http == 503  # coming back is refused, not the call
+            is_elsewhere = call.fate == "refused" and call.http == 503  # the resumption was refused, not the call
             if call.fate != "cut" and not is_elsewhere:
                 return
             if is_elsewhere:
@@ -142,7 +144,7 @@ class Client:
 
 
 def session(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
-    """A call in a session."""
+    """Make a call in a session."""
     client = Client(site, ledger, doors, errand)
     if client.begin():
         client.call()
@@ -150,5 +152,5 @@ def session(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
 
 
 def stateless(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
-    """A call that names no session."""
+    """Make a call without a session."""
     Client(site, ledger, doors, errand).call()

@@ -1,4 +1,4 @@
-"""Clients that listen: to changes of lists, for a while, and then leave in whatever way."""
+"""Clients that listen for changes of lists for a while, and then disconnect by RST or by FIN."""
 
 import time
 
@@ -11,7 +11,7 @@ from tests.support.site.wire import message
 
 
 def listener(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
-    """One stream."""
+    """Open one stream, and read it until the errand's time is over."""
     until = time.monotonic() + errand.seconds
     connection = reach(site, ledger, errand)
     if connection is None:

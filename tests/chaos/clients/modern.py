@@ -1,4 +1,4 @@
-"""Clients of 2026-07-28: a call answered as JSON or as an event stream; leaving is their own way to cancel."""
+"""Clients of revision 2026-07-28. They accept JSON or an event stream, and cancel a call by disconnecting."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,12 +16,12 @@ def arguments(errand: Errand) -> dict[str, Any]:
 
 
 def sse(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
-    """A call that asks for progress."""
+    """Make a call that asks for progress."""
     _call(site, ledger, doors, errand, BOTH, {"progressToken": errand.tag})
 
 
 def json(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
-    """A call whose client takes plain JSON alone."""
+    """Make a call whose client accepts only JSON."""
     _call(site, ledger, doors, errand, JSON, {})
 
 

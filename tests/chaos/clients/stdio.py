@@ -1,4 +1,4 @@
-"""A client on the standard streams: it starts its own server process, calls, cancels, and ends or kills it."""
+"""A client over stdio. It starts its own server process, calls, cancels, and ends or kills the process."""
 
 import signal
 import subprocess
@@ -19,13 +19,13 @@ from tests.support.site.stack import MANAGE
 PATIENCE: Final = 75.0
 OF_ONE_PROCESS: Final = 6
 STDIO: Final = -1
-"""The number of the server that is the client's own."""
+"""The server number of the client's own process."""
 
 _numbers = count(1)
 
 
 class Client:
-    """One process and the errands that it is used for."""
+    """One process, which is used for several errands."""
 
     def __init__(self, site: Site, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -34,7 +34,7 @@ class Client:
         self.process = LineProcess(command, site.environment, log, PATIENCE)
 
     def serve(self, errand: Errand) -> bool:
-        """One call; whether the process goes on."""
+        """Make one call, and return whether the process can be used again."""
         plan = f"{errand.ending} after {errand.after} s of {errand.seconds} s"
         call = self._ledger.open(Call(errand.tag, "stdio", errand.tool, plan, STDIO))
         body = wire.message("tools/call", errand.tag, name=errand.tool, arguments=arguments(errand))
@@ -76,7 +76,7 @@ class Client:
         return False
 
     def close(self) -> str:
-        """End it; what is wrong with how it ended."""
+        """End the process. Returns a message if it did not end in time, and otherwise an empty string."""
         with suppress(OSError):
             self.process.close()
         try:

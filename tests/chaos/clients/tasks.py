@@ -1,4 +1,4 @@
-"""Clients of the tasks extension: they make a task, ask for it at any server until it has ended, and may cancel it."""
+"""Clients of the tasks extension. They create a task, poll it at every server until it ends, and may cancel it."""
 
 import time
 from typing import Any, Final
@@ -17,7 +17,7 @@ POLL: Final = 0.25
 
 
 def task(site: Site, ledger: Ledger, doors: Doors, errand: Errand) -> None:
-    """One task. Those that leave never ask for it."""
+    """Create one task and poll it, unless the errand is to leave."""
     conversation = Conversation(site, ledger, errand)
     if (opened := conversation.open("chaos_task")) is None:
         return
@@ -70,7 +70,7 @@ def _watch(site: Site, errand: Errand, call: Call, task_id: str) -> None:
 
 
 def ask(site: Site, server: int, method: str, task_id: str, **params: Any) -> dict[str, Any] | None:
-    """The answer, or None where there was none."""
+    """Send a request, and return the response, or `None` if there was none."""
     try:
         connection = site.to(server)
         try:

@@ -1,1 +1,1 @@
-"""What must hold once it is quiet: of the rows, of what clients were told, of what tools did, and of what is left."""
+"""Checks of a quiet site after a run: its rows, the responses of its clients, the work of its tools, and leftovers."""

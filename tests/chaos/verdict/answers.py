@@ -1,4 +1,7 @@
-"""Every client: answered once and with its row's outcome; or it left; or its server was in trouble."""
+"""Checks that each call was answered once, with the outcome of its row.
+
+Calls whose clients left need no answer, nor do calls whose servers were in trouble.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,9 +13,9 @@ from tests.chaos.ledger import Call, Ledger
 from tests.chaos.rows import Request, Rows
 
 Troubled = Callable[[int, float, float], bool]
-"""Whether the server of that number did not serve for all of a time."""
+"""Returns whether the server with this number failed to serve during any part of a time."""
 AROUND: Final = 3.0
-"""Seconds around a call's end in which trouble at its server explains it."""
+"""Seconds before and after a call in which trouble at its server explains a missing answer."""
 
 
 def findings(troubled: Troubled, ledger: Ledger, rows: Rows) -> Iterator[str]:
@@ -70,7 +73,11 @@ def _refused(call: Call, row: Request | None) -> Iterator[str]:
 
 
 def _explained(troubled: Troubled, call: Call, row: Request | None) -> bool:
-    """A session's call that its client cancelled just ends; else a server must have been in trouble."""
+    """Return whether a missing answer is explained.
+
+    The stream of a session's call just ends if its client cancelled or abandoned the call. Otherwise a server must have
+    been in trouble.
+    """
     if row is not None and row.cancel_requested_at is not None and row.cancel_cause in ("client", "abandoned"):
         return True
     if call.server == STDIO:

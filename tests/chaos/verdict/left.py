@@ -1,6 +1,6 @@
-"""What is left behind: processes, connections, locks, queues, groups, files.
+"""Finds leftovers: processes, connections, locks, messages in queues, groups and files.
 
-Looked at once it is quiet, and again after the site was stopped.
+The check is made once the site is quiet, and again after the site was stopped.
 """
 
 import os
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 MARKER: Final = "MCP_REQUEST="
 GROUP_EXPIRY: Final = 86_400
 UNACKED: Final = frozenset({"unacked", "unacked_index"})
-"""What a killed worker had fetched and not begun: kombu gives it back after an hour, when nobody can claim it any more.
-Nothing takes the name of a killed worker's control queue out of Redis.
+"""The messages that a killed worker had fetched and not started. kombu returns them to the queue after an hour, when
+their requests cannot be claimed any more. The name of a killed worker's control queue stays in Redis, too.
 """
 MESSAGE_EXPIRY: Final = 60
-"""Seconds: of channels-redis, unless a site says otherwise."""
+"""The default of channels-redis, in seconds."""
 
 
 def while_it_runs(site: Site, shape: Counter[str]) -> Iterator[str]:
-    """Beyond a site that does nothing; `shape` are its processes as they were at the beginning."""
+    """Find everything that an idle site would not have. `shape` counts its processes at the beginning of the run."""
     yield from _of_requests(site)
     now = processes(site)
     if now != shape:
@@ -40,7 +40,7 @@ def while_it_runs(site: Site, shape: Counter[str]) -> Iterator[str]:
 
 
 def afterwards(site: Site) -> Iterator[str]:
-    """After everything was stopped."""
+    """Find everything that is left after the site was stopped."""
     for pid in sorted(programs.processes_of(site.data)):
         yield f"a process is left: {pid} {programs.command_line(pid)}"
     yield from _of_requests(site)
@@ -55,7 +55,7 @@ def afterwards(site: Site) -> Iterator[str]:
 
 
 def processes(site: Site) -> Counter[str]:
-    """How many of each kind there are."""
+    """Count the site's processes of each kind."""
     mains = set(site.worker_mains())
     found: Counter[str] = Counter()
     spare = {site.inspector.pid} if site.has_inspector else set()
@@ -71,7 +71,7 @@ def _kind(pid: int) -> str:
 
 
 def _of_requests(site: Site) -> Iterator[str]:
-    """What tools started: it has the request's marker, and the site's data folder in its environment."""
+    """Find processes that tools started. Their environment contains the request's marker and the site's data folder."""
     for pid in sorted(programs.processes_of(site.data)):
         try:
             entries = Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
@@ -95,7 +95,7 @@ def _transactions(url: str) -> Iterator[str]:
         ).fetchall()
         nobodys = _nobodys(connection)
         time.sleep(1.0)
-        nobodys &= _nobodys(connection)  # what was closed between two looks was somebody's
+        nobodys &= _nobodys(connection)  # a connection that was closed between the two queries belonged to a process
     for row in open_ones:
         if row[1] != "active":
             yield f"a transaction stays open: {row}"
@@ -107,7 +107,7 @@ def _transactions(url: str) -> Iterator[str]:
 
 
 def _nobodys(connection: "psycopg.Connection") -> set[int]:
-    """The local ports of connections whose other end is no socket of this machine's processes."""
+    """Return the client ports of connections that belong to no process of this machine."""
     rows = connection.execute(
         "SELECT client_port FROM pg_stat_activity WHERE client_port IS NOT NULL AND pid <> pg_backend_pid()"
     ).fetchall()
@@ -181,7 +181,10 @@ def _amqp(site: Site, *, workers: int) -> Iterator[str]:
 
 
 def _groups(site: Site) -> Iterator[str]:
-    """A killed server cannot leave its group, which expires with it; one that said that it ends has left."""
+    """Check the channel layer's keys. Each must expire, because a killed server cannot leave its group.
+
+    A server that recorded its stop must have left its group.
+    """
     if site.kind != "redis":
         return
     import redis
@@ -198,5 +201,5 @@ def _groups(site: Site) -> Iterator[str]:
 
 
 def _drafts(data: Path) -> list[str]:
-    """Files of the site's own that have a temporary name."""
+    """Return the site's own files that have a temporary name."""
     return [name for name in os.listdir(data) if name.startswith(("tmp", ".")) and name != "tmp"]

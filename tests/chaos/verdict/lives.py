@@ -1,4 +1,4 @@
-"""Every row: one end, a legal life without a gap, and an audit that is complete."""
+"""Checks that every row has one end, a legal sequence of states, events without a gap, and a complete audit."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

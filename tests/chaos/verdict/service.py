@@ -1,4 +1,4 @@
-"""Whether the site serves as if nothing had been: it answers at once, every slot takes a call, every stream is free."""
+"""Checks that the site serves normally: it answers at once, every slot takes a call, and every stream can be opened."""
 
 import time
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from tests.support.site.wire import Connection, message
 
 DISCOVER_SECONDS: Final = 1.0
 TRIES: Final = 5
-"""The machine is shared: the fastest of so many answers counts."""
+"""The fastest of this many answers counts, because the machine is shared."""
 STREAMS: Final = 10
-"""What a caller may have open at one server, by the settings of the site."""
+"""The number of streams that the site's settings allow a caller at one server."""
 
 
 def findings(site: Site) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _discover(port: int) -> float:
 
 
 def _streams(name: str, port: int) -> Iterator[str]:
-    """As many as there may be, at once."""
+    """Open as many streams as are allowed, all at the same time."""
     with ExitStack() as exits:
         for number in range(STREAMS):
             connection = Connection(port)
@@ -55,7 +55,7 @@ def _streams(name: str, port: int) -> Iterator[str]:
 
 
 def _slots(site: Site) -> Iterator[str]:
-    """As many calls as there are slots must be under way at once."""
+    """Check that every slot runs a call at the same time."""
     folder = site.data / "guests"
     folder.mkdir()
     guests = site.all_slots

@@ -1,4 +1,4 @@
-"""What tools did: each side effect once at most, none for a row that nobody claimed, and none after its row's end."""
+"""Checks the work of tools: no side effect happened twice, without a claim, or after the end of its row."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,9 +8,9 @@ from tests.chaos.journal import Entry
 from tests.chaos.rows import Request, Rows
 
 TOLERANCE: Final = 0.05
-"""Seconds between a file's clock, which ticks, and the database's."""
+"""The difference, in seconds, between the file system's clock, which advances in ticks, and the database's clock."""
 LOST_TOLERANCE: Final = 10.0
-"""What a lost row's work may take to be found and killed: supervision and orphans are looked for on timers."""
+"""Seconds within which a lost row's work must be found and killed. Timers start the search for orphans."""
 
 
 def findings(rows: Rows, journal: dict[str, Entry]) -> Iterator[str]:
@@ -46,13 +46,13 @@ def _of(request: Request, entry: Entry) -> Iterator[str]:
 
 
 def overruns(rows: Rows, journal: dict[str, Entry]) -> list[float]:
-    """Of lost rows: how long their work went on."""
+    """Return for how many seconds the work of each lost row went on after the row had ended."""
     lost = [row for row in rows.requests if row.status == Status.LOST and row.id in journal]
     return [journal[row.id].last_at - (row.finished_at or 0) for row in lost]
 
 
 def latencies(rows: Rows, journal: dict[str, Entry]) -> dict[tuple[str, int], list[float]]:
-    """From the cancellation to the last step, in seconds, by tool and stage; of what was running when it was asked."""
+    """Return the seconds from the cancellation to the last step by tool and stage, for cancelled rows that had run."""
     found: dict[tuple[str, int], list[float]] = {}
     for row in rows.requests:
         entry = journal.get(row.id)

@@ -1,4 +1,4 @@
-"""FastMCP's client, of both eras; it has no `subscriptions/listen`."""
+"""FastMCP's client, in both eras. It has no `subscriptions/listen`."""
 
 import asyncio
 from typing import Any
@@ -75,7 +75,7 @@ async def main() -> None:
     async with client:
         assert client.protocol_version
         await serve(client.protocol_version, ACTIONS)
-    await client.close()  # leaving does not end the server that it started
+    await client.close()  # the end of the block does not end the server that the client started
 
 
 asyncio.run(main())

@@ -1,10 +1,10 @@
-// The driver's side of a conversation with a test: one line of JSON each way, on standard input and output.
+// The driver's side of the protocol with a test: lines of JSON on standard input and output.
 //
-// Its one argument is what to connect to: {"era", "url"}, or {"era", "server": {"command", "args", "env", "cwd"}}. It
-// says {"opened": …} once its client is connected. From then on a line {"id", "do", "with"} is answered with
-// {"id", "value"} or {"id", "error"}, in whatever order they end; {"do": "cancel", "with": {"of", "reason"}} aborts
-// another line. What happens meanwhile is told as it comes: {"of": id, …} where a line caused it. The end of input ends
-// the client.
+// The only argument of a driver is the server: {"era", "url"}, or {"era", "server": {"command", "args", "env", "cwd"}}.
+// The driver sends {"opened": …} as soon as its client is connected. Then it replies to each line {"id", "do", "with"}
+// with {"id", "value"} or {"id", "error"}, in the order in which the actions end. {"do": "cancel", "with": {"of",
+// "reason"}} aborts the action of another line. Other events are sent as they occur, with {"of": id, …} if a line
+// caused them. The end of input ends the client.
 
 import { createInterface } from 'node:readline';
 

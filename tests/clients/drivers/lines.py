@@ -1,4 +1,4 @@
-"""The driver's side of a conversation with a test, in Python. What `lines.mjs` says of it holds here."""
+"""The driver's side of the protocol with a test, in Python. `lines.mjs` describes the protocol."""
 
 import asyncio
 import json
@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 Report = Callable[..., None]
-"""Tells what a line causes before it is answered."""
+"""Sends a message that a line causes before its reply."""
 Action = Callable[..., Awaitable[object]]
-"""Takes a line's details by name, and `report`; what it returns is the answer's value."""
+"""Takes a line's details as keyword arguments, and `report`. Returns the value of the reply."""
 
 connection: dict[str, Any] = json.loads(sys.argv[1])
 
@@ -20,7 +20,7 @@ def tell(**message: Any) -> None:
 
 
 async def serve(version: str, actions: Mapping[str, Action]) -> None:
-    """Do what each line asks, several at once, until there is no more."""
+    """Perform the action of each line concurrently, until the end of input."""
     tell(opened={"version": version})
     doing: dict[int, asyncio.Task[None]] = {}
     async for line in _lines():

@@ -1,4 +1,4 @@
-"""`mcp` 2.x, of both eras."""
+"""The client of `mcp` 2.x, in both eras."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is alike in the Python clients: their types, and so what a test hears of them."""
+"""Code that the Python clients share, because they use the same types."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ _answers: deque[dict[str, Any]] = deque()
 
 
 async def answer(report: Report, answers: list[dict[str, Any]]) -> None:
-    """What the user will answer from now on, one question after another."""
+    """Set the user's answers to the next questions, in order."""
     _answers.clear()
     _answers.extend(answers)
 
@@ -27,12 +27,12 @@ def answer_to(params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
 
 
 async def cancelled() -> None:
-    """Wait until whoever waits is cancelled."""
+    """Wait until this task is cancelled."""
     await asyncio.Event().wait()
 
 
 async def on_message(message: object) -> None:
-    """Tell of the changes that a legacy server tells of."""
+    """Report a change that a legacy server has notified."""
     if isinstance(message, mcp_types.ToolListChangedNotification):
         tell(changed="tools")
     elif isinstance(message, mcp_types.ResourceUpdatedNotification):
@@ -40,6 +40,6 @@ async def on_message(message: object) -> None:
 
 
 def text_of(contents: Sequence[object]) -> str:
-    """The text of the first block, or of the first part of a resource."""
+    """Return the text of the first block, or of the first part of a resource."""
     assert isinstance(contents[0], mcp_types.TextContent | mcp_types.TextResourceContents)
     return contents[0].text

@@ -1,4 +1,4 @@
-// @modelcontextprotocol/client 2.x, of both eras.
+// @modelcontextprotocol/client 2.x, in both eras.
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';

@@ -1,4 +1,4 @@
-// @modelcontextprotocol/sdk 1.x, which most installed clients are built on: the legacy era only.
+// @modelcontextprotocol/sdk 1.x, on which most installed clients are built. It has only the legacy era.
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import { capabilities, drive, info, onQuestion, onResourceUpdated, onToolsChanged } from './typescript.mjs';
 
-// Over stdio only the transport is told which revision was agreed on.
+// Over stdio, only the transport knows the negotiated revision.
 class Stdio extends StdioClientTransport {
     setProtocolVersion(version) {
         this.protocolVersion = version;

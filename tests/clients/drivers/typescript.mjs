@@ -1,4 +1,4 @@
-// What is alike in the TypeScript clients: the names of their methods, and so what a test asks of them.
+// Code that the TypeScript clients share, because their methods have the same names.
 
 import { once } from 'node:events';
 import { connection, serve, tell } from './lines.mjs';
@@ -18,9 +18,9 @@ export const onResourceUpdated = ({ params }) => tell({ changed: params.uri });
 
 const each = (items, key) => items.map(item => item[key]);
 
-// Connect a client by one of its two transports, serve, and leave as a client should: its session ended, if it has one.
+// Connect a client with one of its two transports, serve, and leave properly: end the session, if there is one.
 //
-// Where the clients differ: `callTool(params, options)`, `subscribe(uri)` which returns its end, `version(transport)`.
+// The clients differ in `callTool(params, options)`, `subscribe(uri)`, which returns its end, and `version(transport)`.
 export async function drive(client, { Http, Stdio, callTool, subscribe, version }) {
     const transport = connection.url
         ? new Http(new URL(connection.url))

@@ -155,7 +155,7 @@ def test_rows_are_made_changed_and_read_through_the_serializer(shop: Shop) -> No
 def test_an_action_may_answer_with_a_response_of_djangos(shop: Shop) -> None:
     assert call("plain_book", shop.ann) == {"books": 2}
     assert call("plain_book", shop.ben) == "Two."
-    assert call("plain_book", shop.looker) == "This answers with a file, which no tool returns."
+    assert call("plain_book", shop.looker) == "This action returns a file, which a tool cannot return."
     assert call("plain_book", shop.nobody) == "Nobody counts."
 
 
@@ -222,7 +222,7 @@ class ForUsersViewSet(FileViewSet):
         (FileViewSet, "create", "upload is a FileField"),
         (FileViewSet, "list", "no such action"),
         (BookViewSet, "helper", "nor decorated with @action"),
-        (ForUsersViewSet, "create", "cannot be had without a request"),
+        (ForUsersViewSet, "create", "cannot be made without a request"),
     ],
 )
 def test_an_action_that_cannot_be_offered_is_refused(viewset: Any, name: str, why: str) -> None:

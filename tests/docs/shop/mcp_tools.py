@@ -1,4 +1,4 @@
-"""The tools of docs/asking.md; what they call is the shop's."""
+"""The tools of docs/asking.md, and the functions that they call."""
 
 from tests.docs.pages import executed, snippet
 

@@ -31,22 +31,22 @@ ORIGIN = "https://mcp.example.com"
 RESOURCE = f"{ORIGIN}/mcp"
 
 
-BAD = "The credentials of this call are not good, or not good any more; ask the server's operator for new ones."
+BAD = "The credentials of this call are invalid or have expired; ask the server's operator for new ones."
 
 
-GONE = "The user of this call may not log in any more."
+GONE = "The user of this call is no longer active."
 
 
-SHUT = "You may not use this endpoint; ask its operator."
+SHUT = "You do not have access to this endpoint; ask the server's operator for it."
 
 
-NO_ENDPOINT = "The endpoint of this call is not there any more."
+NO_ENDPOINT = "The endpoint of this call no longer exists."
 
 
-NO_INK = "Your token was not given for this; ask for one with the scope ink."
+NO_INK = "Your token lacks a scope that this needs; request one with the scope ink."
 
 
-NO_MCP = "Your token was not given for this; ask for one with the scope mcp."
+NO_MCP = "Your token lacks a scope that this needs; request one with the scope mcp."
 
 
 ran: list[str] = []

@@ -1,1 +1,1 @@
-"""A site as real processes, and the clients that talk to it."""
+"""A site as real processes, and its clients."""

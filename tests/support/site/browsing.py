@@ -1,4 +1,4 @@
-"""A browser as far as pages of a site need one: cookies, forms, and no redirect followed."""
+"""A minimal browser for the pages of a site. It keeps cookies and posts forms, and it follows no redirects."""
 
 from http.client import HTTPResponse
 from http.cookiejar import CookieJar
@@ -16,7 +16,7 @@ class _Stay(HTTPRedirectHandler):
 
 
 class Browser:
-    """Somebody at a server of the site."""
+    """One user's browser at one server of the site."""
 
     def __init__(self, port: int) -> None:
         self._origin = f"http://127.0.0.1:{port}"
@@ -25,14 +25,14 @@ class Browser:
 
     @classmethod
     def of(cls, port: int, username: str, password: str) -> "Browser":
-        """The browser of a user who has logged in."""
+        """Return the browser of a user who has logged in."""
         browser = cls(port)
         assert browser.get("/admin/login/")[0] == 200
         assert browser.post("/admin/login/", username=username, password=password)[0] == 302
         return browser
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and page."""
+        """Return the status and the page."""
         return self._open(path)
 
     def post(self, path: str, **fields: str) -> tuple[int, str]:

@@ -1,8 +1,8 @@
-"""A front without stickiness: every HTTP request, whatever connection it comes on, goes to the next server in turn.
+"""A proxy without stickiness: each HTTP request goes to the next server in turn, whatever connection it arrives on.
 
-It passes bytes on as they come, both ways, and changes no field but `Connection`. When one side leaves in the middle,
-the other is left at once. Refuses to guess: a request or a response whose length is not stated is its connection's
-last, and what a dead server did not send is not made up.
+It forwards bytes in both directions as they arrive, and changes no header but `Connection`. If one side disconnects
+early, the other side is disconnected at once. A request or a response without a stated length is the last one on its
+connection. If a server dies, its response stays incomplete.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _LENGTH: Final = re.compile(rb"\r\nContent-Length:[ \t]*(\d+)", re.IGNORECASE)
 
 
 class Incoming(asyncio.StreamReader):
-    """What a client sends; `left` is set as soon as it has gone, whether anybody reads or not."""
+    """The data of a client. `left` is set as soon as the client disconnects, even if its data has not been read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,10 @@ class Incoming(asyncio.StreamReader):
 
 
 async def _exchange(head: bytes, incoming: Incoming, client: asyncio.StreamWriter, port: int) -> bool:
-    """One request and its response, over a connection of its own; whether the client's can carry another."""
+    """Forward one request and its response over a new connection to the server.
+
+    Returns whether the client's connection can carry another request.
+    """
     response, server = await asyncio.open_connection("127.0.0.1", port)
     owed = _length(head, math.inf if b"\r\ntransfer-encoding:" in head.lower() else 0)
     server.write(_with_connection(head, b"close"))
@@ -55,7 +58,7 @@ async def _exchange(head: bytes, incoming: Incoming, client: asyncio.StreamWrite
 
 
 async def _answer(response: asyncio.StreamReader, client: asyncio.StreamWriter, *, last: bool) -> bool:
-    """Pass a response on; whether it is whole, and its client can tell."""
+    """Forward a response. Returns whether its length is stated and it is complete."""
     while (head := await response.readuntil(_END)).split(b" ", 2)[1].startswith(b"1"):
         client.write(head)
     length = _length(head, math.inf)
@@ -64,7 +67,7 @@ async def _answer(response: asyncio.StreamReader, client: asyncio.StreamWriter, 
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter, owed: float) -> bool:
-    """Pass on so many bytes; whether all have come."""
+    """Forward `owed` bytes, and return whether all of them arrived."""
     while owed and (data := await source.read(int(min(CHUNK, owed)))):
         target.write(data)
         await target.drain()
@@ -87,7 +90,7 @@ class _Front:
         self._clients: set[asyncio.StreamWriter] = set()
 
     async def listen(self) -> int:
-        """The port that it listens on from now on."""
+        """Start to listen, and return the port."""
         create = asyncio.get_running_loop().create_server
         self._server = await create(lambda: asyncio.StreamReaderProtocol(Incoming(), self._serve), "127.0.0.1", 0)
         return int(self._server.sockets[0].getsockname()[1])
@@ -95,14 +98,14 @@ class _Front:
     async def _serve(self, incoming: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         assert isinstance(incoming, Incoming)
         self._clients.add(client)
-        # Both errors say that one of the two is not there any more.
+        # Both errors mean that the client or the server has disconnected.
         with closing(client), suppress(asyncio.IncompleteReadError, ConnectionError):
             while await _exchange(await incoming.readuntil(_END), incoming, client, next(self._turns)):
                 pass
         self._clients.remove(client)
 
     async def end(self) -> None:
-        # Its own socket last: asyncio loses a connection that is accepted by then and not yet served.
+        # Close the listening socket last, because asyncio would lose a connection that is accepted and not yet served.
         while asyncio.all_tasks() - {asyncio.current_task()}:
             for client in self._clients:
                 client.transport.abort()
@@ -112,7 +115,7 @@ class _Front:
 
 @contextmanager
 def front(*ports: int) -> Iterator[int]:
-    """The port of a front of the servers on these ports of this host; a thread serves it until this is left."""
+    """Yield the port of a proxy to the servers on these local ports. A thread runs it until the block is left."""
     with asyncio.Runner() as runner:
         loop, served = runner.get_loop(), _Front(ports)
         thread = Thread(target=loop.run_forever)

@@ -1,4 +1,4 @@
-"""docs/deployment.md as it is run: its command lines and its nginx file, with free ports in place of its own."""
+"""Reads the commands of docs/deployment.md so that tests can run them, with free ports in place of the page's."""
 
 import shlex
 import shutil
@@ -17,11 +17,11 @@ SAYS: Final = {
     "hypercorn": r"Running on http://127\.0\.0\.1:(\d+)",
     "daphne": r"Listening on TCP address 127\.0\.0\.1:(\d+)",
 }
-"""What each program prints when it listens, with the port that it chose."""
+"""The line that each program prints when it listens, with the port that it chose."""
 
 
 def server_commands() -> dict[str, list[str]]:
-    """Program → its line of the page, on a port of its own choice."""
+    """Return the page's command line of each program. The program chooses a free port."""
     lines = snippet("deployment.md#servers").text.splitlines()
     commands = {words[0]: words for words in map(shlex.split, lines)}
     assert commands.keys() == SAYS.keys()
@@ -32,7 +32,7 @@ def server_commands() -> dict[str, list[str]]:
 
 
 def enabled_units(*ports: int) -> list[str]:
-    """What the page has systemd enable, with these ports in place of its own."""
+    """Return the systemd units that the page enables, with these ports in place of the page's."""
     copy, enable = snippet("deployment.md#systemd").text.splitlines()
     assert copy == "cp docs/deployment/systemd/* /etc/systemd/system/"
     assert enable.startswith("systemctl enable --now ")
@@ -42,7 +42,7 @@ def enabled_units(*ports: int) -> list[str]:
 
 
 def _found(program: str) -> str:
-    """Where the program is: beside this Python, as in an activated environment, or on the path."""
+    """Return the path of a program. It is beside this Python, as in an activated environment, or on `PATH`."""
     if program == "python":
         return sys.executable
     beside = Path(sys.executable).with_name(program)

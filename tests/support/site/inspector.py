@@ -1,4 +1,4 @@
-"""The rows of a stack, for tests: asked of a process in the stack's environment, `answers`."""
+"""Reads the rows of a stack for tests, by means of the process `answers` in the stack's environment."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One request. `running_for` and `ran_for` are in seconds of database time, `finished_at` a unix time."""
+    """One request. `running_for` and `ran_for` are in seconds of database time, and `finished_at` is a Unix time."""
 
     id: str
     status: str
@@ -61,7 +61,7 @@ class Row:
 
 
 class Inspector:
-    """The asking side."""
+    """Starts the process `answers` and sends questions to it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -84,7 +84,7 @@ class Inspector:
         return said["answer"]
 
     def row(self, **which: Any) -> Row | None:
-        """The newest request with these column values."""
+        """Return the newest request with these column values, or `None`."""
         found = self.ask("request", **which)
         if found is None:
             return None
@@ -92,7 +92,7 @@ class Inspector:
         return Row(**found, attempts=attempts)
 
     def reap(self) -> None:
-        """Wait for the end of the process, which somebody else has ended."""
+        """Wait for the end of the process, which the caller has killed."""
         self._process.communicate()
 
     def close(self) -> None:

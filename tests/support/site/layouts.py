@@ -1,4 +1,4 @@
-"""The processes that a site is run as: on its embedded parts alone, on PostgreSQL and Redis, each part by itself.
+"""Starts a site in different layouts: on its embedded parts alone, on PostgreSQL and Redis, or as separate processes.
 
 Leaving a layout closes its stack.
 """
@@ -15,7 +15,7 @@ from tests.support.site.stack import MANAGE, SETTINGS, Server, Stack
 
 @contextmanager
 def closing(stack: Stack) -> Iterator[Stack]:
-    """Close the stack whatever happens; after a failure, without judging how it ends."""
+    """Close the stack at the end. After a failure, do not check how its processes end."""
     try:
         yield stack
     except BaseException:
@@ -26,7 +26,7 @@ def closing(stack: Stack) -> Iterator[Stack]:
 
 @contextmanager
 def embedded(data: Path, settings: str = SETTINGS, pool: str = "prefork") -> Iterator[Stack]:
-    """One command: `mcp serve`."""
+    """A site that is one command, `mcp serve`."""
     with closing(Stack(data, {}, workers=1, settings=settings, pool=pool)) as stack:
         stack.serve_from(stack.start_embedded(*stack.worker_options))
         yield stack
@@ -34,7 +34,7 @@ def embedded(data: Path, settings: str = SETTINGS, pool: str = "prefork") -> Ite
 
 @contextmanager
 def narrow(data: Path, **settings: Any) -> Iterator[Stack]:
-    """The same with these settings of `MCP`."""
+    """A site that is one `mcp serve` with these settings of `MCP`."""
     environment = {"MCP_TEST_SETTINGS": json.dumps(settings)}
     with closing(Stack(data, environment, workers=1, settings="tests.acceptance.narrow_settings")) as stack:
         stack.serve_from(stack.start_embedded(*stack.worker_options))
@@ -50,7 +50,10 @@ def engines(
     *,
     of_workers: Mapping[str, str] | None = None,
 ) -> Iterator[Stack]:
-    """Daphne, uvicorn and two workers on the engines that the environment names; workers have more in theirs."""
+    """Daphne, uvicorn and two workers on the engines that the environment names.
+
+    `of_workers` is added to the environment of the workers.
+    """
     with ExitStack() as exits:
         stack = exits.enter_context(closing(Stack(data, environment, workers=2, settings=settings, pool=pool)))
         migrated = stack.start(*MANAGE, "migrate", "--settings", settings, "--verbosity=0")
@@ -67,7 +70,7 @@ def engines(
 def apart(
     data: Path, environment: Mapping[str, str], *, servers: int = 1, workers: int = 1, settings: str = SETTINGS
 ) -> Iterator[Stack]:
-    """Servers and workers that are processes of their own on any engines, for a test to end and to replace."""
+    """Servers and workers as separate processes on any engines, for a test to stop and to replace."""
     with closing(Stack(data, environment, workers=workers, settings=settings)) as stack:
         for alias in ("default",) if "MCPSITE_DATABASE" in environment else ("default", "mcp"):
             migrated = stack.start(
@@ -83,7 +86,7 @@ def apart(
 
 @contextmanager
 def two_servers(stack: Stack) -> Iterator[tuple[Server, Server]]:
-    """The stack's first server and another one."""
+    """Yield the stack's first server and another one, which is started if the stack has only one."""
     if len(stack.servers) > 1:
         yield stack.servers[0], stack.servers[1]
         return

@@ -1,4 +1,4 @@
-"""A raw client of a legacy revision: a session, its messages to any server of the site, event streams with ids."""
+"""A raw client of a legacy revision, with a session on any server of the site and event streams with ids."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Event:
-    """One server-sent event; None where a field is absent."""
+    """One server-sent event. A field that is absent is `None`."""
 
     id: str | None
     retry: str | None
@@ -24,14 +24,14 @@ class Event:
 
     @property
     def progress(self) -> float | None:
-        """What it reports, if it reports progress."""
+        """The progress that the event reports, or `None`."""
         if self.message is None or self.message.get("method") != "notifications/progress":
             return None
         return float(self.message["params"]["progress"])
 
 
 def events(connection: Connection) -> Iterator[Event | None]:
-    """The events of a stream until it ends or is cut; None for a comment."""
+    """Yield the events of a stream, and `None` for a comment, until it ends or is cut."""
     assert connection.is_stream
     lines: list[str] = []
     while line := connection.response.readline().decode():
@@ -45,7 +45,7 @@ def events(connection: Connection) -> Iterator[Event | None]:
 
 
 def progress_until(stream: Iterator[Event | None], done: float) -> list[Event]:
-    """The events up to and with the one that reports this progress."""
+    """Return the events up to and including the one that reports this progress."""
     seen = []
     for event in stream:
         if event is not None:
@@ -56,7 +56,7 @@ def progress_until(stream: Iterator[Event | None], done: float) -> list[Event]:
 
 
 def asked(stream: Iterator[Event | None], method: str = "elicitation/create") -> Event:
-    """The next message, a request of the server's."""
+    """Return the next message, which must be a request from the server with this method."""
     event = next(event for event in stream if event is not None and event.message is not None)
     assert event.message is not None
     assert event.message["method"] == method
@@ -64,7 +64,7 @@ def asked(stream: Iterator[Event | None], method: str = "elicitation/create") ->
 
 
 class Client:
-    """A client of the site; each message goes to the server that the test names."""
+    """A client of the site. Each message goes to the server that the test names, or to the next one in turn."""
 
     def __init__(self, stack: Stack, user: str = "") -> None:
         self._stack = stack
@@ -73,7 +73,7 @@ class Client:
 
     @classmethod
     def opened(cls, stack: Stack, server: Server | None = None, *, user: str = "", **capabilities: Any) -> "Client":
-        """A client of this user, where the site knows users, that has begun a session."""
+        """Return a client that has begun a session, as this user if the site has users."""
         client = cls(stack, user)
         info = {"name": "acceptance", "version": "1"}
         answer = client.request(
@@ -101,11 +101,11 @@ class Client:
         return self.request("tools/call", server, accept=accept, name=tool, arguments=arguments, **meta)
 
     def notify(self, method: str, server: Server | None = None, **params: Any) -> int:
-        """The status that the notification got."""
+        """Send a notification, and return the HTTP status of the response."""
         return self._post({"method": method, "params": params}, server, BOTH, "").response.status
 
     def reply(self, asked: Event, server: Server, result: Any) -> int:
-        """The status that the answer to a request of the server's got."""
+        """Answer a request from the server, and return the HTTP status of the response."""
         assert asked.message is not None
         message = {"id": asked.message["id"], "result": result}
         return self._post(message, server, BOTH, "").response.status
@@ -116,7 +116,7 @@ class Client:
         return connection
 
     def delete(self, server: Server | None = None) -> int:
-        """The status that ending the session got."""
+        """End the session, and return the HTTP status of the response."""
         connection = self._stack.connect(server)
         connection.send(b"", self._fields({}), "DELETE")
         return connection.response.status

@@ -1,4 +1,4 @@
-"""A process that is talked to in lines of JSON; its standard error goes to a file."""
+"""A process that exchanges lines of JSON with the test. Its standard error goes to a file."""
 
 import json
 import queue
@@ -15,7 +15,7 @@ LOG_CHARS: Final = 4000
 
 
 class LineProcess:
-    """One process, in a session of its own. Waits at most `patience` seconds for anything."""
+    """One process, in a session of its own. A wait lasts at most `patience` seconds."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path, patience: float) -> None:
         self.log = log
@@ -41,13 +41,13 @@ class LineProcess:
         self._process.stdin.flush()
 
     def receive(self) -> dict[str, Any]:
-        """The next message."""
+        """Return the next message."""
         message = self.receive_within(self.patience)
         assert message is not None, f"there is no message:\n{self.errors()}"
         return message
 
     def receive_within(self, seconds: float) -> dict[str, Any] | None:
-        """The next message; None where none comes for so long."""
+        """Return the next message, or `None` if none arrives within `seconds`."""
         try:
             line = self._lines.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -57,18 +57,18 @@ class LineProcess:
         return message
 
     def rest(self) -> list[dict[str, Any]]:
-        """Every message that still comes, until it has closed its end."""
+        """Return the remaining messages, until the process closes its output."""
         messages = []
         while line := self._lines.get(timeout=self.patience):
             messages.append(json.loads(line))
         return messages
 
     def errors(self) -> str:
-        """The end of what it said on standard error."""
+        """Return the end of its standard error output."""
         return self.log.read_text(errors="replace")[-LOG_CHARS:]
 
     def close(self) -> None:
-        """Close its standard input."""
+        """Close the standard input of the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
@@ -76,7 +76,7 @@ class LineProcess:
         self._process.send_signal(number)
 
     def wait(self) -> int:
-        """The exit status, once it has ended."""
+        """Wait until the process has ended, and return its exit status."""
         status = self._process.wait(self.patience)
         self._reader.join(self.patience)
         assert self._process.stdin is not None

@@ -1,7 +1,7 @@
-"""PostgreSQL, Redis and RabbitMQ for one test alone, to be stopped, killed, frozen and started again on the same port.
+"""Runs PostgreSQL, Redis and RabbitMQ for one test, which can stop, kill, freeze and restart them on the same port.
 
-Each runs from the programs that Debian's packages install, in a folder of its own that is removed afterwards. Refuses
-to touch those that run on the machine's usual ports: others use them.
+Each engine uses the programs that Debian's packages install, in a folder of its own that is removed afterwards. The
+engines on the machine's usual ports are not touched, because other processes use them.
 """
 
 import os
@@ -28,11 +28,11 @@ STARTING: Final = 120.0
 ENDING: Final = 30.0
 LOCAL: Final = "127.0.0.1"
 RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin")
-"""Not Debian's wrappers in PATH: those act as another user, who does not know the cookie of a node of ours."""
+"""Debian's wrappers in `PATH` are not used, because they run as another user without access to the node's cookie."""
 
 
 class Engine:
-    """One engine and its port, which it keeps when it is started again."""
+    """One engine and its port, which stays the same when the engine is restarted."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Engine:
         self._orderly = orderly
         self._is_ready = is_ready
         self.environment = {**os.environ, **(environment or {})}
-        """Of its programs, those of its administration included."""
+        """The environment of the engine's programs, including its administration tools."""
         self._program: Program | None = None
 
     def start(self) -> None:
-        """Run it, and wait until it serves."""
+        """Start the engine, and wait until it serves."""
         assert self.ended
         self._program = program = Program(self._command, self.environment, self.log, self.log.parent)
 
@@ -67,7 +67,7 @@ class Engine:
         eventually(serves, f"{self._command[0]} serves", STARTING)
 
     def stop(self) -> None:
-        """End it as its administrator would: it closes its connections and keeps what it keeps."""
+        """Stop the engine as its administrator would. It closes its connections and saves its persistent data."""
         for process in self._tree():
             if process.name() != "sh":
                 process.send_signal(self._orderly)
@@ -75,8 +75,8 @@ class Engine:
         self._await_end()
 
     def kill(self) -> None:
-        """SIGKILL to all its processes, as if the machine had lost its power."""
-        # Frozen first, so that it starts none meanwhile and notices no death among its own.
+        """Send SIGKILL to all processes of the engine, as if the machine had lost power."""
+        # Freeze the processes first, so that none of them starts another or notices that one has died.
         self.freeze()
         for process in self._tree():
             with suppress(psutil.NoSuchProcess):
@@ -84,7 +84,7 @@ class Engine:
         self._await_end()
 
     def freeze(self) -> None:
-        """Keep its connections and answer nothing, as if the network had lost it."""
+        """Suspend all processes. Connections stay open without answers, as if the network had lost the engine."""
         for process in self._tree():
             with suppress(psutil.NoSuchProcess):
                 process.suspend()
@@ -117,13 +117,13 @@ class Engine:
 
 @contextmanager
 def postgresql() -> Iterator[Engine]:
-    """A cluster with one empty database, which `url` names. Raises ServicesMissingError."""
+    """Run a cluster with one empty database, which `url` names. Raises `ServicesMissingError`."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not found:
         raise ServicesMissingError("PostgreSQL is not installed")
     with _folder() as folder:
         as_owner: list[str] = []
-        if os.geteuid() == 0:  # which PostgreSQL refuses to be
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             user = pwd.getpwnam("postgres")
             os.chown(folder, user.pw_uid, user.pw_gid)
             as_owner = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
@@ -154,7 +154,7 @@ def postgresql() -> Iterator[Engine]:
 
 @contextmanager
 def redis() -> Iterator[Engine]:
-    """A Redis that keeps nothing on disk: what it held is lost with it. Raises ServicesMissingError."""
+    """Run a Redis that stores nothing on disk, so that stopping it loses its data. Raises `ServicesMissingError`."""
     if (program := shutil.which("redis-server")) is None:
         raise ServicesMissingError("Redis is not installed")
     with _folder() as folder:
@@ -179,14 +179,14 @@ def redis() -> Iterator[Engine]:
 
 @contextmanager
 def rabbitmq() -> Iterator[Engine]:
-    """A RabbitMQ node, whose durable queues outlive it. Raises ServicesMissingError."""
+    """Run a RabbitMQ node, whose durable queues survive a restart. Raises `ServicesMissingError`."""
     program = RABBITMQ / "rabbitmq-server"
     if not program.exists():
         raise ServicesMissingError("RabbitMQ is not installed")
     with _folder() as folder:
         port = _free_port()
         environment = {
-            "HOME": str(folder),  # where the cookie is made
+            "HOME": str(folder),  # the cookie is created here
             "RABBITMQ_NODENAME": f"mcp-{secrets.token_hex(4)}@localhost",
             "RABBITMQ_NODE_IP_ADDRESS": LOCAL,
             "RABBITMQ_NODE_PORT": str(port),
@@ -213,7 +213,7 @@ def rabbitmq() -> Iterator[Engine]:
 
 
 def queues(broker: Engine) -> dict[str, int]:
-    """The messages that wait in each queue of a RabbitMQ node."""
+    """Return the number of messages in each queue of a RabbitMQ node, unacknowledged ones included."""
     command = [str(RABBITMQ / "rabbitmqctl"), "--quiet", "list_queues", "--no-table-headers", "name", "messages"]
     done = subprocess.run(command, env=broker.environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"RabbitMQ does not say what queues it has: {done.stderr[-1000:]}"
@@ -231,7 +231,7 @@ def _running(engine: Engine) -> Iterator[None]:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder that another user may own: pytest's are closed to all but its own."""
+    """Yield a folder that another user can own. Only the user who runs pytest can enter pytest's folders."""
     folder = Path(tempfile.mkdtemp(prefix="mcp-engine-"))
     try:
         yield folder

@@ -1,6 +1,6 @@
-"""Real processes of a site: started on free ports with their output in a file, stopped by signal, and searched for.
+"""Starts the real processes of a site with their output in a file, stops them by signal, and finds them.
 
-A site's processes are known by its data folder, which is in the environment of all of them and of all they start.
+A site's processes are found by its data folder, which is in their environment and is inherited by their children.
 """
 
 import os
@@ -18,12 +18,12 @@ from tests.support.waiting import eventually
 
 STARTING: Final = 60.0
 STOPPING: Final = 45.0
-"""A worker that is stopped while its pool takes a message may need 30 s: Celery's `AsynPool.flush` forgets the message,
-and the process that has taken it waits for it to be counted."""
+"""A worker that is stopped while its pool takes a message may need 30 s, because Celery's `AsynPool.flush` forgets the
+message, and the pool process that has taken it waits until it is counted."""
 
 
 class Program:
-    """One process of a site, in a session of its own. Its output is in `log`, added to it when there is one already."""
+    """One process of a site, in a session of its own. Its output is appended to `log`."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path = ROOT) -> None:
         self.command = tuple(command)
@@ -45,7 +45,7 @@ class Program:
         return self._process.poll() is not None
 
     def says(self, pattern: str, within: float = STARTING) -> re.Match[str]:
-        """Wait for a line in the output."""
+        """Wait until the output matches a pattern, and return the match."""
 
         def found() -> re.Match[str] | None:
             match = re.search(pattern, self.output())
@@ -63,11 +63,11 @@ class Program:
         self._process.send_signal(number)
 
     def interrupt(self) -> None:
-        """What a terminal's Ctrl-C does: SIGINT to the whole process group."""
+        """Send SIGINT to the whole process group, as Ctrl-C in a terminal does."""
         os.killpg(self.pid, signal.SIGINT)
 
     def wait(self, within: float = STOPPING) -> int:
-        """Its exit status, once it has ended."""
+        """Wait until the process has ended, and return its exit status."""
         return self._process.wait(within)
 
     def stop(self) -> int:
@@ -80,17 +80,17 @@ class Program:
 
 
 def processes_of(data: Path) -> set[int]:
-    """Every living process of the site whose data is there."""
+    """Return the live processes of the site with this data folder."""
     return marked(f"MCPSITE_DATA={data}")
 
 
 def marked(variable: str) -> set[int]:
-    """The processes that have `NAME=value` in their environment; zombies have none."""
+    """Return the processes that have `NAME=value` in their environment. Zombies have no environment."""
     return {pid for pid, variables in _environments() if variable.encode() in variables}
 
 
 def with_variable(name: str) -> set[int]:
-    """The processes that have any value of it in their environment."""
+    """Return the processes that have the variable in their environment, with any value."""
     start = f"{name}=".encode()
     return {pid for pid, variables in _environments() if any(each.startswith(start) for each in variables)}
 
@@ -109,20 +109,20 @@ def command_line(pid: int) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is no zombie."""
+    """Return whether the process exists and is not a zombie."""
     with suppress(OSError):
         return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections on that local port."""
+    """Return whether a process accepts connections on this local port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def is_connected(port: int, peer: int) -> bool:
-    """Whether a process of this host has a TCP connection from its local port to that port of a peer."""
+    """Return whether a process of this host has a TCP connection from `port` to the port `peer`."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return any(_ports(row) == (port, peer) and row[9] != "0" for row in rows)
 
@@ -133,7 +133,7 @@ def _ports(row: list[str]) -> tuple[int, int]:
 
 
 def open_files(pid: int) -> set[str]:
-    """What a process has open, by its path."""
+    """Return the targets of a process's open descriptors: paths, and names such as `socket:[4711]`."""
     found = set()
     with suppress(OSError):
         for descriptor in Path("/proc", str(pid), "fd").iterdir():
@@ -143,19 +143,19 @@ def open_files(pid: int) -> set[str]:
 
 
 def socket_inodes(pid: int) -> set[str]:
-    """The sockets that a process has open."""
+    """Return the inodes of the sockets that a process has open."""
     sockets = (target for target in open_files(pid) if target.startswith("socket:["))
     return {target[len("socket:[") : -1] for target in sockets}
 
 
 def inodes_of_port(port: int) -> set[str]:
-    """The TCP sockets of this host on that local port, listening and connected."""
+    """Return the inodes of this host's TCP sockets on this local port, both listening and connected."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {row[9] for row in rows if int(row[1].rpartition(":")[2], 16) == port and row[9] != "0"}
 
 
 def peak_memory(pid: int) -> int:
-    """The most that was ever resident, in KiB."""
+    """Return the peak of the resident memory in KiB."""
     status = Path("/proc", str(pid), "status").read_text()
     return int(status.split("VmHWM:")[1].split()[0])
 

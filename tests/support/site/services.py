@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis for one run: a database of its own, created and dropped, and an empty Redis database."""
+"""PostgreSQL and Redis for one run: a new database, which is dropped afterwards, and an empty Redis database."""
 
 import os
 import secrets
@@ -15,17 +15,17 @@ POSTGRESQL: Final = os.environ.get("MCP_TEST_POSTGRESQL", "postgresql://postgres
 REDIS: Final = os.environ.get("MCP_TEST_REDIS", "redis://127.0.0.1:6379")
 TIMEOUT: Final = 3
 CLAIM: Final = "mcp-acceptance"
-"""The key that says that a Redis database is in use, by whom."""
+"""The key that marks a Redis database as in use. Its value is the process id of the run."""
 CLAIM_SECONDS: Final = 3600
-"""A run that is killed gives nothing back; no run takes longer."""
+"""The time after which the claim of a killed run expires. No run takes longer."""
 
 
 class ServicesMissingError(Exception):
-    """The services or their clients are not here; the text says which."""
+    """A service or its client library is missing. The text names it."""
 
 
 def missing(why: str) -> NoReturn:
-    """Skip loudly; fail where the run says that the engines must be there."""
+    """Skip the test, or fail it if `MCP_REQUIRE_ENGINES` is 1."""
     if os.environ.get("MCP_REQUIRE_ENGINES") == "1":
         pytest.fail(why)
     pytest.skip(why)
@@ -33,7 +33,7 @@ def missing(why: str) -> NoReturn:
 
 @contextmanager
 def own_services() -> Iterator[dict[str, str]]:
-    """The environment of a site on both. Raises ServicesMissingError."""
+    """Yield the environment of a site on both services. Raises `ServicesMissingError`."""
     try:
         import channels_redis  # noqa: F401
         import psycopg
@@ -62,12 +62,12 @@ def own_services() -> Iterator[dict[str, str]]:
 
 
 def _empty_redis() -> "tuple[redis.Redis, int]":
-    """A connection to a numbered database that nobody uses, and its number."""
+    """Return a connection to a numbered database that is not in use, and its number."""
     import redis
 
     for number in reversed(range(1, 16)):
         store = redis.Redis.from_url(f"{REDIS}/{number}", socket_connect_timeout=TIMEOUT)
-        # Taken first, then looked at: two runs at once must not read each other's messages.
+        # Claim the database before checking that it is empty, so that two runs never read each other's messages.
         if store.set(CLAIM, os.getpid(), nx=True, ex=CLAIM_SECONDS):
             if store.dbsize() == 1:
                 return store, number

@@ -1,6 +1,6 @@
-"""A `Stack` is one running site, as real processes: its servers, taken in turn, its workers, its rows.
+"""A `Stack` is one running site as real processes: its servers, which are used in turn, its workers, and its rows.
 
-Closing it stops everything and fails when a process is left. Which processes there are is said in `layouts`.
+Closing it stops every process, and fails if one is left. The functions in `layouts` choose the processes.
 """
 
 import os
@@ -27,13 +27,13 @@ CONCURRENCY: Final = f"--concurrency={SLOTS_OF_A_WORKER}"
 
 
 class Sent(Protocol):
-    """A call that was made: a row is found by its id."""
+    """A call that was sent. Its row is found by `request_id`."""
 
     request_id: RequestId
 
 
 class Server:
-    """A server process and the port it chose."""
+    """A server process and the port that it chose."""
 
     host = "127.0.0.1"
 
@@ -43,7 +43,7 @@ class Server:
         self.port = int(program.says(address)[1])
 
     def stop(self) -> None:
-        """End it by SIGTERM; uvicorn, once it has stopped, ends by the signal that it was sent."""
+        """Stop the server with SIGTERM. uvicorn raises the signal again after its shutdown, and ends by it."""
         assert self.program.stop() in (0, -signal.SIGTERM), self.program.output()
 
 
@@ -64,10 +64,10 @@ class Stack:
         self.worker_options = (CONCURRENCY, f"--pool={pool}")
         self.settings = settings
         self.inside = inside
-        """What every command is started by."""
+        """The command that every other command is started with, or nothing."""
         self.environment = {**os.environ, **engines, "MCPSITE_DATA": str(data), "DJANGO_SETTINGS_MODULE": settings}
         self.of_workers: Mapping[str, str] = {}
-        """What workers that are started by themselves have in their environment beside the site's."""
+        """Additional environment variables of workers that are started as separate processes."""
         self.expected_workers = workers
         self.slots = workers * SLOTS_OF_A_WORKER
         self.servers: list[Server] = []
@@ -82,7 +82,7 @@ class Stack:
 
     @property
     def has_inspector(self) -> bool:
-        """Whether the rows were asked about: it starts with the first question."""
+        """Whether the inspector has been started. The first question starts it."""
         return "inspector" in vars(self)
 
     def start(self, *command: str, **environment: str) -> Program:
@@ -91,12 +91,12 @@ class Stack:
         return self._programs[-1]
 
     def logs(self) -> Iterator[tuple[str, str]]:
-        """The command and the end of the output of every program that was started."""
+        """Yield the command and the end of the output of every program that was started."""
         for program in self._programs:
             yield " ".join(program.command), program.output()[-LOG_CHARS:]
 
     def start_embedded(self, *options: str) -> Server:
-        """`mcp serve`: Daphne, with its worker unless the options say otherwise."""
+        """Start `mcp serve`, which runs Daphne and, unless the options disable it, a worker."""
         program = self.start(*MANAGE, "mcp", "serve", "--settings", self.settings, "--port=0", *options)
         program.says("READY")
         return Server(program, r"MCP endpoint +http://[0-9.]+:(\d+)/mcp")
@@ -106,11 +106,11 @@ class Stack:
         return Server(program, r"Uvicorn running on http://[0-9.]+:(\d+)")
 
     def start_from_guide(self, program: str) -> Server:
-        """A server by its line of docs/deployment.md."""
+        """Start a server with its command line from docs/deployment.md."""
         return Server(self.start(*guide.server_commands()[program]), guide.SAYS[program])
 
     def start_again(self, server: Server) -> Server:
-        """Another process in place of a server that has ended, on its port."""
+        """Start another process in place of a server that has ended, on the same port."""
         assert server.program.ended
         command = [f"--port={server.port}" if part == "--port=0" else part for part in server.program.command]
         again = Server(self.start(*command), server.address)
@@ -118,7 +118,7 @@ class Stack:
         return again
 
     def start_extra_servers(self) -> list[Server]:
-        """One more server of each kind that this stack runs, without a worker, for a test to end."""
+        """Start one more server of each kind that this stack runs, without a worker, for a test to end."""
         extra = [self.start_embedded("--no-worker")]
         if len(self.servers) > 1:
             extra.append(self.start_uvicorn())
@@ -137,14 +137,17 @@ class Stack:
         self._turns = cycle(servers)
 
     def restore_workers(self) -> None:
-        """Wait until as many workers consume as there should be; start those that nobody else starts."""
+        """Restart separate workers that have ended, and wait until the expected number of workers consume.
+
+        A server restarts its own worker.
+        """
         for dead in [program for program in self.worker_programs if program.ended]:
             self.worker_programs.remove(dead)
             self.start_worker()
         eventually(lambda: len(self.workers()) == self.expected_workers, "all workers consume", within=STARTING)
 
     def workers(self) -> dict[str, int]:
-        """Boot id → main process of each live worker."""
+        """Return the main process of each live worker by its boot id."""
         return {boot_id: pid for boot_id, pid in self.ask("workers").items() if programs.is_alive(pid)}
 
     def connect(self, server: Server | None = None) -> Connection:
@@ -166,12 +169,12 @@ class Stack:
         return connection
 
     def call(self, tool: str, *, accept: str = BOTH, server: Server | None = None, **arguments: Any) -> Connection:
-        """Call a tool on a connection of its own."""
+        """Call a tool on a new connection."""
         return self.post(wire.call(tool, **arguments), accept=accept, server=server)
 
     @contextmanager
     def limited(self, tool: str, **limits: float) -> Iterator[None]:
-        """Change the tool's limits for a while, each by its column."""
+        """Change the tool's limits within the block, each by its column."""
         self.ask("limit", tool=tool, **limits)
         try:
             yield
@@ -182,13 +185,13 @@ class Stack:
         return self.inspector.ask(question, **details)
 
     def row(self, call: Sent) -> Row:
-        """The row of a call; waited for, as a client does not know when it is stored."""
+        """Return the row of a call. Waits for it, because a client does not know when its row is stored."""
         row = eventually(lambda: self.inspector.row(jsonrpc_id=call.request_id), f"a row for {call.request_id}")
         assert row is not None
         return row
 
     def running(self, call: Connection, seconds: float = 0.0) -> Row:
-        """The row of a call that runs, and has for that long."""
+        """Wait until a call has been running for `seconds`, and return its row."""
 
         def found() -> Row | None:
             row = self.row(call)
@@ -200,20 +203,20 @@ class Stack:
         return row
 
     def ended(self, call: Sent, within: float = 10.0) -> Row:
-        """The row of a call that has ended, its audit settled."""
+        """Wait until a call has ended, and return its row."""
         row = eventually(lambda: found if (found := self.row(call)).ended else None, f"{call.request_id} ends", within)
         assert row is not None
         return row
 
     def settle(self) -> None:
-        """Leave every connection and wait until no request is open."""
+        """Close every connection, and wait until no request is open."""
         for connection in self._connections:
             connection.close()
         self._connections.clear()
         eventually(lambda: not self.ask("open requests"), lambda: f"no open request, but {self.ask('open requests')}")
 
     def close(self) -> None:
-        """Stop everything; fails when a server does not end well or any process is left."""
+        """Stop every process. Fails if a server or a worker ends with an error, or if any process is left."""
         for connection in self._connections:
             connection.close()
         try:
@@ -228,7 +231,7 @@ class Stack:
             programs.end_all(programs.processes_of(self.data))
 
     def abandon(self) -> None:
-        """End everything at once, without judging how it ends."""
+        """Kill every process, without checking how it ends."""
         for connection in self._connections:
             connection.close()
         programs.end_all(programs.processes_of(self.data))

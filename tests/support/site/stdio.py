@@ -1,4 +1,4 @@
-"""A client that starts `mcp stdio` as its own process and talks to it in lines."""
+"""A client that starts `mcp stdio` as its own process and exchanges lines with it."""
 
 from collections.abc import Mapping
 from itertools import count
@@ -11,7 +11,7 @@ from tests.support.site.line_process import LineProcess
 from tests.support.site.stack import CONCURRENCY, MANAGE, SETTINGS
 
 PATIENCE: Final = 90.0
-"""Seconds for an answer: the first ones wait for a process, its tables and a worker, on a machine that is busy."""
+"""Seconds to wait for an answer. The first answers wait for a process, its tables and a worker on a busy machine."""
 
 COMMAND: Final = (*MANAGE, "mcp", "stdio", "--settings", SETTINGS)
 
@@ -25,20 +25,20 @@ class StdioClient(LineProcess):
         super().__init__([*COMMAND, option], environment, log, PATIENCE)
 
     def begin_speaking(self) -> None:
-        """Whatever its era begins with."""
+        """Send the first messages of the client's era. A modern client needs none."""
 
     def message(self, method: str, **params: Any) -> dict[str, Any]:
-        """A request with an id of its own."""
+        """Return a request with a new id."""
         return wire.message(method, **params)
 
     def ask(self, method: str, **params: Any) -> Any:
-        """Send a request; its id."""
+        """Send a request and return its id."""
         message = self.message(method, **params)
         self.send(message)
         return message["id"]
 
     def call(self, tool: str, **arguments: Any) -> Any:
-        """Send a `tools/call`; its id."""
+        """Send a `tools/call` and return its id."""
         return self.ask("tools/call", name=tool, arguments=arguments)
 
     def cancel(self, request_id: Any, reason: str) -> None:
@@ -46,7 +46,7 @@ class StdioClient(LineProcess):
         self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
     def result(self, request_id: Any) -> dict[str, Any]:
-        """The result of a request, which must be the next message."""
+        """Return the result of a request. The response must be the next message."""
         message = self.receive()
         assert message.get("id") == request_id, message
         result: dict[str, Any] = message["result"]

@@ -1,6 +1,7 @@
-"""A raw MCP client on the standard library's HTTP: one connection whose end is under the test's control.
+"""A raw MCP client on the standard library's HTTP client: one connection, whose end the test controls.
 
-It reads a response as it comes, and leaves by FIN, by RST or by half a close. It knows no more of MCP than headers.
+It reads a response as it arrives, and disconnects by FIN, by RST or by a half close. It sets the headers that MCP
+requires, and does not interpret messages.
 """
 
 import json
@@ -29,7 +30,7 @@ _numbers = count(1)
 def message(
     method: str, request_id: RequestId | None = None, *, meta: Mapping[str, Any] | None = None, **params: Any
 ) -> dict[str, Any]:
-    """A modern request; its id is one of its own unless given."""
+    """Return a modern request, with a new id unless one is given."""
     own = {META + "protocolVersion": VERSION, META + "clientCapabilities": {}}
     return {
         "jsonrpc": "2.0",
@@ -44,17 +45,17 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def text(result: Mapping[str, Any]) -> str:
-    """The text of a CallToolResult's first block."""
+    """Return the text of a CallToolResult's first block."""
     return str(result["content"][0]["text"])
 
 
 def _name(params: Mapping[str, Any]) -> str | None:
-    """What `Mcp-Name` mirrors."""
+    """Return the value of the header `Mcp-Name`, or `None`."""
     return next((params[member] for member in ("name", "uri", "taskId") if member in params), None)
 
 
 def own_headers(body: Mapping[str, Any], accept: str) -> dict[str, str]:
-    """The headers that belong to a modern message."""
+    """Return the headers that a modern message requires."""
     return {
         "Content-Type": JSON,
         "Accept": accept,
@@ -65,19 +66,19 @@ def own_headers(body: Mapping[str, Any], accept: str) -> dict[str, str]:
 
 
 class Connection:
-    """One TCP connection to one server; requests one after another."""
+    """One TCP connection to one server, for one request at a time."""
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self.request_id: RequestId = ""
         self._http = HTTPConnection(host, port, timeout=PATIENCE * 2)
         self._http.connect()
         assert isinstance(self._http.sock, socket.socket)
-        # Kept: HTTPConnection forgets its socket when the server is going to close it.
+        # Kept, because HTTPConnection drops its socket when the server is going to close the connection.
         self._socket = self._http.sock
         self._response: HTTPResponse | None = None
 
     def post(self, body: Mapping[str, Any], *, accept: str = BOTH, headers: Mapping[str, str] | None = None) -> None:
-        """Send one message with the headers that belong to it; `headers` are added or replace them."""
+        """Send one message with its required headers. `headers` are added to them or replace them."""
         self.request_id = body["id"]
         self.send(json.dumps(body).encode(), {**own_headers(body, accept), **(headers or {})})
 
@@ -86,18 +87,18 @@ class Connection:
         self._http.request(method, "/mcp", body, dict(headers))
 
     def send_part(self, body: bytes, promised: int) -> None:
-        """The head of a request and less of its body than it promises."""
+        """Send the head of a request, and less of its body than the head promises."""
         self._http.putrequest("POST", "/mcp")
         self._http.putheader("Content-Type", JSON)
         self._http.putheader("Content-Length", str(promised))
         self._http.endheaders(body)
 
     def send_raw(self, data: bytes) -> None:
-        """Whatever bytes, behind what was sent before."""
+        """Send raw bytes after the data that was sent before."""
         self._socket.sendall(data)
 
     def send_until_refused(self, size: int, *, chunked: bool) -> None:
-        """A request with a body of that many bytes, or of as many as the server lets through."""
+        """Send a request with a body of `size` bytes, or of as many as the server accepts."""
         self._http.putrequest("POST", "/mcp")
         self._http.putheader("Content-Type", JSON)
         self._http.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(size))))
@@ -115,7 +116,7 @@ class Connection:
 
     @property
     def response(self) -> HTTPResponse:
-        """The response's head, waited for."""
+        """The response, once its head has arrived."""
         if self._response is None:
             self._response = self._http.getresponse()
         return self._response
@@ -125,7 +126,7 @@ class Connection:
         return self.response.headers.get_content_type() == "text/event-stream"
 
     def frames(self) -> Iterator[dict[str, Any] | None]:
-        """What an event stream sends until it ends: messages, and None for a comment or an event without one."""
+        """Yield the messages of an event stream, and `None` for a comment or an event without data, until it ends."""
         assert self.is_stream
         lines: list[str] = []
         while line := self.response.readline().decode():
@@ -140,7 +141,7 @@ class Connection:
         return (frame for frame in self.frames() if frame is not None)
 
     def until_silent(self) -> list[dict[str, Any]]:
-        """The messages before the next comment, which says that there was nothing to say for a while."""
+        """Return the messages before the next comment, which the server sends after a while without messages."""
         messages: list[dict[str, Any]] = []
         for frame in self.frames():
             if frame is None:
@@ -149,7 +150,7 @@ class Connection:
         raise AssertionError(f"the stream ended after {messages}")
 
     def answer(self) -> dict[str, Any]:
-        """The JSON-RPC response, in whatever form it comes; the body is read to its end."""
+        """Return the JSON-RPC response from a JSON body or an event stream, which is read to its end."""
         if self.is_stream:
             *_, last = self.messages()
         else:
@@ -157,7 +158,7 @@ class Connection:
         return last
 
     def result(self) -> dict[str, Any]:
-        """The answer's result, of the request that was sent."""
+        """Return the result of the request that was sent."""
         answer = self.answer()
         assert answer["id"] == self.request_id
         assert "result" in answer, answer
@@ -165,7 +166,7 @@ class Connection:
         return result
 
     def closed_by_peer(self) -> bool:
-        """Wait until the other side has closed the connection; whether it did, and said nothing but an error."""
+        """Wait until the server has closed the connection. Returns whether it sent nothing but an HTTP 4xx error."""
         received = b""
         with suppress(ConnectionResetError):
             while data := self._socket.recv(65536):
@@ -173,21 +174,21 @@ class Connection:
         return not received or received.startswith(b"HTTP/1.1 4")
 
     def wait_at_most(self, seconds: float) -> None:
-        """From now on a read or write that takes longer raises TimeoutError, and nothing more can be read."""
+        """Make further reads and writes raise `TimeoutError` after `seconds`. Nothing more can be read after that."""
         self._socket.settimeout(seconds)
 
     def close(self) -> None:
-        """Leave by FIN."""
+        """Disconnect by FIN."""
         if self._response is not None:
             self._response.close()
         self._http.close()
         self._socket.close()
 
     def reset(self) -> None:
-        """Leave by RST: what was sent to this client and not read is lost."""
+        """Disconnect by RST. Data that was sent to this client and not read is lost."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
     def half_close(self) -> None:
-        """Send no more, but go on reading."""
+        """Stop sending, and continue to read."""
         self._socket.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""A document archive with its own ways with Celery and Channels, and with `mcp_app` added as a guest."""
+"""A document archive with unusual settings for Celery and Channels, to which `mcp_app` was added."""
 
 from archive.celery import app as celery_app
 

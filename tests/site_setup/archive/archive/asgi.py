@@ -1,4 +1,4 @@
-"""The archive's ASGI application: its Channels routers, and the lines that `check` asks for at the end."""
+"""The archive's ASGI application: its Channels routers, and at the end the lines that `check` requires."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The archive's Celery app. Its messages are signed, by a serializer of its own."""
+"""The archive's Celery app. A custom serializer signs its messages."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The archive's settings, those for `mcp_app` last. It writes in the folder ARCHIVE_DATA only."""
+"""The archive's settings, with `mcp_app`'s at the end. The archive writes only in the folder `ARCHIVE_DATA`."""
 
 import os
 from pathlib import Path

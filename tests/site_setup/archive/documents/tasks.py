@@ -9,7 +9,7 @@ logger = logging.getLogger(__name__)
 
 @shared_task
 def index(seconds):
-    """Index documents, and go on though the soft limit has passed."""
+    """Index documents, and go on after the soft limit."""
     try:
         time.sleep(seconds)
     except SoftTimeLimitExceeded:

@@ -1,1 +1,1 @@
-"""Who works for the company."""
+"""The members of the company."""

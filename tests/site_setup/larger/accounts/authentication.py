@@ -1,4 +1,4 @@
-"""A member is known by a key of theirs, of which the table has the digest."""
+"""Members authenticate with a key. The table stores its digest."""
 
 from hashlib import sha256
 

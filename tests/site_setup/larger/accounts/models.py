@@ -1,4 +1,4 @@
-"""Members, known by their address, and their keys."""
+"""Members, identified by their address, and their keys."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""The company's ASGI application: its own routers, and the endpoint among their routes."""
+"""The company's ASGI application: its own routers, with the MCP endpoint as one of the routes."""
 
 import os
 

@@ -1,6 +1,7 @@
-"""The company's settings; what was added for `mcp_app` comes last. COMPANY_DATA is the folder of all that is written.
+"""The company's settings, with `mcp_app`'s at the end. All files are written in the folder `COMPANY_DATA`.
 
-With MCPSITE_DATABASE, MCPSITE_BROKER and MCPSITE_CHANNELS it runs on PostgreSQL and Redis, otherwise on embedded parts.
+With `MCPSITE_DATABASE`, `MCPSITE_BROKER` and `MCPSITE_CHANNELS` it runs on PostgreSQL and Redis, otherwise on the
+embedded parts.
 """
 
 import os

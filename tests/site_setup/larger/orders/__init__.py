@@ -1,1 +1,1 @@
-"""What the company sells, and its ledger in a database of its own."""
+"""The company's prices, and its ledger in a database of its own."""

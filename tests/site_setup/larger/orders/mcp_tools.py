@@ -7,7 +7,7 @@ from orders.pricing import quote
 
 @tool
 def price(cents: int) -> str:
-    """Say a price."""
+    """Return a price as text."""
     return quote(cents)
 
 
@@ -20,7 +20,7 @@ def order(text: str, ctx: ToolContext) -> str:
 
 @tool
 def audit() -> str:
-    """Take longer than the company's own tasks may."""
+    """Run longer than the limit of the company's own tasks."""
     for _ in range(30):
         time.sleep(0.1)
     return "audited"

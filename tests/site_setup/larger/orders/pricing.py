@@ -1,4 +1,4 @@
-"""Code that tools call and that is not handed their context."""
+"""Code that tools call without passing their context."""
 
 from mcp_app.tools import current_context
 

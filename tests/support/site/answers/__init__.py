@@ -1,1 +1,1 @@
-"""The process that answers what `Inspector` asks: it runs in the environment of a stack, and knows its rows."""
+"""The process that answers the questions of `Inspector`. It runs in a stack's environment and reads its rows."""

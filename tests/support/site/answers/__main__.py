@@ -1,6 +1,7 @@
-"""One line of JSON for each question, as its arguments: `{"ask": "request", "jsonrpc_id": "1"}` → `{"answer": {…}}`.
+"""Answers each question with a line of JSON: `{"ask": "request", "jsonrpc_id": "1"}` → `{"answer": {…}}`.
 
-A question that fails is answered by `{"raised": traceback}`: the next one may be of another test.
+The other members of a question are its arguments. A question that fails is answered with `{"raised": traceback}`, and
+the process goes on, because the next question may come from another test.
 """
 
 import json
@@ -16,7 +17,7 @@ def main() -> None:
     django.setup()
     from django.db import close_old_connections
 
-    from tests.support.site.answers import changes, engines, requests  # models, which want Django set up
+    from tests.support.site.answers import changes, engines, requests  # models, which need Django to be set up
 
     answers = {**requests.ANSWERS, **engines.ANSWERS, **changes.ANSWERS}
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""What a test changes in a stack that runs, as an administrator, or time, would."""
+"""Changes that a test makes in a running stack, as an administrator or the passing of time would."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -23,12 +23,12 @@ def _cancel(request_id: str, reason: str) -> str:
 
 
 def _publish(request_id: str) -> None:
-    """Leave a message for a request in the queue of all tools, whatever became of it."""
+    """Publish a message for a request in the queue of all tools, whatever the request's state."""
     publishing.send(UUID(request_id), "mcp")
 
 
 def _limit(tool: str, **limits: float | None) -> None:
-    """Set some of the tool's limits, each by its column; None: the site's."""
+    """Set some of the tool's limits, each by its column. `None` stands for the site's limit."""
     row = Tool.objects.get(pk=tool)
     for column, seconds in limits.items():
         setattr(row, column, seconds)
@@ -36,7 +36,7 @@ def _limit(tool: str, **limits: float | None) -> None:
 
 
 def _make_user(name: str, password: str, permissions: Sequence[str]) -> None:
-    """A user who may enter the admin, and do there what these permissions of ours allow."""
+    """Create a user who may enter the admin, with these permissions of `mcp_app`."""
     user = User.objects.create_user(name, password=password, is_staff=True)
     granted = Permission.objects.filter(content_type__app_label="mcp_app", codename__in=permissions)
     assert granted.count() == len(permissions), f"not all of these exist: {permissions}"
@@ -44,18 +44,21 @@ def _make_user(name: str, password: str, permissions: Sequence[str]) -> None:
 
 
 def _make_token(user: str) -> str:
-    """A token of a user, as clients show it."""
+    """Issue a token for a user, and return the text that clients send."""
     return tokens.issue(User.objects.get(username=user), "laptop", by="root").text
 
 
 def _close_listen_streams(number: int) -> int | None:
-    """Close all that are open, once so many are known; None until then."""
+    """Close all listen streams if there are exactly `number` of them, and return `None` otherwise."""
     found = list(ListenStream.objects.values_list("pk", flat=True))
     return listen_streams.close(found, by="root") if len(found) == number else None
 
 
 def _tally(tool: str, ended: Sequence[Sequence[Any]]) -> None:
-    """Count calls of a tool that nobody made: for each hours ago, measure, status, cause, stage, seconds, how many."""
+    """Tally calls of a tool that were never made.
+
+    Each item has: hours ago, measure, status, cause, stage, seconds, number of calls.
+    """
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     names = ("measure", "status", "cause", "stage")
     for hours_ago, *kind, seconds, count in ended:

@@ -1,4 +1,4 @@
-"""What the parts of a stack are found to do: who is there, who is connected, what is held."""
+"""Reads the state of a stack's engines: live workers, connections, and locks that are held."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tests.support.sqlite_locks import refusal_to_write
 
 
 def _workers() -> dict[str, int]:
-    """Boot id → main process of the workers that count as alive."""
+    """Return the main process of each live worker by its boot id."""
     alive = Process.objects.filter(
         role=ProcessRole.WORKER, stopped_at__isnull=True, heartbeat_at__gte=from_now(-conf.settings.LOST_AFTER)
     )
@@ -28,7 +28,7 @@ def _workers() -> dict[str, int]:
 
 
 def _listening_workers(expected: int) -> int:
-    """How many workers hear of control commands: of one of ours, about no request."""
+    """Return how many workers answer a control command, which cancels no request."""
     bounds = {"max_retries": 0, "socket_timeout": 4, "read_timeout": 4, "write_timeout": 4}
     broker = current_app.connection_for_write(connect_timeout=4, transport_options=bounds)
     ask = partial(current_app.control.broadcast, CANCEL_COMMAND, {"request_ids": []}, connection=broker)
@@ -38,16 +38,16 @@ def _listening_workers(expected: int) -> int:
 
 
 def _tasks_taken() -> dict[str, int]:
-    """How many messages of each task the workers have taken so far."""
+    """Return how many messages of each task the first worker that answers has taken so far."""
     told = current_app.control.inspect(timeout=4.0, limit=1).stats() or {}
     return dict(sum((Counter(of_one["total"]) for of_one in told.values()), Counter[str]()))
 
 
 def _group_members() -> dict[str, int] | None:
-    """The groups of the channel layer in Redis, and how many members each has; None where there is no layer."""
+    """Return the number of members of each group of the channel layer in Redis, or `None` without a channel layer."""
     if not getattr(settings, "CHANNEL_LAYERS", {}):
         return None
-    import redis  # a site on embedded parts may lack it
+    import redis  # may not be installed for a site on embedded parts
 
     [host] = settings.CHANNEL_LAYERS["default"]["CONFIG"]["hosts"]
     with redis.Redis.from_url(host["address"]) as store:
@@ -55,7 +55,7 @@ def _group_members() -> dict[str, int] | None:
 
 
 def _connections() -> int:
-    """How many connections to this PostgreSQL database there are, this one not counted."""
+    """Return the number of other connections to this PostgreSQL database."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -64,7 +64,7 @@ def _connections() -> int:
 
 
 def _end_connections() -> int:
-    """Have PostgreSQL end every connection to this database but this one; how many those were."""
+    """End every other connection to this PostgreSQL database, and return their number."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
@@ -74,13 +74,13 @@ def _end_connections() -> int:
 
 
 def _commits() -> int:
-    from tests.everything.models import LockedRow  # not every site has that app
+    from tests.everything.models import LockedRow  # not every site has this app
 
     return LockedRow.objects.get_or_create(pk=1)[0].commits
 
 
 def _is_locked() -> bool:
-    """Whether somebody is inside a `transaction`."""
+    """Return whether a call of `transaction` holds its lock. On SQLite, any open write transaction counts."""
     if connection.vendor == "sqlite":
         return bool(refusal_to_write(connection.settings_dict["NAME"]))
     from tests.everything.models import LockedRow
@@ -94,7 +94,7 @@ def _is_locked() -> bool:
 
 
 def _held() -> list[str]:
-    """What somebody holds in the databases: write locks, open transactions, advisory locks."""
+    """Return a line for each write lock, open transaction and advisory lock that is held in the databases."""
     held = []
     for each in connections.all(initialized_only=False):
         held += _held_sqlite(each) if each.vendor == "sqlite" else _held_postgresql(each)

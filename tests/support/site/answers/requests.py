@@ -1,4 +1,4 @@
-"""What the rows of a stack say of its requests."""
+"""Reads a stack's requests from its rows."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -71,13 +71,13 @@ def _children(parent: str) -> list[dict[str, Any]]:
 
 
 def _count_children(parent: str) -> list[int]:
-    """How many there are, and how many of them are open."""
+    """Return the number of children, and how many of them are open."""
     found = Request.objects.filter(parent=parent)
     return [found.count(), found.filter(finished_at__isnull=True).count()]
 
 
 def _lives() -> dict[str, list[Any]]:
-    """Of every request, by its client's id: its status, the cause of its cancellation, how often it was claimed."""
+    """Return the status, the cancellation cause and the number of claims of every request, by its JSON-RPC id."""
     claims = Count("events", filter=Q(events__kind="transition", events__data__status="running"))
     rows = Request.objects.annotate(claims=claims).values_list("jsonrpc_id", "status", "cancel_cause", "claims")
     return {str(jsonrpc_id): [status, cause, claimed] for jsonrpc_id, status, cause, claimed in rows}
@@ -92,24 +92,24 @@ def _open_requests() -> list[str]:
 
 
 def _begun(tool: str) -> list[float]:
-    """When each call of a tool was claimed by a worker."""
+    """Return the times at which workers claimed the calls of a tool."""
     begun = Request.objects.filter(tool=tool, claimed_at__isnull=False).values_list("claimed_at", flat=True)
     return sorted(claimed_at.timestamp() for claimed_at in begun)
 
 
 def _events(request_id: str, kind: str) -> list[Any]:
-    """What the request's events of one kind say."""
+    """Return the data of a request's events of one kind."""
     rows = RequestEvent.objects.filter(request_id=request_id, kind=kind).order_by("seq")
     return list(rows.values_list("data", flat=True))
 
 
 def _attempts() -> int:
-    """How many rows the audit has."""
+    """Return the number of audit rows."""
     return Cancellation.objects.count()
 
 
 def _unsealed() -> int:
-    """How many of those have no seal yet."""
+    """Return the number of audit rows that are not sealed yet."""
     return sealing.unsealed().count()
 
 
@@ -119,7 +119,7 @@ def _celery_status(task_id: str) -> str | None:
 
 
 def _ends() -> dict[str, int]:
-    """Count all requests by their status, the number of their runs, and the state that Celery keeps, if any."""
+    """Count all requests by their status, the number of their runs, and the state that Celery stores, if any."""
     begun = Counter(
         str(request_id)
         for request_id, data in RequestEvent.objects.filter(kind=EventKind.TRANSITION).values_list("request", "data")
