@@ -254,7 +254,7 @@ def _rate_excess(submission: Submission, tool: OfferedTool) -> Excess | None:
 
 _COLUMNS = Columns(Tool)
 _SELECT = f"""
-SELECT {capacity.COUNTS}, {", ".join(f"tool.{name}" for name in _COLUMNS.names)}
+SELECT {capacity.COUNTS_SQL}, {", ".join(f"tool.{name}" for name in _COLUMNS.names)}
 FROM (SELECT 1 AS one) AS here LEFT JOIN {Tool._meta.db_table} AS tool ON tool.name = %s
 """  # noqa: S608 - its names are constants of ours
 

@@ -34,7 +34,7 @@ _REFUSED: Final = (forms.FileField, forms.MultiValueField)
 
 
 class UnusableFieldError(ValueError):
-    """A form's field cannot be an argument. The message says what to change."""
+    """A form's field cannot be an argument. The message explains what to change."""
 
 
 class ArgumentWidget(forms.Widget):

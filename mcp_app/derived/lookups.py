@@ -31,7 +31,7 @@ _PARTS: Final = {
 
 
 class UnusableLookupError(ValueError):
-    """A filter cannot be offered. The message says what to change."""
+    """A filter cannot be offered. The message explains what to change."""
 
 
 @dataclass(frozen=True, slots=True)

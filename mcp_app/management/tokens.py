@@ -17,7 +17,7 @@ Say = Callable[[str], None]
 
 
 class TokenError(Exception):
-    """The command failed. The message says what to do."""
+    """The command failed. The message explains what to do."""
 
 
 def create(options: Mapping[str, Any], say: Say) -> None:

@@ -1,4 +1,4 @@
-"""What is sealed in the audit stays: the database itself refuses to change it, and to delete it before its day is purged."""
+"""The database itself refuses to change sealed rows of the audit, or to delete them before their day is purged."""
 
 from django.db import migrations
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from mcp_app.lifecycle.database import clock
-from mcp_app.lifecycle.liveness.queues import COUNTED, Place, places
+from mcp_app.lifecycle.liveness.queues import MAX_COUNTED, Place, places
 from mcp_app.lifecycle.liveness.vital_signs import ProcessSigns, of_processes
 from mcp_app.models import Request
 from mcp_app.presentation.formatting import NOTHING, between, duration, moment
@@ -159,11 +159,11 @@ def _foreign_fact(name: str, value: object, limit: int = TEXT_CHARS) -> Fact:
 
 
 def describe_place(found: Place) -> str:
-    """Return a place such as `3rd of 7 in mcp`. Only `COUNTED` requests of a queue are counted."""
-    queue, many = safe_text(found.queue, QUEUE_CHARS), intcomma(COUNTED)
-    if found.ahead >= COUNTED:
+    """Return a place such as `3rd of 7 in mcp`. Only `MAX_COUNTED` requests of a queue are counted."""
+    queue, many = safe_text(found.queue, QUEUE_CHARS), intcomma(MAX_COUNTED)
+    if found.ahead >= MAX_COUNTED:
         return f"more than {many} before it in {queue}"
-    of = f"more than {many}" if found.waiting >= COUNTED else intcomma(found.waiting)
+    of = f"more than {many}" if found.waiting >= MAX_COUNTED else intcomma(found.waiting)
     return f"{ordinal(found.ahead + 1)} of {of} in {queue}"
 
 

@@ -70,7 +70,7 @@ class InProcessWatcher(Watcher):
             self._request_stop(self._told.get())
         super()._check_calls(named)
 
-    def _find_cancelled(self, request_ids: object) -> set[UUID]:
+    def _find_unwanted(self, request_ids: object) -> set[UUID]:
         return set()
 
     def _request_stop(self, running: Running) -> None:

@@ -101,7 +101,7 @@ class InProcessWorker:
             request_id = self._queued.popleft()
             with suppress(Ignore):  # cancelled before it ran
                 finished = runner.run_claimed(self._child, runner.claim(self._child, request_id))
-                if (raised := finished.ending.raised) is not None and request_id in self._listeners:
+                if (raised := finished.ending.celery_error) is not None and request_id in self._listeners:
                     self.raised[request_id] = raised
 
 

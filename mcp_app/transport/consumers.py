@@ -7,17 +7,18 @@ Channels' own HTTP consumer receives the body and then stops receiving, so it ca
 client leaves. This consumer runs the handler in a task and goes on receiving meanwhile. A
 disconnect is noticed within milliseconds, and cancels the task.
 
-1. `_receive_body` checks the headers with the first part, and stops at the first refusal.
-2. `_begin` authenticates the caller and parses the message. Until that is done a request has no
-   side effects, so disconnects are not watched for. Small requests, such as `server/discover`, are
-   answered here.
-3. `_serve` runs the method's handler in a task, while `_watch` waits for the end of the task or for
-   a disconnect.
-4. A listen stream outlives its handler. It is left in `_detached`, and the consumer frees
-   everything else, because thousands of streams may stay open for hours.
+1. `_receive_body` checks the headers when the first part of the body arrives, and stops at the first
+   refusal.
+2. `_begin` authenticates the caller and parses the message. Until that is done, a request has no side effects,
+   so disconnects are not watched for. Requests that need no waiting (`methods.AT_ONCE`), such as
+   `server/discover`, are answered here.
+3. `_handle` runs `_serve`, which calls the method's handler, in a task, while `_watch` waits for the
+   end of the task or for a disconnect.
+4. A listen stream outlives its handler. It is kept in `_detached`, and the consumer frees everything
+   large, because thousands of streams may stay open for hours.
 
-The consumer does not end before its task, and once a response has begun no exception leaves the
-consumer.
+The consumer does not end before its task, and once a response has begun no error of a handler leaves
+the consumer.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ logger = logging.getLogger(__name__)
 PARTS_IN_A_TURN: Final = 16
 """Parts of a body that are received before other requests get their turn."""
 SMALL_BODY_BYTES = 64 * KIB
-"""Bodies up to this size are parsed on the event loop, larger ones in a thread."""
+"""Bodies up to this size are parsed on the event loop and not refused for lack of memory, larger ones in a thread."""
 LOOPBACK_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
 ALWAYS_SERVED = "server/discover"
 """The method by which clients probe a server. It reads no row, so it is never refused for load."""
@@ -70,9 +71,9 @@ class MCPConsumer(AsyncConsumer):
 
     Use `MCPConsumer.as_asgi()`, or `MCPConsumer.as_asgi(endpoint="staff")` for one of several.
 
-    It does not join the channel layer, because a receive loop for each request would cost a
-    connection each. The row watcher listens for all of them. Queries run in threads of the server's
-    own, so that none delays a disconnect.
+    It does not join the channel layer, because each request would need a connection to it. The row
+    watcher watches the rows for all requests. Queries run in threads, so that no query delays the
+    noticing of a disconnect.
     """
 
     mounted: ClassVar[set[str]] = set()
@@ -105,12 +106,12 @@ class MCPConsumer(AsyncConsumer):
         self._interruption = Interruption()
         self._work: asyncio.Task[None] | None = None
         self._detached: DetachedResponse | None = None
-        self._left = False
+        self._client_left = False
         server = self._server = current()
         server.once(warn_of_daphne, UNSENT_BYTES in scope.get("extensions", ()))
         try:
             await self._handle(receive)
-            if self._detached is not None and not self._left:
+            if self._detached is not None and not self._client_left:
                 await self._stay(server, self._detached, receive)
         finally:
             if self._detached is not None:
@@ -120,12 +121,12 @@ class MCPConsumer(AsyncConsumer):
         """Refuse the request without waiting for the rest of its body."""
         self._refusal = refusal
         with suppress(RuntimeError):  # the timeout has just expired
-            self._arrival.reschedule(0)
+            self._body_timeout.reschedule(0)
 
     async def _handle(self, receive: Receive) -> None:
         """Receive the request and answer it.
 
-        A response that outlives its handler is left in `_detached`.
+        A response that outlives its handler is kept in `_detached`.
         """
         if (fields := preflight_fields(self.scope["method"], self._headers)) is not None:
             # A browser asks whether a page may call. It sends no credential, and no limit counts
@@ -136,7 +137,7 @@ class MCPConsumer(AsyncConsumer):
             return
         try:
             refusal = shutting_down() if self._server.stopped else await self._receive_body(receive)
-            if self._left:
+            if self._client_left:
                 return
             request = None
             async with self._answering():
@@ -171,11 +172,11 @@ class MCPConsumer(AsyncConsumer):
         """Receive the whole body, or return why it is refused. Set `_left` if the client leaves."""
         self._server.arriving.add(self)
         try:
-            async with asyncio.timeout(settings.BODY_TIMEOUT) as self._arrival:
+            async with asyncio.timeout(settings.BODY_TIMEOUT) as self._body_timeout:
                 for number in count(1):
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        self._left = True
+                        self._client_left = True
                         return None
                     if number == 1 and (refusal := self._check_connection()) is not None:
                         return refusal
@@ -209,7 +210,7 @@ class MCPConsumer(AsyncConsumer):
                     if (await receive())["type"] == "http.disconnect":
                         break
                     await self._let_others_work(number)
-                self._left = True
+                self._client_left = True
                 self._interruption.disconnected = True
 
     @staticmethod
@@ -269,7 +270,7 @@ class MCPConsumer(AsyncConsumer):
         answered.
         """
         server = self._server
-        refusal = refusal or self._refuse_at_once(server)
+        refusal = refusal or self._immediate_refusal(server)
         if refusal is not None:
             await self._response.reject(refusal)
             return None
@@ -296,10 +297,10 @@ class MCPConsumer(AsyncConsumer):
                 message = classify(self._headers, body, limits)
             else:
                 message = await server.parsing.run(classify, self._headers, body, limits)
-        return await self._accept(message, principal, caller)
+        return await self._begin_message(message, principal, caller)
 
-    def _refuse_at_once(self, server: Server) -> Rejection | None:
-        """Refuse a request for which this process has no capacity, before authenticating it."""
+    def _immediate_refusal(self, server: Server) -> Rejection | None:
+        """Return a refusal if this process is stopping or has no descriptor to spare. Called before authentication."""
         if server.stopped:
             return shutting_down()
         if self._is_declared_discover or descriptors.has_capacity_for_requests():
@@ -311,14 +312,15 @@ class MCPConsumer(AsyncConsumer):
 
     @property
     def _is_declared_discover(self) -> bool:
-        """Whether the `Mcp-Method` header names `server/discover`.
+        """Whether this is a small POST whose `Mcp-Method` header names `server/discover`.
 
-        Only for modern requests is it checked later.
+        Only in modern requests is the header later compared with the body, so `_begin_message` applies the limits to
+        the others.
         """
         names_it = self.scope["method"] == "POST" and self._headers.value(METHOD_HEADER) == ALWAYS_SERVED
         return names_it and len(self._body) <= SMALL_BODY_BYTES
 
-    async def _accept(
+    async def _begin_message(
         self, message: Route | ModernNotification | LegacyPost | Rejection, principal: Principal, caller: StreamCaller
     ) -> Exchange | HTTPPeer | None:
         """Continue `_begin` with the parsed message, and return the same."""

@@ -66,7 +66,7 @@ def test_C6_what_no_worker_takes_raises_an_alarm_is_cancelled_at_once_or_ends_at
             )
             assert accepted(row).latency_ms == 0
             assert error_text(cancelled).startswith("The call was cancelled by an administrator.")
-            assert server.program.says(r"queue mcp: no worker has claimed a request for \d+ s; 1 wait")
+            assert server.program.says(r"queue mcp: a request has waited \d+ s for a worker \(waiting: 1\)")
             assert error_text(waiting).endswith("Reason: no worker claimed it in time")
             row = site.ended(waiting)
             assert (row.status, row.cancel_cause) == ("cancelled", "deadline")

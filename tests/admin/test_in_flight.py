@@ -75,8 +75,8 @@ def test_those_that_were_queued_at_one_moment_share_a_place(operator):
 
 
 def test_a_long_queue_is_counted_as_far_as_anybody_needs_to_know(operator, monkeypatch):
-    monkeypatch.setattr(queues, "COUNTED", 2)
-    monkeypatch.setattr("mcp_app.presentation.facts.COUNTED", 2)
+    monkeypatch.setattr(queues, "MAX_COUNTED", 2)
+    monkeypatch.setattr("mcp_app.presentation.facts.MAX_COUNTED", 2)
     first, _, third = (rows.queued(queue="mcp") for _ in range(3))
     shown = operator.get(LIVE)
     assert "1st of more than 2 in mcp" in row_text(shown, first)

@@ -58,7 +58,7 @@ def test_a_tool_that_has_a_rate_is_started_no_more_often(mcp_client: Client) -> 
 
 
 def test_of_a_tool_that_has_a_limit_no_more_are_started_at_once(mcp_client: Client) -> None:
-    refused = "alone was not started: at most 1 of its caller's calls may be open."
+    refused = "alone was not started: at most 1 of its caller's calls may be in flight."
     assert mcp_client.call("alone", again=True).text == refused
     assert mcp_client.call("starts_twice").text == refused
     assert mcp_client.call("starts", name="alone", times=2).structured == ["done", "done"]

@@ -43,7 +43,7 @@ def worker() -> UUID:
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "FIRST_DELAY", 0.0001)
-    monkeypatch.setattr(cancellations, "DELAYS", (0.02,) * 50)
+    monkeypatch.setattr(cancellations, "RETRY_DELAYS", (0.02,) * 50)
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_D7_a_disconnect_is_insisted_on_and_keeps_no_other_from_being_stored(wor
 
 
 def test_D7_what_can_never_be_stored_is_said_not_to_be(worker, monkeypatch):
-    monkeypatch.setattr(cancellations, "DELAYS", (0.0, 0.0))
+    monkeypatch.setattr(cancellations, "RETRY_DELAYS", (0.0, 0.0))
     row = rows.running(worker)
     with audit_refused(of=row):
         assert stored([CancellationRequest(row.pk, Cause.DISCONNECT, SYSTEM)], once=lambda: None) == [False]

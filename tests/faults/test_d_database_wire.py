@@ -37,7 +37,7 @@ async def in_threads(failing: AbstractContextManager[None]) -> AsyncIterator[Non
 @pytest.mark.fault("D2")
 def test_D7_a_task_is_not_said_to_be_cancelled_before_that_is_stored(configure, monkeypatch) -> None:
     configure(ALLOW_ANONYMOUS=True, ALLOWED_HOSTS=["testserver"], DRAIN_SECONDS=0.1)
-    monkeypatch.setattr(cancellations, "DELAYS", (0.0, 0.0))
+    monkeypatch.setattr(cancellations, "RETRY_DELAYS", (0.0, 0.0))
 
     async def scenario(worker: Worker) -> None:
         created = (await (await post(call("job", meta=KNOWS))).json())["result"]

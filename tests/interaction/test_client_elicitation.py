@@ -69,7 +69,7 @@ def sent_to(user: User | None, worker: UUID, key: str = "page") -> tuple[Request
     """Return a call of this user that asks for the page, and the page's path."""
     caller = ANONYMOUS if user is None else Principal("site", str(user.pk), "editor", user.username, str(user.pk))
     row = rows.running(worker, principal=caller)
-    url = f"https://example.com/sign/?visit={visits.address(row.pk, key)}"
+    url = f"https://example.com/sign/?visit={visits.token(row.pk, key)}"
     asked = {key: Page("Sign here", url, []).request()}
     assert input_rounds.ask(row.pk, asked, worker=worker) == Status.INPUT_REQUIRED
     return rows.fresh(row), f"/sign/?{urlsplit(url).query}"
@@ -102,9 +102,9 @@ def test_a_visitor_who_is_not_logged_in_is_sent_to_log_in(ada: User, worker: UUI
 def test_an_altered_address_opens_nothing(ada: User, eve: User, worker: UUID) -> None:
     _, page = sent_to(ada, worker)
     other, _ = sent_to(eve, worker, key="other")
-    for address in ("", "forged", page.partition("=")[2] + "A", visits.address(uuid4(), "page")):
+    for address in ("", "forged", page.partition("=")[2] + "A", visits.token(uuid4(), "page")):
         assert browser(ada).get("/sign/", {"visit": address}).status_code == 403
-    assert browser(eve).get("/sign/", {"visit": visits.address(other.pk, "page")}).status_code == 403
+    assert browser(eve).get("/sign/", {"visit": visits.token(other.pk, "page")}).status_code == 403
 
 
 def test_the_page_of_a_call_that_is_over_or_answered_is_closed(ada: User, worker: UUID) -> None:

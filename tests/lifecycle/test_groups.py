@@ -155,13 +155,13 @@ def test_the_end_of_a_session_whose_process_died_is_finished(worker, monkeypatch
 def test_the_calls_of_a_session_are_asked_to_stop_before_it_is_gone(worker, monkeypatch):
     session = sessions.begin(rows.OWNER, **BEGIN)
     call = sessions.submit(rows.submission(session=session.pk, protocol_version="2025-11-25"))
-    forget = sessions._forget
+    forget = sessions._delete
 
     def supervised(session_ids):
         forget(session_ids)
         rounds.supervise()
 
-    monkeypatch.setattr(sessions, "_forget", supervised)
+    monkeypatch.setattr(sessions, "_delete", supervised)
     sessions.end(session.pk, actor=GRACE)
     [attempt] = rows.audited(call)
     assert attempt.actor == GRACE.name
@@ -170,14 +170,14 @@ def test_the_calls_of_a_session_are_asked_to_stop_before_it_is_gone(worker, monk
 def test_a_session_that_got_a_call_meanwhile_is_not_taken_for_silent(worker, monkeypatch):
     session = sessions.begin(rows.OWNER, **BEGIN)
     Session.objects.update(seen_at=from_now(-10 * settings.SESSION_IDLE_SECONDS))
-    forget_silent = sessions._forget_silent
+    forget_silent = sessions._delete_expired
 
     def later(session_ids):
         assert session_ids == [session.pk]
         sessions.submit(rows.submission(session=session.pk, protocol_version="2025-11-25"))
         forget_silent(session_ids)
 
-    monkeypatch.setattr(sessions, "_forget_silent", later)
+    monkeypatch.setattr(sessions, "_delete_expired", later)
     sessions.expire()
     assert sessions.reload(session.pk) is not None
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.usefixtures("_calm"), pytest.mark.fault("C6")]
 @pytest.fixture
 def _calm(configure, monkeypatch):
     configure(QUEUE_ALARM_AFTER=60.0)
-    monkeypatch.setattr(queues, "_told_at", {})
+    monkeypatch.setattr(queues, "_alarmed_at", {})
 
 
 def wait(row, seconds):
@@ -54,9 +54,9 @@ def test_C6_supervision_raises_the_alarm_once_in_a_while_and_says_when_it_is_ove
         rounds.supervise()
         rounds.supervise()
         [alarm] = alarms(caplog)
-        assert alarm.startswith("queue deaf: no worker has claimed a request for ")
-        assert "; 1 wait." in alarm
-        queues._told_at["deaf"] -= 61
+        assert alarm.startswith("queue deaf: a request has waited ")
+        assert "(waiting: 1)" in alarm
+        queues._alarmed_at["deaf"] -= 61
         rounds.supervise()
         assert len(alarms(caplog)) == 2
         assert transitions.claim(row.pk, worker=worker, pid=4711)

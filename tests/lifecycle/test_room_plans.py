@@ -24,7 +24,7 @@ def test_what_has_ended_is_not_come_by(worker):
         assert transitions.finish(row.pk, Status.COMPLETED, worker=worker, result=RESULT)
     rows.queued()
     assert capacity.exceeded_limit(OWNER) is None
-    steps = plan(f"SELECT {capacity.COUNTS}", capacity.parameters(OWNER))
+    steps = plan(f"SELECT {capacity.COUNTS_SQL}", capacity.parameters(OWNER))
     if databases.connection().vendor == "sqlite":
         looks = [step for step in steps if "mcp_app_request" in step]
         assert [look.split("COVERING INDEX ")[1].split()[0] for look in looks] == [

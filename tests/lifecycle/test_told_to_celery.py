@@ -22,7 +22,7 @@ def test_a_run_that_was_stopped_is_told_as_stopped_whatever_it_raised_meanwhile(
     recorder: Any = SimpleNamespace(call_in_this_thread=lambda function: function())
     row = rows.running(worker)
     rows.cancel(row)
-    returned = report_to_celery(recorder, task, row, Status.CANCELLED, Ending(Status.FAILED, raised=raised))
+    returned = report_to_celery(recorder, task, row, Status.CANCELLED, Ending(Status.FAILED, celery_error=raised))
     assert returned == Status.CANCELLED.value
     [why] = told
     assert why.startswith(rows.fresh(row).cancel_cause)

@@ -108,7 +108,7 @@ async def test_a_page_of_this_site_is_answered_by_what_is_done_there(worker: Wor
     client = await opened()
     stream = await client.post(call(token="t"))
     request_id = await worker.claim()
-    url = f"https://example.com/sign/?{urlencode({'visit': visits.address(request_id, 'page')})}"
+    url = f"https://example.com/sign/?{urlencode({'visit': visits.token(request_id, 'page')})}"
     page = {"page": Page("Sign there.", url, []).request()}
     await in_thread(input_rounds.ask, request_id, page, worker=worker.identity.boot_id)
     await stream.head()

@@ -37,7 +37,7 @@ class _Empty:
 
 EMPTY: Final = _Empty()
 MISSING: Final = object()
-"""Where no JSON value is: the default of what has none, what is left out."""
+"""The absence of a JSON value: a field without a default, an argument that is left out."""
 
 
 class ArgumentField(forms.Field):
@@ -165,7 +165,7 @@ class Choice(ArgumentField):
     def __init__(self, *, choices: Sequence[tuple[Any, str]], blank: bool, **options: Any) -> None:
         self.values = {encoded(value): value for value, _label in choices}
         self.first = MISSING if blank else next(iter(self.values.values()))
-        """What is shown where no value is."""
+        """The text for a missing value."""
         offered = [("", "---------")] if blank else []
         super().__init__(widget=forms.Select(choices=[*offered, *_labelled(choices)]), **options)
 

@@ -28,7 +28,7 @@ from mcp_app.states import ProcessRole
 
 SHOWN_TOOLS: Final = 50
 LATE: Final = 5.0
-"""Seconds beyond two rounds of supervision after which counting is said to be behind."""
+"""Seconds beyond two rounds of supervision after which counting counts as behind."""
 
 
 @admin.register(Tally)

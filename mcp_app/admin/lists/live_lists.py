@@ -1,6 +1,6 @@
 """Lists that update themselves: the page requests its rows again, with the same query.
 
-The number of rows is limited, also of those that have left the list. Only users who may see the list get them.
+The number of rows is limited, including rows that have left the list. Only users who may see the list get them.
 """
 
 from collections.abc import Collection

@@ -15,7 +15,7 @@ from django.utils.dateparse import parse_date
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input of a filter that is typed: its parameter in the query, what it is called, its HTML type."""
+    """One input of a filter that is typed: its parameter in the query, its label, its HTML type."""
 
     name: str
     label: str

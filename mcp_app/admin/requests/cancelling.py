@@ -44,8 +44,8 @@ _NOT_STORED: Final = "{} not cancelled: the database is busy or away. Try again 
 def cancel(request: HttpRequest, request_ids: Sequence[UUID | str]) -> None:
     """Cancel these requests in the user's name, for the posted reason, and show the outcome.
 
-    If some cancellations could not be stored, the message says so. Raises `BadRequest` for more requests than a page of
-    the admin posts.
+    If some cancellations could not be stored, the message reports it. Raises `BadRequest` for more requests than a page
+    of the admin posts.
     """
     asks = _asks(request, request_ids)
     if len(asks) > MAX_AT_ONCE:

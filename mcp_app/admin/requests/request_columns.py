@@ -20,7 +20,7 @@ NAME_CHARS = 80
 
 
 def status_badge(row: Request) -> SafeString:
-    """Return the status. For a running request that is to stop, add that, and whether its worker can stop it."""
+    """Return the status. For a running request that was cancelled, add that, and whether its worker can stop it."""
     described = describe_status(row)
     shown = badge("stopping" if described.stopping else row.status, described.label)
     return format_html('{} <span class="mcp-quiet">{}</span>', shown, described.remark) if described.remark else shown

@@ -105,7 +105,7 @@ class ToolAdmin(TryingAdmin):
         return obj is not None and not obj.registered and self.has_change_permission(request, obj)
 
     def save_model(self, request: HttpRequest, obj: Tool, form: Any, change: bool) -> None:
-        """Save only the changed fields, because other users or the code may have changed the others meanwhile."""
+        """Save only the changed fields, because other users or the code may have changed the others in the meantime."""
         tool_rows.change([obj.pk], **{name: form.cleaned_data[name] for name in form.changed_data})
         tool = catalogue.effective(obj)
         if tool is not None and "cancel_policy" in form.changed_data and (risk := tool_texts.risk(tool)):

@@ -133,7 +133,7 @@ _SITE: Final[dict[str, tuple[str, Callable[[RegisteredTool], object]]]] = {
 
 
 def _help(field: str, plain: OfferedTool | None) -> str:
-    """Return the help text of a field: what it means if it is empty."""
+    """Return the help text of a field: the meaning of an empty field."""
     if field == "enabled":
         return "A disabled tool is not listed, and calls of it are refused as if it did not exist."
     if field == "cancel_policy":

@@ -1,8 +1,8 @@
 """Turn the claims of a token into a principal.
 
 The claims come from a verified signature or from the issuer itself. A token that was issued for
-another endpoint is rejected. The caller is not told why a token is rejected; the log is, and never
-contains a part of the token.
+another endpoint is rejected. The response does not contain the reason of a rejection. The log
+does, but never a part of the token.
 """
 
 import logging

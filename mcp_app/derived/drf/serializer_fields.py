@@ -33,7 +33,7 @@ _OF_LISTS: Final = {"min_length": "minItems", "max_length": "maxItems"}
 
 
 class UnusableSerializerError(ValueError):
-    """A serializer cannot be filled from arguments. The message says what to change."""
+    """A serializer cannot be filled from arguments. The message explains what to change."""
 
 
 def object_schema(serializer: Any, *, partial: bool = False) -> JSONSchema:

@@ -1,18 +1,18 @@
 """The async pool: a threads pool with an event loop in which the calls of `async` tools wait
 together.
 
-A call of an `async` tool occupies no thread while it waits. It goes through three places:
+A call of an `async` tool occupies no thread while it waits. It takes three steps:
 
-    claim threads   accept the message, claim the row               (a few threads)
+    desk threads    accept the message, claim the row               (a few threads)
     shared loop     run the coroutine                               (one thread)
-    claim threads   write the ending, run Celery's task for it
+    desk threads    run Celery's task, which writes the ending
 
-Tools that are not `async` run in threads of their own, as in the threads pool. Calls of both kinds
-count against the pool's slots.
+Other tools are claimed in the same way, and then run in threads of the executor, as in the threads
+pool. Calls of both kinds count against the pool's slots.
 
-`AsyncLadder` extends the ladder of threads: a coroutine that waits can be closed. A coroutine that
+`AsyncLadder` adds a step to `ThreadsLadder`: it closes a coroutine that waits. A coroutine that
 holds the loop cannot be ended, and neither can any other call in the loop until it lets go. The
-worker's heartbeat does not depend on the loop.
+worker's heartbeat does not depend on the loop, so such a worker does not count as dead.
 """
 
 import logging
@@ -39,30 +39,27 @@ from mcp_app.models import Request
 logger = logging.getLogger(__name__)
 
 NAME = "mcp_app.execution.pools.async_pool:AsyncTaskPool"
-CLAIM_THREADS = 8
+DESK_THREADS = 8
 """How many calls are claimed, or have their endings written, at a time."""
 CHECK_LOOP_SECONDS = 0.5
-_claim_thread = threading.local()
+_thread = threading.local()
 
 
 def keeps_connections() -> bool:
     """Return whether this thread keeps its connections between calls."""
-    return getattr(_claim_thread, "yes", False)
+    return getattr(_thread, "is_desk", False)
 
 
 class AsyncTaskPool(JobPool):
-    """The threads pool, with an event loop for coroutines."""
+    """A pool of threads with an event loop for coroutines."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.loop = SharedLoop()
-        self._claim_threads = DaemonThreadPool(
-            "desk", min(CLAIM_THREADS, self.limit), partial(setattr, _claim_thread, "yes", True)
-        )
+        self._desk = DaemonThreadPool("desk", min(DESK_THREADS, self.limit), partial(setattr, _thread, "is_desk", True))
         self._changed = threading.Condition()
         self._open_calls = 0
         self._waiting: deque[Job] = deque()
-        self._ending = False
 
     def on_start(self) -> None:
         super().on_start()
@@ -70,14 +67,11 @@ class AsyncTaskPool(JobPool):
 
     def on_stop(self) -> None:
         self._await_calls()
-        self._claim_threads.shutdown()
+        self._desk.shutdown()
         super().on_stop()
 
     def on_terminate(self) -> None:
-        """Wait for the calls in the loop.
-
-        Calls in threads are waited for when the process exits.
-        """
+        """Drop the waiting jobs, and wait for all open calls, in the loop and in threads."""
         self._await_calls()
         super().on_terminate()
 
@@ -87,15 +81,16 @@ class AsyncTaskPool(JobPool):
                 self._waiting.append(job)
                 return
             self._open_calls += 1
-        self._claim_threads.submit(self._begin, job)
+        self._desk.submit(self._begin, job)
 
     def _begin(self, job: Job) -> None:
-        """Accept the message and claim the request, in a claim thread."""
+        """Accept the message, claim the request, and start its call. Runs in a desk thread."""
         try:
             job.accept()
         except BaseException as error:
-            self._over(job, error)
+            self._end(job, error)
             return
+        # The message is accepted. From here on Celery's task raises any error, so that Celery reports it.
         try:
             ToolConnections().freshen()
             here = child.current()
@@ -107,35 +102,40 @@ class AsyncTaskPool(JobPool):
             self.executor.submit(self._run, job, partial(runner.run_claimed, here, row))
             return
         try:
-            CoroutineCall(here, row, self.loop, lambda rest: self._claim_threads.submit(self._run, job, rest)).begin()
+            CoroutineCall(here, row, self.loop, lambda rest: self._desk.submit(self._run, job, rest)).begin()
         except BaseException as error:
-            here.claimed.discard(row.pk)  # nothing runs it, so the ladder closes it as lost
+            here.claimed.discard(
+                row.pk
+            )  # a claimed row that is not in `claimed` has no run, so the ladder closes it as lost
             self._run(job, partial(_raise, error))
 
     def _run(self, job: Job, rest: Callable[[], Finished]) -> None:
-        """Run Celery's task, which does the remaining steps, in a thread."""
+        """Run Celery's task in this thread. It calls `rest` for everything after the claim."""
         try:
             job.run({runner.REST: rest})
         except BaseException as error:
-            self._over(job, error)
+            self._end(job, error)
         else:
-            self._over(job, None)
+            self._end(job, None)
 
-    def _over(self, job: Job, error: BaseException | None) -> None:
+    def _end(self, job: Job, error: BaseException | None) -> None:
         with self._changed:
             following = self._waiting.popleft() if self._waiting else None
             if following is None:
                 self._open_calls -= 1
                 self._changed.notify_all()
         if following is not None:
-            self._claim_threads.submit(self._begin, following)
+            self._desk.submit(self._begin, following)
         if error is None:
             job.done.set_result(None)
         else:
             job.done.set_exception(error)
 
     def _await_calls(self) -> None:
-        """Wait until no call runs. The ladder ends calls, or the process."""
+        """Drop the waiting jobs, then wait until no call is open.
+
+        The wait ends, because the ladder ends each call or the process.
+        """
         with self._changed:
             # Their messages were not accepted, so the broker delivers them to other workers.
             dropped = list(self._waiting)

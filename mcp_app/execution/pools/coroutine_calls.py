@@ -1,6 +1,6 @@
 """One call of an `async` tool in the shared loop.
 
-The call is begun in a claim thread, runs in the loop, and is ended in a claim thread. No thread
+The call is begun in a desk thread, runs in the loop, and is ended in a desk thread. No thread
 waits for it. Its context variables go with it: span, language, context, and the one thread for its
 thread-sensitive code. The call ends only when all its tasks and threads have ended. Code in the
 loop does not use the database.

@@ -12,24 +12,28 @@ sleeps in `poll` until a datagram arrives, a timer is due, or `CHECK_INTERVAL_SE
               exception in the tool's thread         + cooperative grace  Stage.INTERRUPT
               (last step: the ladder, in the main process, after the hard grace)
 
-1. The row is the truth. A datagram only names requests whose rows should be read now. Once a second
-   the rows of all calls are read, so a lost datagram costs a second and nothing else.
-2. A cancelled call is first asked to stop: its stop signal is set, and the `asyncio` task of an
-   `async` tool is cancelled.
+1. The row is the truth. A datagram only names requests whose rows should be read now. Once a second,
+   or more often while the process must end, the rows of all calls that are not known as cancelled are
+   read, so a lost datagram costs a second and nothing else.
+2. A call that was cancelled or declared lost is first asked to stop: its stop signal is set, and the
+   `asyncio` task of an `async` tool is cancelled.
 3. After the cooperative grace the interrupter raises `ToolCancelled` in the tool's thread, unless
-   the policy is `COOPERATIVE`. If the tool is in a delicate place (see `interrupt.is_delicate`),
-   the interrupt is repeated, and after MAX_GENTLE_ATTEMPTS raised anywhere. Queries that the tool
-   was executing are cancelled shortly after, because a thread that waits in C sees no signal.
-4. A process cannot cancel its own call in the database: the tool could hold the interpreter in the
-   middle of that transaction, and keep its locks. So if a time limit has passed, or the process
-   must end, the watcher reports that through `worker_pipe`, and the main process cancels.
-5. The watcher does not kill. A tool that holds the interpreter stops this thread as well. The
-   ladder in the main process takes that step.
-6. `_lock` protects against striking the next call: `end` waits until an interrupt or a query
-   cancellation that is under way is over.
+   the policy is `COOPERATIVE`. If the tool is in a delicate place (see `interrupt.is_delicate`) or in
+   a shield, nothing is raised and the attempt is repeated. After MAX_GENTLE_ATTEMPTS it is raised in
+   a delicate place too, but never in a shield. After each attempt, queries that the tool was
+   executing are cancelled, because a thread that waits in C does not see the exception.
+4. The watcher writes no cancellation: a tool that holds the interpreter of its process could stop
+   that transaction half-way, with its locks held. If a time limit has passed, or the process must
+   end, the watcher reports that through `worker_pipe`, and the main process cancels. In prefork pools
+   this is another process.
+5. The watcher does not kill to end a call, because a tool that holds the interpreter blocks this
+   thread as well. The ladder takes that step. The watcher kills only its own process and what its
+   calls have started, if the main process has died.
+6. `_lock` prevents that an interrupt or a query cancellation hits the next call in the same slot:
+   `end` waits until one that is under way is over.
 
-All actions of a call are timers in `Running.timers`, which only the watcher's thread runs. They run
-even if the rows could not be read.
+All later steps against a call are timers in `Running.timers`, which only the watcher's thread runs.
+They run even if the rows could not be read.
 """
 
 import asyncio
@@ -66,15 +70,15 @@ logger = logging.getLogger(__name__)
 CHECK_INTERVAL_SECONDS = 1.0
 RETRY_INTERRUPT_SECONDS = 0.02
 MAX_GENTLE_ATTEMPTS = 50
-"""How often an interrupt is put off because of a delicate place, before it is raised anywhere."""
+"""How many times an interrupt is put off because of a delicate place, before it is raised even there."""
 QUERY_CANCEL_DELAY_SECONDS = 0.005
-"""The time after which a tool that runs Python code has surely seen the interrupt."""
+"""The delay from an interrupt to the query cancellation. A tool that still executes a query by then waits in C."""
 ASYNC_GRACE_SECONDS = 0.1
 """The least time between the cancellation of the `asyncio` task and the interrupt."""
 REPEAT_REPORT_SECONDS = 5.0
 """The interval at which a report to the main process is repeated."""
 NOTE_STAGE_SECONDS = 0.2
-"""If a tool still runs this long after a step, the stage is written while it runs."""
+"""The stage is written with the ending, or earlier if the tool still runs this long after the step."""
 
 
 def child_address(worker: UUID, pid: int) -> str:
@@ -106,7 +110,7 @@ class Running:
     is_over: bool = False
     """Whether the body has ended, although its ending may not be written yet."""
     has_leftovers: bool = False
-    """Whether a process that a cancelled call had started could not be killed."""
+    """Whether a process that this call had started survived its kill."""
     timers: list[tuple[float, Callable[["Running"], None]]] = field(default_factory=list)
 
     def after(self, seconds: float, action: Callable[["Running"], None]) -> None:
@@ -141,7 +145,7 @@ class Watcher:
             self._running[running.row.pk] = running
 
     def end(self, running: Running) -> None:
-        """Forget the call. A query cancellation that is under way is waited for."""
+        """Forget the call. Waits for an interrupt or a query cancellation that is under way."""
         with self._lock:
             self._running.pop(running.row.pk, None)
 
@@ -182,36 +186,39 @@ class Watcher:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _check_calls(self, named: set[UUID] | None) -> None:
-        """Stop the named calls that were cancelled, then run due timers. `None` means all calls."""
+        """Ask the named calls that were cancelled to stop, then run the due timers of all calls.
+
+        `None` names all calls. Also advances the termination of the process.
+        """
         if named is None:
             self._checked_all_at = time.monotonic()
-        found = self.running()
-        self._schedule_termination(found.values())
-        asked = found.keys() if named is None else found.keys() & named
-        unaware = [pk for pk in asked if not found[pk].context.is_cancelled]
+        running_now = self.running()
+        self._advance_termination(running_now.values())
+        to_check = running_now.keys() if named is None else running_now.keys() & named
+        unaware = [pk for pk in to_check if not running_now[pk].context.is_cancelled]
         try:
-            for request_id in self._find_cancelled(unaware):
-                self._request_stop(found[request_id])
+            for request_id in self._find_unwanted(unaware):
+                self._request_stop(running_now[request_id])
         finally:  # also if the rows cannot be read: for known cancellations the steps go on
-            for running in found.values():
+            for running in running_now.values():
                 while running.timers and running.timers[0][0] <= time.monotonic() and self._is_still_running(running):
                     running.timers.pop(0)[1](running)
 
-    def _schedule_termination(self, found: Collection[Running]) -> None:
+    def _advance_termination(self, found: Collection[Running]) -> None:
         if (received_at := self._termination.received_at) is None:
             return
         for running in found:
             if not running.has_termination_timer:
                 running.has_termination_timer = True
                 left = settings.DRAIN_SECONDS - (time.monotonic() - received_at)
-                running.after(left, self._report_process_end)
+                running.after(left, self._report_must_end)
         if not found:
             self._termination.end()
 
     def _is_still_running(self, running: Running) -> bool:
         return self._running.get(running.row.pk) is running and not running.is_over
 
-    def _find_cancelled(self, request_ids: Collection[UUID]) -> set[UUID]:
+    def _find_unwanted(self, request_ids: Collection[UUID]) -> set[UUID]:
         """Return the requests that were cancelled or declared lost."""
         return observation.unwanted(request_ids) if request_ids else set()
 
@@ -260,15 +267,14 @@ class Watcher:
         self._recorder.enqueue(lambda: transitions.reach_stage(request_id, stage))
 
     def _report_limit(self, running: Running) -> None:
-        # The main process cancels. In this process a tool that holds the interpreter could stop the
-        # transaction half-way, with its locks held.
+        # The main process cancels: see point 4 above.
         if not running.context.is_cancelled:
             worker_pipe.report_limit(running.row.pk, running.row.input_round)
             running.after(REPEAT_REPORT_SECONDS, self._report_limit)
 
-    def _report_process_end(self, running: Running) -> None:
+    def _report_must_end(self, running: Running) -> None:
         worker_pipe.report_end(running.row.pk)
-        running.after(REPEAT_REPORT_SECONDS, self._report_process_end)
+        running.after(REPEAT_REPORT_SECONDS, self._report_must_end)
 
 
 def in_loop(loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> Callable[[], None]:

@@ -1,12 +1,13 @@
 """Turn what a tool returned or raised into an `Ending`, and report the ending to Celery.
 
-The interrupter returns `Returned` or `Raised` for a tool's body. `to_ending` makes an `Ending` from
-it and stores nothing. It never raises, because every run needs an ending, whatever the tool left
-behind. The runner stores the ending in the row. Then `report_to_celery` decides what the Celery
-task returns or raises.
+The interrupter runs a tool's body and returns `Returned` or `Raised`. `to_ending` makes an `Ending`
+from it and stores nothing. It never raises, whatever the tool returned or raised, because every run
+needs an ending. The runner stores the ending in the row. Then `report_to_celery` decides what the
+Celery task returns or raises.
 
-`to_ending` also calls the site's redaction function. At that point no transaction is open and the
-tool's body has ended, so no interrupt can cut the function short. A kill still can.
+`to_ending` also calls the site's redaction function, whose errors `redact` handles. At that point no
+transaction is open, so a slow function holds no locks; and the tool's body has ended, so no interrupt
+can cut it short. A kill still can.
 """
 
 import logging
@@ -42,18 +43,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended: the values for its row, and the exception that Celery should store."""
+    """How a run ended: the values for its row, and the exception that Celery should store.
+
+    With INPUT_REQUIRED the run has ended, but not the request.
+    """
 
     status: Status
     result: dict[str, Any] | None = None
     partial_result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
-    raised: BaseException | None = None
-    """An unexpected exception of the tool, for Celery's result backend."""
+    celery_error: BaseException | None = None
+    """The loggable form of an unexpected `Exception` of the tool, for Celery's result backend."""
     questions: Mapping[str, Any] = field(default_factory=dict)
-    """The questions for the client, as an InputRequests object (status INPUT_REQUIRED)."""
+    """The questions for the client by their keys, an InputRequests object (status INPUT_REQUIRED)."""
     kept: Mapping[str, Any] = field(default_factory=dict)
-    """The redacted forms of the result, the partial result and the error, or of each question."""
+    """The redacted result, partial result and error, or the redacted questions by key. Empty without redaction."""
 
     @property
     def kept_error(self) -> dict[str, Any] | None:
@@ -69,8 +73,9 @@ class OutOfMemoryError(Exception):
 def to_ending(row: Request, context: ToolContext, outcome: Returned | Raised) -> Ending:
     """Return how a run ended.
 
-    A run is cancelled if the cancellation reached the tool. Otherwise its result or its error
-    counts.
+    A run whose tool raised is cancelled if its call was cancelled. One whose tool returned is
+    cancelled only if the tool had read its stop signal. Otherwise its questions, its result or
+    its error count.
     """
     try:
         ending = _ending_of(row, context, outcome)
@@ -101,9 +106,9 @@ def _ending_of(row: Request, context: ToolContext, outcome: Returned | Raised) -
 
 
 def _cancelled_ending(context: ToolContext, error: BaseException | None) -> Ending:
-    failed = error is not None and not isinstance(error, ToolCancelled | CancelledError)
-    details = {"cause": "cancelled", "type": type(error).__name__} if failed else None
-    # A partial result is not checked against the output schema.
+    raised_another_error = error is not None and not isinstance(error, ToolCancelled | CancelledError)
+    details = {"cause": "cancelled", "type": type(error).__name__} if raised_another_error else None
+    # A partial result need not match the output schema.
     partial = None
     if context.partial_result is not None:
         try:
@@ -132,7 +137,9 @@ def _failed_ending(row: Request, error: BaseException) -> Ending:
     result = results.failure_result(error, shown)
     if django_settings.DEBUG:
         details["traceback"] = "".join(traceback.format_exception(shown))[-MAX_TRACEBACK_CHARS:]
-    return Ending(Status.FAILED, result=result, error=details, raised=shown if isinstance(error, Exception) else None)
+    return Ending(
+        Status.FAILED, result=result, error=details, celery_error=shown if isinstance(error, Exception) else None
+    )
 
 
 def _with_redacted_values(ending: Ending, tool: str) -> Ending:
@@ -143,9 +150,9 @@ def _with_redacted_values(ending: Ending, tool: str) -> Ending:
         return replace(ending, kept=redact_each(PayloadKind.QUESTION, tool, storable(dict(ending.questions))).kept)
     error = None if ending.error is None else storable(dict(ending.error))
     if error is not None:
-        # The message, and the data of a JSON-RPC error, are the tool's. Redact only these.
-        authors = {name: error[name] for name in ("message", "data") if name in error}
-        error |= redact_each(PayloadKind.ERROR, tool, authors).kept
+        # Only these members come from the tool.
+        from_tool = {name: error[name] for name in ("message", "data") if name in error}
+        error |= redact_each(PayloadKind.ERROR, tool, from_tool).kept
     kept = {
         "result": redact(PayloadKind.RESULT, tool, ending.result).kept,
         "partial_result": redact(PayloadKind.PARTIAL_RESULT, tool, ending.partial_result).kept,
@@ -155,24 +162,24 @@ def _with_redacted_values(ending: Ending, tool: str) -> Ending:
 
 
 def report_to_celery(recorder: Recorder, task: Task, row: Request, status: Status | None, ending: Ending) -> str:
-    """Return the final status, or raise what Celery should store as the task's failure.
+    """Return the status that was stored, or raise what Celery should store as the task's failure.
 
-    Celery's result backend stores a cancelled run as REVOKED, and an unexpected exception as
-    FAILURE with its traceback. All other endings are only in the row.
+    Celery's result backend stores a cancelled run as REVOKED, and an unexpected `Exception` as
+    FAILURE with its traceback. It stores nothing about other endings, which are in the row.
 
-    Raises `Ignore` if another process closed the row.
+    Raises `Ignore` if `status` is `None`, because another process has closed the row.
     """
     if status is None:
         raise Ignore
     if status == Status.CANCELLED:
-        # `Ignore` is not raised here, because Celery would copy the code of all its frames twice.
-        # This thread's connections were closed with the cancelled call, so the recorder's is used.
+        # Both queries use the recorder's connection: this thread's were closed with the cancelled call. `Ignore` is not
+        # raised here, because Celery spends much time on the traceback of an exception.
         recorder.call_in_this_thread(lambda: celery_results.store_revoked(row.pk, _why_cancelled(row), task.request))
         return status.value
-    if isinstance(ending.raised, MemoryError):
-        raise OutOfMemoryError(str(ending.raised)) from ending.raised
-    if ending.raised is not None:
-        raise ending.raised
+    if isinstance(ending.celery_error, MemoryError):
+        raise OutOfMemoryError(str(ending.celery_error)) from ending.celery_error
+    if ending.celery_error is not None:
+        raise ending.celery_error
     return status.value
 
 

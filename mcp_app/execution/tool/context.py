@@ -310,7 +310,7 @@ class ToolRun:
                 'Set MCP["PUBLIC_URL"] to the address of this site, such as https://example.com.'
             )
         path = reverse(view_name, kwargs=arguments)
-        query = urlencode({PAGE_PARAMETER: visits.address(self._row.pk, key)})
+        query = urlencode({PAGE_PARAMETER: visits.token(self._row.pk, key)})
         visited = self._row.unredacted_value("visited")
         left = [visited[key]] if key in visited else []
         return Page(message, f"{settings.PUBLIC_URL.rstrip('/')}{path}?{query}", left)

@@ -1,11 +1,14 @@
 """Start the call of another tool from a tool, for the same caller.
 
 1. Such a call is a request like a client's: it is stored, queued, run by any worker, and audited.
-2. Its row names the run that started it. It is cancelled when that run is cancelled or ends.
+2. Its row names the request that started it (`parent`). It is cancelled when that run is cancelled or
+   ends.
 3. No client is connected to it, so it cannot ask questions.
-4. A tool that waits for it polls its row, through the recorder, up to ten times a second.
-5. A tool may learn from a child's row that its own call must stop before its watcher does. It then
-   waits for its stop signal for up to STOP_NOTICE_SECONDS, so that it ends as cancelled.
+4. A tool that waits for it polls its row, through the recorder, at first after 10 ms, later ten times
+   a second.
+5. A tool may learn sooner than its watcher that its own call must stop: from a child's row, or because
+   no child may be started any more. Outside a shield it then waits for its stop signal for up to
+   STOP_NOTICE_SECONDS, so that it ends as cancelled.
 """
 
 import asyncio
@@ -51,20 +54,20 @@ NO_CLIENT_TO_ASK = "A call that a tool starts has no client. Ask in the tool tha
 R = TypeVar("R")
 
 _NO_WORKER_WARNING: Final = (
-    "%s (%s) is waited for, and no worker has taken it for %.0f s. Where calls that wait hold every slot that it could "
-    "run in, nothing moves before their time limits: give its tool a queue and a worker of its own."
+    "A tool has waited %.0f s for %s (%s), which is still queued. If calls that wait for such calls hold all slots of "
+    "its queue, none proceeds until a time limit passes: give its tool a queue and a worker of its own."
 )
 
-FIRST_POLL_SECONDS: Final = 0.01
-MAX_POLL_SECONDS: Final = 0.1
+FIRST_POLL_INTERVAL: Final = 0.01
+MAX_POLL_INTERVAL: Final = 0.1
 STOP_NOTICE_SECONDS: Final = 5.0
-"""The time within which a tool whose row says that it must stop gets its stop signal."""
-SCARCE_AFTER_SECONDS: Final = 10.0
-"""The time after which the log warns of an awaited call that no worker takes."""
+"""How long a tool waits for its stop signal once it knows that its call must stop."""
+WARN_AFTER_SECONDS: Final = 10.0
+"""The time after which the log warns of an awaited call that is still queued."""
 
 
 class StartedCall:
-    """A call that a tool has started. It ends with the run that started it, at the latest.
+    """A call that a tool has started. It is cancelled when the run that started it ends, at the latest.
 
     `id` is the id of its request, `tool` its tool's name. In a coroutine, `await` it instead of
     calling `result`.
@@ -80,52 +83,52 @@ class StartedCall:
 
     @property
     def status(self) -> Status:
-        """The current status."""
+        """The current status. This is a query that blocks, so do not use it in a coroutine."""
         return self._starter.state_of(self.id).status
 
     def result(self, timeout: float | None = None) -> mcp_types.CallToolResult:
         """Wait for the call to end, and return its result. `timeout` is in seconds.
 
         Raises `CallFailed` with the tool's message if the call failed, was cancelled or is lost.
-        Raises `TimeoutError` if it has not ended in time; it goes on. Raises `ToolCancelled` if the
+        Raises `TimeoutError` if it has not ended in time; the call goes on. Raises `ToolCancelled` if the
         waiting call is cancelled, and then the started one is cancelled, too.
         """
         return self._starter.wait(self, timeout)
 
     def cancel(self, reason: str = "") -> None:
-        """Ask the call to stop, with the calls that it has started.
+        """Ask the call, and all calls that it has started, to stop.
 
         Does nothing if it has ended.
         """
         self._starter.cancel(self.id, reason)
 
 
-class _PollTimes:
-    """The times at which a waiting tool polls."""
+class _Wait:
+    """The end of a waiting tool's polls: the end of the call, or the timeout."""
 
     def __init__(self, call: StartedCall, timeout: float | None) -> None:
         self._call = call
         self._timeout = math.inf if timeout is None else timeout
         self._began_at = time.monotonic()
-        self._step = FIRST_POLL_SECONDS
+        self._interval = FIRST_POLL_INTERVAL
         self._has_warned = False
 
-    def is_over(self, state: ChildState) -> bool:
-        """Return whether the call has ended. Raises `TimeoutError`."""
+    def check_ended(self, state: ChildState) -> bool:
+        """Return whether the call has ended. Raises `TimeoutError`, and warns once of a call that stays queued."""
         if state.status in TERMINAL:
             return True
         waited = time.monotonic() - self._began_at
         if waited >= self._timeout:
             raise TimeoutError(f"{self._call.tool} ({self._call.id}) has not ended within {self._timeout:g} s.")
-        if state.status == Status.QUEUED and waited > SCARCE_AFTER_SECONDS and not self._has_warned:
+        if state.status == Status.QUEUED and waited > WARN_AFTER_SECONDS and not self._has_warned:
             self._has_warned = True
-            logger.warning(_NO_WORKER_WARNING, self._call.tool, self._call.id, waited)
+            logger.warning(_NO_WORKER_WARNING, waited, self._call.tool, self._call.id)
         return False
 
-    def step(self) -> float:
-        """Return the seconds until the next poll. They grow."""
-        step, self._step = self._step, min(2 * self._step, MAX_POLL_SECONDS)
-        return max(0.0, min(step, self._began_at + self._timeout - time.monotonic()))
+    def next_interval(self) -> float:
+        """Return the seconds until the next poll, and double the interval for the one after."""
+        interval, self._interval = self._interval, min(2 * self._interval, MAX_POLL_INTERVAL)
+        return max(0.0, min(interval, self._began_at + self._timeout - time.monotonic()))
 
 
 class ChildCalls:
@@ -140,12 +143,12 @@ class ChildCalls:
         """See `ToolContext.start`."""
         self._stop.check()
         if self._row.depth >= settings.MAX_CHILD_DEPTH:
-            raise ToolError(f"{tool} was not started: too many calls have started one another.")
+            raise ToolError(f"{tool} was not started: calls may be nested at most {settings.MAX_CHILD_DEPTH} deep.")
         self.has_started = True
-        offered, accepted = self._through_recorder(partial(self._find_tool, tool, arguments))
-        # The id is chosen here, so that a repeated attempt stores no second row.
+        offered, accepted = self._through_recorder(partial(self._admit, tool, arguments))
+        # The id is chosen here, so that the recorder can repeat `_submit` without storing a second row.
         request_id = request_ids.new()
-        # Not on the recorder's thread, because the site's function may be slow.
+        # Redaction runs in this thread and not on the recorder's, because the site's function may be slow.
         with self._interrupter.shield():
             kept = redacted_arguments(tool, arguments, accepted.arguments)
         submission = _submission(self._row, request_id, offered, arguments, kept)
@@ -160,20 +163,20 @@ class ChildCalls:
 
     def wait(self, call: StartedCall, timeout: float | None) -> mcp_types.CallToolResult:
         """See `StartedCall.result`."""
-        wait = _PollTimes(call, timeout)
-        while not wait.is_over(state := self.state_of(call.id)):
+        wait = _Wait(call, timeout)
+        while not wait.check_ended(state := self.state_of(call.id)):
             self._stop.check()
-            self._stop.pause(wait.step())
+            self._stop.pause(wait.next_interval())
         if state.stopped_with_parent and not self._stop.is_shielded:
             self._stop.pause(STOP_NOTICE_SECONDS)
         self._stop.check()
         return _result_of(call, state)
 
     async def await_end(self, call: StartedCall) -> mcp_types.CallToolResult:
-        """Wait for the call in an event loop, and return its result."""
-        wait = _PollTimes(call, None)
-        while not wait.is_over(state := await asyncio.to_thread(self.state_of, call.id)):  # noqa: ASYNC110 - other processes end it, so there is no event
-            await asyncio.sleep(wait.step())
+        """As `wait`, for a coroutine and without a timeout."""
+        wait = _Wait(call, None)
+        while not wait.check_ended(state := await asyncio.to_thread(self.state_of, call.id)):  # noqa: ASYNC110 - other processes end it, so there is no event
+            await asyncio.sleep(wait.next_interval())
         if state.stopped_with_parent and not self._stop.is_shielded:
             await asyncio.sleep(STOP_NOTICE_SECONDS)
         return _result_of(call, state)
@@ -188,8 +191,11 @@ class ChildCalls:
         ask = CancellationRequest(request_id, Cause.PARENT, actor, reason, part_of=f"started by {self._row.pk}")
         self._through_recorder(partial(cancellation.sweep, [ask]))
 
-    def _find_tool(self, name: str, arguments: dict[str, Any]) -> tuple[OfferedTool, Accepted]:
-        """Return the tool if the caller may call it now, with the accepted arguments."""
+    def _admit(self, name: str, arguments: dict[str, Any]) -> tuple[OfferedTool, Accepted]:
+        """Check that the caller may call the tool now, count the call, and return the tool and the accepted arguments.
+
+        Raises `ToolError`, `CannotAsk` or `InvalidArguments`.
+        """
         caller = confirm(Principal.of(self._row))
         if isinstance(caller, Rejection):
             raise ToolError(f"{name} was not started: {caller.message}")
@@ -205,9 +211,9 @@ class ChildCalls:
         return tool, accepted
 
     def _count(self, tool: RegisteredTool, caller: Principal) -> None:
-        """Count the call against the tool's own rate.
+        """Count the call against the tool's own rate. Raises `ToolError` if that is used up.
 
-        The site's rate limit is for calls of clients.
+        The site's rate limit is not applied, because it is for calls of clients.
         """
         if tool.rate is None:
             return
@@ -231,7 +237,9 @@ class ChildCalls:
             else:
                 row = concurrency.submit(submission, at_most, store, with_started=True)
             if row is None:
-                raise ToolError(f"{tool.name} was not started: at most {at_most} of its caller's calls may be open.")
+                raise ToolError(
+                    f"{tool.name} was not started: at most {at_most} of its caller's calls may be in flight."
+                )
             publishing.publish(row)
         except (TooManyChildrenError, BrokerUnavailableError) as error:
             raise ToolError(f"{tool.name} was not started: {error}") from error

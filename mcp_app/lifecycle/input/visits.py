@@ -4,9 +4,10 @@ A page's URL has a signed token that identifies the request and the question. Th
 access: the visitor must be logged in as the user who made the call, and the request must still ask
 for the page.
 
-In legacy revisions, a client's answer only means that the user agrees to open the page. For these,
-the result of the page is the answer to the question. Source: 2026-07-28 client/elicitation "Safe
-URL Handling", "Phishing".
+In legacy revisions, a client's answer only means that the user agrees to open the page. So the page
+answers the question when it is finished. In later revisions the client answers, and a page can be
+finished again until then; the last result counts. Source: 2026-07-28 client/elicitation "Safe URL
+Handling", "Phishing".
 """
 
 import logging
@@ -35,8 +36,8 @@ logger = logging.getLogger(__name__)
 _signer = signing.Signer(salt="mcp_app.visits")
 
 
-def address(request_id: UUID, key: str) -> str:
-    """Return the token in a page's URL: the same for the same question, without any user data."""
+def token(request_id: UUID, key: str) -> str:
+    """Return the token in the URL of a question's page. It never changes, and contains no user data."""
     return _signer.sign_object([request_id.hex, key])
 
 
@@ -57,17 +58,20 @@ def find(signed: str, user_id: str) -> tuple[Request, str] | None:
 
 
 def finish(request_id: UUID, key: str, value: Any) -> bool:
-    """Store the page's result for the tool. Return false if the request no longer asks for it."""
+    """Store the page's result for the tool. Return false if the question is no longer open.
+
+    For a legacy client this also answers the question. The caller has checked access with `find`.
+    """
     return _finish(request_id, key, redaction.redact_for(request_id, PayloadKind.VISIT, {key: storable(value)}))
 
 
 @transactional
-def _finish(request_id: UUID, key: str, done: Redacted) -> bool:
+def _finish(request_id: UUID, key: str, result: Redacted) -> bool:
     row = Request.objects.select_for_update().filter(pk=request_id, status=Status.INPUT_REQUIRED).first()
     if row is None or key not in row.questions:
         return False
-    events = [Event(EventKind.INPUT, {"visited": done.kept})]
-    columns = redaction.columns(row, visited=redaction.of(row, "visited") | done)
+    events = [Event(EventKind.INPUT, {"visited": result.kept})]
+    columns = redaction.columns(row, visited=redaction.of(row, "visited") | result)
     if not move(row, Status.INPUT_REQUIRED, events, **columns):
         return False
     row.refresh_from_db()
@@ -81,12 +85,14 @@ def _finish(request_id: UUID, key: str, done: Redacted) -> bool:
 
 
 def sends_to_page(request_id: UUID, key: str, question: Mapping[str, Any]) -> bool:
-    """Return whether a question, an InputRequest, sends the user to a page of this site."""
-    return str(question["params"].get("url", "")).endswith(quote_plus(address(request_id, key)))
+    """Return whether a question, an InputRequest, sends the user to a page of this site: its URL has the token."""
+    return str(question["params"].get("url", "")).endswith(quote_plus(token(request_id, key)))
 
 
 def _publish(row: Request) -> None:
     try:
         publishing.send(row.pk, row.queue)
     except Exception as error:
-        logger.error("the answered request %s waits for the broker: %s", row.pk, error)
+        logger.error(
+            "the answered request %s could not be sent to the broker; supervision sends it again: %s", row.pk, error
+        )

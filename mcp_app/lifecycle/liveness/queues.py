@@ -4,7 +4,7 @@ A worker can have heartbeats and take no request, for example because it consume
 waiting requests shows that.
 
 A place is approximate: a worker may have fetched some requests already, and a broker may deliver in another order. At
-most `COUNTED` requests are counted, by an index, so that a page that polls costs the same however long the queue is.
+most `MAX_COUNTED` requests are counted, by an index, so that a page that polls costs the same for any length of queue.
 """
 
 import logging
@@ -23,7 +23,7 @@ from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)
 
-_told_at: dict[str, float] = {}
+_alarmed_at: dict[str, float] = {}
 """The time of the last alarm for each queue (`time.monotonic`)."""
 
 
@@ -37,7 +37,10 @@ class QueueAge:
 
 
 def queue_ages() -> list[QueueAge]:
-    """Return every queue with waiting requests, the oldest first. Raises `django.db.Error`."""
+    """Return every queue with waiting requests, the one whose oldest request has waited longest first.
+
+    Raises `django.db.Error`.
+    """
     waiting = Request.objects.filter(status=Status.QUEUED).order_by().values("queue")
     found = waiting.annotate(count=Count("pk"), oldest=Max(Now() - F("queued_at")))
     ages = [QueueAge(row["queue"], row["count"], max(0.0, row["oldest"].total_seconds())) for row in found]
@@ -45,31 +48,34 @@ def queue_ages() -> list[QueueAge]:
 
 
 def raise_alarms(ages: Sequence[QueueAge]) -> None:
-    """Log an error for each queue whose oldest request has waited for `QUEUE_ALARM_AFTER`, once in that time."""
+    """Log an error for each queue whose oldest request has waited for `QUEUE_ALARM_AFTER` seconds.
+
+    At most once in that time in each process, and a warning when it is over.
+    """
     after: float | None = settings.QUEUE_ALARM_AFTER
     if after is None:
         return
     old = {age.queue: age for age in ages if age.oldest_seconds >= after}
-    for queue in _told_at.keys() - old.keys():
-        del _told_at[queue]
+    for queue in _alarmed_at.keys() - old.keys():
+        del _alarmed_at[queue]
         logger.warning("queue %s: no request waits too long any more", queue)
     now = time.monotonic()
     for age in old.values():
-        if now - _told_at.get(age.queue, float("-inf")) >= after:
-            _told_at[age.queue] = now
+        if now - _alarmed_at.get(age.queue, float("-inf")) >= after:
+            _alarmed_at[age.queue] = now
             logger.error(
-                "queue %s: no worker has claimed a request for %.0f s; %d are waiting. Is a worker "
-                "running that consumes this queue?",
+                "queue %s: a request has waited %.0f s for a worker (waiting: %d). Is a worker running that "
+                "consumes this queue, and are there enough?",
                 *(age.queue, age.oldest_seconds, age.waiting),
             )
 
 
-COUNTED: Final = 1_000
-"""The most requests that are counted for a place."""
+MAX_COUNTED: Final = 1_000
+"""At most this many requests are counted for a place."""
 
 
 class Place(NamedTuple):
-    """The place of a request: `ahead` of it in the queue, and `waiting` in total. Both are at most `COUNTED`."""
+    """The place of a request: `ahead` of it in the queue, and `waiting` in total. Both are at most `MAX_COUNTED`."""
 
     queue: str
     ahead: int
@@ -84,20 +90,23 @@ class _Count(Subquery):
 
 
 def places(request_ids: Collection[UUID]) -> dict[UUID, Place]:
-    """Return the places of those requests that wait for a worker, with one query. Raises `django.db.Error`."""
+    """Return the places of the given requests, without those that do not wait for a worker.
+
+    One query. Raises `django.db.Error`.
+    """
     if not request_ids:
         return {}
-    beside = _waiting().filter(queue=OuterRef("queue"))
-    before = beside.filter(queued_at__lt=OuterRef("queued_at"))
-    found = _waiting().filter(pk__in=request_ids).annotate(ahead=_counted(before), beside=_counted(beside))
-    told = found.values_list("pk", "queue", "ahead", "beside")
-    return {pk: Place(queue, ahead, waiting) for pk, queue, ahead, waiting in told}
+    same_queue = _waiting().filter(queue=OuterRef("queue"))
+    before = same_queue.filter(queued_at__lt=OuterRef("queued_at"))
+    found = _waiting().filter(pk__in=request_ids).annotate(ahead=_counted(before), waiting=_counted(same_queue))
+    rows = found.values_list("pk", "queue", "ahead", "waiting")
+    return {pk: Place(queue, ahead, waiting) for pk, queue, ahead, waiting in rows}
 
 
 def _waiting() -> QuerySet[Request]:
-    """Return the queued requests by the condition of their index: neither claimed nor ended."""
+    """Return the queued requests, in the words of their partial index, so that the database uses it."""
     return Request.objects.filter(claimed_at__isnull=True, finished_at__isnull=True).order_by()
 
 
 def _counted(rows: QuerySet[Request]) -> Any:
-    return _Count(rows.values("queued_at")[:COUNTED])
+    return _Count(rows.values("queued_at")[:MAX_COUNTED])

@@ -1,8 +1,8 @@
 """One log record for each ended call: logger `mcp_app.calls`, level INFO.
 
 The message is a sentence for people. The attribute `mcp_call` of the record is a dictionary for
-programs, which formatters such as python-json-logger's write out. A record has no arguments and
-results, because reading them requires a permission.
+programs, which formatters such as python-json-logger's write out. A record leaves
+out the call's arguments and result, because only users with a permission may read them.
 """
 
 import logging
@@ -18,12 +18,12 @@ from mcp_app.states import Stage
 
 logger = logging.getLogger("mcp_app.calls")
 
-_LOGGED: Final = ("tool", "status", "endpoint", "issuer", "subject", "client_id", "protocol_version", "queue")
+_COPIED: Final = ("tool", "status", "endpoint", "issuer", "subject", "client_id", "protocol_version", "queue")
 COLUMNS: Final = frozenset(
-    {*_LOGGED, *durations.COLUMNS, "principal_label", "submitted_at"}
+    {*_COPIED, *durations.COLUMNS, "principal_label", "submitted_at"}
     | {"cancel_cause", "stage", "parent", "trace_context"}
 )
-"""The columns of a request that a record needs."""
+"""The columns that the rows passed to `log_calls` must have loaded."""
 
 
 def log_calls(ended: Iterable[Request]) -> None:
@@ -37,12 +37,12 @@ def log_calls(ended: Iterable[Request]) -> None:
 def describe(row: Request) -> dict[str, Any]:
     """Return the fields of a record as JSON values: times in ISO 8601, durations in seconds.
 
-    Values that do not apply to the call are `None`.
+    Times, durations, cause, stage and parent that do not apply to the call are `None`.
     """
     took = Durations.of(row)
     return {
         "request": str(row.pk),
-        **{name: getattr(row, name) for name in _LOGGED},
+        **{name: getattr(row, name) for name in _COPIED},
         "caller": row.principal_label,
         "submitted_at": _moment(row.submitted_at),
         "finished_at": _moment(row.finished_at),

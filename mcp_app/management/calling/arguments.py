@@ -18,7 +18,7 @@ Types = frozenset[str]
 
 
 class ArgumentError(Exception):
-    """The command line has no valid arguments. The message says what to write."""
+    """The command line has no valid arguments. The message explains what to write."""
 
 
 def read(given: Sequence[str], whole: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from mcp_app.management.serving import local_caller
 
 
 class UsageError(Exception):
-    """The call cannot be made. The message says what to write instead."""
+    """The call cannot be made. The message explains what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)

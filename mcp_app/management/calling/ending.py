@@ -30,7 +30,7 @@ def log_line(params: Mapping[str, Any]) -> str:
 
 
 def summary(row: Request) -> str:
-    """Return a line that says how a call ended, how long it took, and where to read more."""
+    """Return a line about the end of a call: its status, its duration, and the id for more details."""
     described = describe_end(row) if row.cancel_requested_at is not None else str(Status(row.status).label)
     return f"{described}, {between(row.submitted_at, row.finished_at)} in all: request {row.pk}"
 

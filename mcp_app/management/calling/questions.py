@@ -142,7 +142,7 @@ def _read(text: str, field: Mapping[str, Any]) -> Any:
 
 
 def _misfit(request: Mapping[str, Any], name: str, field: Mapping[str, Any], value: Any) -> str | None:
-    """Return what is wrong with a field, according to the check of the whole form."""
+    """Return the problem of a field, according to the check of the whole form."""
     alone = {"type": "object", "properties": {name: field}}
     params = {**request["params"], "requestedSchema": alone}
     try:

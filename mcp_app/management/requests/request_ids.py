@@ -7,7 +7,7 @@ from uuid import UUID
 from mcp_app.models import Request
 
 SHOWN: Final = 23
-"""The length of an id in a table: the time, and 26 random bits that tell calls of one moment apart."""
+"""The length of an id in a table: the time, and 26 random bits that distinguish calls of one moment."""
 _BEGINNING: Final = re.compile(r"[0-9a-f]{4,31}")
 _MAX_NAMED: Final = 5
 

@@ -21,7 +21,7 @@ PREPARING_ATTEMPTS: Final = 10
 PREPARING_PAUSE: Final = 1.0
 
 NotReady = (preparation.NotPreparedError, local.UnknownUserError, Error)
-"""The errors of `prepared`. The message says what to do."""
+"""The errors of `prepared`. The message explains what to do."""
 
 
 def prepared(username: str | None, endpoint: str, say: Callable[[str], object]) -> Principal:
@@ -45,5 +45,5 @@ def _prepare_databases() -> int:
         except Error as error:
             logger.info("the tables could not be made, trying again: %s", error)
             connections.close_all()
-            time.sleep(PREPARING_PAUSE)  # another process creates them, and does not say when it is done
+            time.sleep(PREPARING_PAUSE)  # another process creates them, and does not report when it has finished
     return preparation.prepare_databases()

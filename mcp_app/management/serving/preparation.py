@@ -24,7 +24,7 @@ MADE_BY = "mcp serve"
 
 
 class NotPreparedError(Exception):
-    """The site cannot serve yet. The message says what to do."""
+    """The site cannot serve yet. The message explains what to do."""
 
 
 def pending_migrations(alias: str) -> int:

@@ -1,7 +1,7 @@
 """`mcp serve`: runs a whole site in one process and a worker.
 
 Everything is checked before anything is started. At the end, the server drains before the worker is stopped. No process
-is left behind, however often the command is told to stop.
+is left behind, however often the command is interrupted.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from mcp_app.management.serving.worker_process import WorkerProcess
 from mcp_app.transport import shutdown
 
 READY_SECONDS = 60.0
-"""How long a worker may take to start before a message says that something is wrong."""
+"""How long a worker may take to start before a message reports a problem."""
 QUIT_STATUS = 130
 """The exit status after a second Ctrl-C."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 
 class AddressRefusedError(Exception):
-    """The server must not listen on this address. The message says what to do."""
+    """The server must not listen on this address. The message explains what to do."""
 
 
 class WorkerFailedError(Exception):
@@ -148,7 +148,7 @@ class _Site:
         connections.close_all()
 
     def run(self) -> None:
-        """Start the worker, serve until told to stop, and stop the worker. Raises `WorkerFailedError`."""
+        """Start the worker, serve until a signal arrives, and stop the worker. Raises `WorkerFailedError`."""
         if self._worker is not None:
             self._worker.start()
         gc_tuning.tune()

@@ -1,7 +1,7 @@
 """`mcp stdio`: serves one client on the standard streams of this process.
 
 The client can send at once, while tables are created and a worker is started in the background. At the end its work is
-cancelled before the worker is stopped. No process is left behind, however often the command is told to stop.
+cancelled before the worker is stopped. No process is left behind, however often the command is interrupted.
 """
 
 import asyncio

@@ -51,7 +51,7 @@ def welcome(concurrency: int, queues: Sequence[str] | None) -> str:
 
 
 def run(*, concurrency: int, queues: Sequence[str] | None, pool: str = PREFORK, parent_pid: int | None = None) -> int:
-    """Run the worker until it is told to stop, and return its exit status.
+    """Run the worker until it is stopped, and return its exit status.
 
     With `parent_pid`, it ends with that process. Without `queues`, it consumes all queues of tools, including those
     that administrators name while it runs.

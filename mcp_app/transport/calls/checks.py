@@ -1,8 +1,8 @@
 """Checks a `tools/call` against the database, stores its row, and publishes its Celery message.
 
-These are the checks that need the database: the tool, the caller's scopes and capabilities, the
-`Mcp-Param-*` headers, the arguments, the limits. They run in a thread, for all calls that arrive
-while the previous batch is handled. A refused call leaves no row.
+These checks need the tool, which is read from the database: the caller's scopes and capabilities, the
+`Mcp-Param-*` headers, the arguments, the limits. They run in a thread for a whole batch, the calls
+that arrived while the previous batch was handled. A refused call leaves no row.
 """
 
 import math
@@ -56,8 +56,8 @@ TOO_MANY_TASKS = "Too many tasks are open; wait for one of yours to end, or canc
 def required_capabilities(tool: RegisteredTool, *, makes_tasks: bool) -> Mapping[str, Any]:
     """Return the ClientCapabilities that a client must declare to call a tool.
 
-    `makes_tasks`: whether calls of this client can become tasks. If not, the client waits for a
-    call that would.
+    `makes_tasks`: whether the client's transport and revision have tasks. If not, a call that would
+    always become a task is served as an ordinary call.
     """
     required = tool.requires or {}
     if not makes_tasks or tool.task != TaskMode.ALWAYS:
@@ -69,7 +69,7 @@ def required_capabilities(tool: RegisteredTool, *, makes_tasks: bool) -> Mapping
 class IncomingCall:
     """A call that is being admitted in a thread.
 
-    The event loop reads its attributes at the same time.
+    At the same time the event loop reads `row` and `publishing_since`, and may set `is_given_up`.
     """
 
     call: CallTool
@@ -78,19 +78,19 @@ class IncomingCall:
     """The id of its row, unless it answers the questions of an earlier call."""
     row: Request | None = None
     """Its row, as soon as it is stored."""
-    sent_at: float = math.inf
+    publishing_since: float = math.inf
     """When publishing its message began (`time.monotonic`)."""
     is_given_up: bool = False
-    """Whether its client has left, so that it must be cancelled instead of published."""
+    """Whether its client has left. It is then not published, and its stream cancels it."""
 
 
 def admit(call: CallTool, exchange: Exchange) -> AdmissionOutcome:
-    """Check and store one call.
+    """Check and store one call, without publishing it.
 
     If it answers the questions of an earlier call, queue that one again.
 
-    Bad arguments are a result with `isError`, which a model can correct (server/tools, "Error
-    Handling").
+    Bad arguments give a result with `isError` and not an error, so that the language model sees what
+    to correct. Source: 2026-07-28 server/tools, "Error Handling".
     """
     [outcome] = _admit_all([IncomingCall(call, exchange)])
     if isinstance(outcome, Exception):
@@ -101,24 +101,24 @@ def admit(call: CallTool, exchange: Exchange) -> AdmissionOutcome:
 def admit_and_publish(calls: Sequence[IncomingCall]) -> list[AdmissionOutcome | Exception]:
     """Admit several calls as `admit` does, and publish those that were stored.
 
-    Returns an outcome for each call. A row that is returned was published; if the broker was not
-    reachable, the outcome is a `BrokerUnavailableError`. Calls that were given up in the meantime
-    are not published.
+    Returns an outcome for each call. A returned row was published, unless its call was given up in
+    the meantime. If the broker could not be reached, the outcome is a `BrokerUnavailableError`.
     """
     outcomes = _admit_all(calls)
-    published = [call for call in calls if call.row is not None and not call.is_given_up]
+    to_publish = [call for call in calls if call.row is not None and not call.is_given_up]
     now = time.monotonic()
-    for call in published:
-        call.sent_at = now
-    rows = [call.row for call in published if call.row is not None]
-    refused = dict(zip((row.pk for row in rows), publishing.publish_all(rows), strict=True))
-    return [(refused.get(each.pk) or each) if isinstance(each, Request) else each for each in outcomes]
+    for call in to_publish:
+        call.publishing_since = now
+    rows = [call.row for call in to_publish if call.row is not None]
+    broker_errors = dict(zip((row.pk for row in rows), publishing.publish_all(rows), strict=True))
+    return [(broker_errors.get(each.pk) or each) if isinstance(each, Request) else each for each in outcomes]
 
 
 def _admit_all(calls: Sequence[IncomingCall]) -> list[AdmissionOutcome | Exception]:
-    """Check each call.
+    """Check and store all calls.
 
-    Calls that need no transaction of their own are stored with one statement.
+    Those that need a transaction of their own are stored while they are checked, the others
+    afterwards with one statement.
     """
     batch = _AdmissionBatch()
     checked = [batch.check(each) for each in calls]
@@ -133,7 +133,7 @@ def _admit_all(calls: Sequence[IncomingCall]) -> list[AdmissionOutcome | Excepti
 class _AdmissionBatch:
     """Calls that are admitted together.
 
-    A tool is looked up once, and each call counts for the limits of the next.
+    A tool is looked up once for each caller, and each admitted call counts for the calls after it.
     """
 
     def __init__(self) -> None:
@@ -178,8 +178,8 @@ class _AdmissionBatch:
         except InvalidArguments as error:
             return results.complete(results.tool_error(str(error)), exchange.server_info())
         who = exchange.principal
-        beside = Counts(self._own[who, who.network], self._together[who], self._own.total())
-        excess = found.excess(who, beside)
+        pending = Counts(self._own[who, who.network], self._together[who], self._own.total())
+        excess = found.excess(who, pending)
         return excessive(excess, request_id) if excess is not None else _store(incoming, tool, accepted)
 
     def _find(self, name: str, principal: Principal) -> FoundTool | None:

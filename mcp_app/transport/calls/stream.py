@@ -207,7 +207,7 @@ class CallStream:
             limit = (
                 self._began_at + settings.DATABASE_TIMEOUT
                 if incoming.row is None
-                else incoming.sent_at + settings.PUBLISH_TIMEOUT
+                else incoming.publishing_since + settings.PUBLISH_TIMEOUT
             )
             if (left := limit - time.monotonic()) > 0:
                 await asyncio.wait([admitting], timeout=min(left, settings.PUBLISH_TIMEOUT))
