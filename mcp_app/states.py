@@ -112,7 +112,7 @@ class Cause(TextChoices):
     REVOKED = "revoked", _("access revoked")
     """The site's authenticator no longer accepts the caller that is waiting for the result."""
     PARENT = "parent", _("the call that started it")
-    """The run that started this call was asked to stop, or has ended."""
+    """The run that started this call was asked to stop, has ended, or asked for it."""
 
 
 class Outcome(TextChoices):
