@@ -19,7 +19,7 @@ from tests.support import rows
 from tests.support.racing import races
 
 OF_A_RUN = (
-    "tool.context", "pools.coroutine_calls", "run.outcome", "run.runner", "tool.starting",
+    "tool.context", "pools.coroutine_calls", "run.ending", "run.runner", "tool.starting",
     "process.watcher",
 )  # fmt: skip
 ERROR = {"cause": "tool", "type": "ValueError", "message": "no \x00"}

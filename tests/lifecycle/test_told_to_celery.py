@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcp_app.celery_adapter import results as celery_results
-from mcp_app.execution.run.outcome import Ending, report_to_celery
+from mcp_app.execution.run.ending import Ending, report_to_celery
 from mcp_app.states import Status
 from tests.support import rows
 

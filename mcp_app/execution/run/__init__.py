@@ -4,5 +4,5 @@ In reading order:
 
     runner      the steps of a run
     coroutines  the event loop of an `async` tool, in a pool of processes or threads
-    outcome     how a run ended: what the row stores, the client gets, and Celery stores
+    ending      how a run ended: what the row stores, the client gets, and Celery stores
 """

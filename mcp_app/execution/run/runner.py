@@ -10,7 +10,7 @@ worker's pool, and takes these steps:
     tool_environment  the trace span, the language, and the tool's context
     call_tool         bind the arguments, then run the tool armed, marked and watched
     leave_tool        end what the tool left behind: connections, processes
-    to_ending         turn what was returned or raised into an `Ending` (module `outcome`)
+    to_ending         turn what was returned or raised into an `Ending` (module `ending`)
     store_ending      write the ending into the row
     report_to_celery  return a status, or raise what Celery should store
 
@@ -59,7 +59,7 @@ from mcp_app.execution.process.child import Child, worker_identity
 from mcp_app.execution.process.slots import Slot
 from mcp_app.execution.process.watcher import Running
 from mcp_app.execution.run import coroutines
-from mcp_app.execution.run.outcome import Ending, report_to_celery, to_ending
+from mcp_app.execution.run.ending import Ending, report_to_celery, to_ending
 from mcp_app.execution.stopping.interrupt import Raised, Returned
 from mcp_app.execution.tool import middleware
 from mcp_app.execution.tool.context import ToolContext, use_context
