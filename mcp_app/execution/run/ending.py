@@ -70,7 +70,7 @@ class OutOfMemoryError(Exception):
     """Raised in place of a tool's `MemoryError`, on which Celery would end the whole worker."""
 
 
-def to_ending(row: Request, context: ToolContext, outcome: Returned | Raised) -> Ending:
+def to_ending(row: Request, context: ToolContext, returned_or_raised: Returned | Raised) -> Ending:
     """Return how a run ended.
 
     A run whose tool raised is cancelled if its call was cancelled. One whose tool returned is
@@ -78,7 +78,7 @@ def to_ending(row: Request, context: ToolContext, outcome: Returned | Raised) ->
     its error count.
     """
     try:
-        ending = _ending_of(row, context, outcome)
+        ending = _ending_of(row, context, returned_or_raised)
     except Exception as error:  # values of a tool may raise an exception whenever they are used
         shown = redaction.loggable_error(error, row.tool)
         logger.error("the result of request %s could not be evaluated", row.pk, exc_info=shown)
@@ -91,14 +91,14 @@ def to_ending(row: Request, context: ToolContext, outcome: Returned | Raised) ->
     return _with_redacted_values(ending, row.tool)
 
 
-def _ending_of(row: Request, context: ToolContext, outcome: Returned | Raised) -> Ending:
-    if isinstance(outcome, Raised):
+def _ending_of(row: Request, context: ToolContext, returned_or_raised: Returned | Raised) -> Ending:
+    if isinstance(returned_or_raised, Raised):
         if context.is_cancelled:
-            return _cancelled_ending(context, outcome.error)
-        if (asked := context.ended_by(outcome.error)) is not None:
+            return _cancelled_ending(context, returned_or_raised.error)
+        if (asked := context.ended_by(returned_or_raised.error)) is not None:
             return Ending(Status.INPUT_REQUIRED, questions=asked.questions)
-        return _failed_ending(row, outcome.error)
-    value, result = outcome.value
+        return _failed_ending(row, returned_or_raised.error)
+    value, result = returned_or_raised.value
     if context.stop_signal.observed:
         context.partial_result = value
         return _cancelled_ending(context, None)

@@ -119,16 +119,16 @@ def run_claimed(process: Child, row: Request) -> Finished:
     """Run a request that this process has claimed, and store how the run ended."""
     try:
         with tool_environment(process, row, process.slot()) as running:
-            outcome = call_tool(process, running)
-            return finish(process, running, outcome)
+            returned_or_raised = call_tool(process, running)
+            return finish(process, running, returned_or_raised)
     finally:
         process.claimed.discard(row.pk)
 
 
-def finish(process: Child, running: Running, outcome: Returned | Raised) -> Finished:
+def finish(process: Child, running: Running, returned_or_raised: Returned | Raised) -> Finished:
     """Store how a run ended. Call it after `leave_tool`."""
     row, context = running.row, running.context
-    ending = to_ending(row, context, outcome)
+    ending = to_ending(row, context, returned_or_raised)
     status = store_ending(process, running, ending)
     if context.has_started:
         cancel_children(process, row)
@@ -216,11 +216,11 @@ def call_tool(process: Child, running: Running) -> Returned | Raised:
     process.watcher.begin(running)
     try:
         with slot.isolated(row.pk):
-            outcome = slot.interrupter.run(row.pk, body)
+            returned_or_raised = slot.interrupter.run(row.pk, body)
     finally:
         process.watcher.end(running)
-    leave_tool(process, running, outcome)
-    return outcome
+    leave_tool(process, running, returned_or_raised)
+    return returned_or_raised
 
 
 def prepare(running: Running) -> Callable[[], tuple[Any, dict[str, Any]]]:
@@ -285,10 +285,10 @@ def check_caller(row: Request, tool: RegisteredTool) -> None:
         raise ProtocolError(lacking.message, lacking.code)
 
 
-def leave_tool(process: Child, running: Running, outcome: Returned | Raised) -> None:
+def leave_tool(process: Child, running: Running, returned_or_raised: Returned | Raised) -> None:
     """End what the tool left behind, and note which step of the ladder it needed."""
     row, slot, context = running.row, running.slot, running.context
-    error = outcome.error if isinstance(outcome, Raised) else None
+    error = returned_or_raised.error if isinstance(returned_or_raised, Raised) else None
     if isinstance(error, SystemExit) and process.termination.received_at is not None:
         # A signal that ends this process has stopped the tool: record that as a cancellation.
         stop = partial(cancellation.cancel, row.pk, cause=Cause.SHUTDOWN, actor=SYSTEM, reason=PROCESS_ENDS_REASON)
