@@ -57,7 +57,7 @@ def shortage(connections: int) -> str | None:
     if possible >= min(connections, FEW_CONNECTIONS):
         return None
     return (
-        f"This process may open only {limit()} files and sockets, so that it serves about {possible} connections at "
+        f"This process may open only {limit()} files and sockets, so it serves about {possible} connections at "
         "once and refuses more with 503. Raise the limit: `ulimit -n 4096`, or LimitNOFILE= of systemd."
     )
 

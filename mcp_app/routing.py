@@ -62,5 +62,5 @@ def _paths(path: str | None) -> dict[str, str]:
         raise ImproperlyConfigured('MCP["ENDPOINTS"] says where MCP is served: call mcp_application without a path.')
     paths = {endpoint: path or settings.at(endpoint).PATH for endpoint in settings.endpoints}
     if len({each.rstrip("/") for each in paths.values()}) < len(paths):
-        raise ImproperlyConfigured('Two of MCP["ENDPOINTS"] have one PATH; give each its own.')
+        raise ImproperlyConfigured('Two of MCP["ENDPOINTS"] have the same PATH; give each its own.')
     return paths

@@ -166,7 +166,11 @@ def authenticate(connection: HTTPConnection) -> Principal | Rejection:
     except UndecidedError:
         return authentication_unavailable()
     except databases.AWAY as error:
-        logger.error("the authenticator %s waits for the database: %s", authenticator, str(error).strip())
+        logger.error(
+            "the authenticator %s could not reach the database, so a call was refused: %s",
+            authenticator,
+            str(error).strip(),
+        )
         return authentication_unavailable()
     except Exception as error:
         where = "".join(traceback.format_tb(error.__traceback__))
@@ -218,13 +222,14 @@ def authenticate_anonymous(connection: HTTPConnection) -> Principal | Rejection:
         message = "This call has no valid credentials; send the ones that the server's operator gave you."
     elif allows_anonymous(endpoint):
         message = (
-            "This server accepts calls without credentials only from its own machine; send the ones "
-            "that its operator gave you."
+            "This server accepts calls from its own machine only. Its operator can enable tokens "
+            'with MCP["AUTHENTICATOR"] = '
+            '"mcp_app.auth.tokens.bearer".'
         )
     else:
         message = (
             'This server accepts no anonymous calls. Its operator can enable tokens with MCP["AUTHENTICATOR"] = '
-            '"mcp_app.auth.tokens.bearer", or everybody with MCP["ALLOW_ANONYMOUS"] = True.'
+            '"mcp_app.auth.tokens.bearer", or admit everybody with MCP["ALLOW_ANONYMOUS"] = True.'
         )
     return unauthorized(message, endpoint)
 

@@ -33,7 +33,7 @@ def insufficient_scope(
     The challenge names all scopes that are needed, including those of the endpoint ("Runtime
     Insufficient Scope Errors").
     """
-    message = f"Your token lacks a scope that this needs; request one with the scope {' '.join(missing)}."
+    message = f"Your token lacks a scope that this needs; request a token that also has the scope {' '.join(missing)}."
     challenge = _challenge(protected_resource(endpoint), "insufficient_scope", needed)
     return refuse(FORBIDDEN, message, request_id, headers=challenge)
 
@@ -47,7 +47,7 @@ def scopes_required(
     wrong.
     """
     if principal.is_anonymous:
-        message = f"This needs a token with the scope {' '.join(needed)}, and the call has none."
+        message = f"This needs a token with the scope {' '.join(needed)}; the call was sent without a token."
         headers = _challenge(protected_resource(principal.endpoint), None, needed)
         return refuse(UNAUTHORIZED, message, request_id, headers=headers)
     return insufficient_scope(missing, needed, principal.endpoint, request_id)

@@ -137,7 +137,7 @@ def check_icons(icons: Sequence[mcp_types.Icon]) -> None:
 
 def check_annotations(annotations: object, expected: type[BaseModel]) -> None:
     if annotations is not None and not isinstance(annotations, expected):
-        raise UnusableOptionError(f"annotations is a mcp_types.{expected.__name__}")
+        raise UnusableOptionError(f"annotations must be of type mcp_types.{expected.__name__}")
     if isinstance(annotations, mcp_types.Annotations) and not is_dated(annotations):
         raise UnusableOptionError("last_modified must be an ISO 8601 time, such as 2026-01-31T15:00:58Z")
 
@@ -157,8 +157,9 @@ def check_meta(meta: Mapping[str, Any] | None) -> None:
         raise UnusableOptionError("meta must be plain, finite JSON") from error
     if unusable := [key for key in meta or {} if not is_meta_key(key)]:
         raise UnusableOptionError(
-            f"{unusable[0]!r} is no key of meta: it is a name, perhaps after a domain of yours in reverse, as "
-            "com.example/team, whose second label is neither mcp nor modelcontextprotocol"
+            f"{unusable[0]!r} is not a valid key of meta: a key is a name, optionally after a "
+            "reversed domain of yours and "
+            "a slash, such as com.example/team; its second label must not be mcp or modelcontextprotocol"
         )
 
 

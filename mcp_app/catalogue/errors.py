@@ -78,7 +78,9 @@ class ProtocolError(CatalogueError):
 
     def __init__(self, message: str, code: int = INTERNAL_ERROR) -> None:
         if not is_author_code(code):
-            raise ValueError(f"{code!r} is no code of a tool's: take one outside -32768 to -32000, or JSON-RPC's own")
+            raise ValueError(
+                f"a tool cannot use the error code {code!r}: use one outside -32768 to -32000, or one of JSON-RPC's own"
+            )
         super().__init__(message)
         self.code = code
 

@@ -208,7 +208,7 @@ def _check(declared: RegisteredResource) -> None:
         raise UnusableOptionError("only a template can have members")
     numbers = [number for number in (declared.size, declared.ttl_ms) if number is not None]
     if any(type(number) is not int or number < 0 for number in numbers):
-        raise UnusableOptionError("size (bytes) and ttl_ms (milliseconds) must be at least 0")
+        raise UnusableOptionError("size (bytes) and ttl_ms (milliseconds) must be whole numbers of at least 0")
     if declared.cache_scope not in (None, "public", "private"):
         raise UnusableOptionError('cache_scope must be "public" or "private"')
     if declared.cache_scope == "public" and declared.depends_on_caller:

@@ -30,7 +30,7 @@ def check_asgi(**kwargs: Any) -> list[CheckMessage]:
         import_string(path)
     except Exception as error:
         message = f"ASGI_APPLICATION, {path}, cannot be imported: {type(error).__name__}: {error}"
-        hint = "Fix the error. An asgi.py as `startproject` writes it needs only these lines:"
+        hint = "Fix the error. To the asgi.py that `startproject` writes, add only these lines:"
         return [Warning(message, hint=f"{hint}\n{lines.asgi_application()}", id="mcp_app.W032")]
     missing = [endpoint for endpoint in settings.endpoints if endpoint not in MCPConsumer.mounted]
     if not missing:

@@ -60,7 +60,12 @@ def _closed_endpoint(endpoint: str) -> CheckMessage:
     if settings.at(endpoint).ALLOW_ANONYMOUS is None:
         hint += "\nWhile you develop, DEBUG = True serves calls from your own machine."
     at = f" at {_name_endpoint(endpoint)}" if settings.ENDPOINTS else ""
-    return Warning(f"No client can call{at}: every call gets a 401 response.", hint=hint, id="mcp_app.W008")
+    return Warning(
+        f"No client can call{at}: there is no authenticator and anonymous calls are not allowed, "
+        "so every call gets a 401 response.",
+        hint=hint,
+        id="mcp_app.W008",
+    )
 
 
 def _name_endpoint(endpoint: str) -> str:

@@ -88,9 +88,10 @@ def check_messages(**kwargs: Any) -> list[CheckMessage]:
         return [Error(message, hint=_accept_content(conf.accept_content, conf.task_serializer), id="mcp_app.E014")]
     if JSON not in accepted:
         message = (
-            "Workers would not receive cancellations: Celery sends control commands as JSON, which they do not accept."
+            "Workers would notice cancellations only by polling: CELERY_ACCEPT_CONTENT lacks JSON, "
+            "in which Celery sends commands."
         )
-        hint = _accept_content(conf.accept_content, "json") + "\nWithout them they poll, once a second."
+        hint = _accept_content(conf.accept_content, "json") + "\nOtherwise they poll once a second."
         return [Warning(message, hint=hint, id="mcp_app.W035")]
     if unsafe := [name for name in conf.accept_content if content_type(name) in UNSAFE]:
         message = (
@@ -113,7 +114,8 @@ def check_queues(**kwargs: Any) -> list[CheckMessage]:
     if not (missing := sorted(wanted - known)):
         return []
     message = (
-        f"Celery may not create the tools' queues {', '.join(missing)}: CELERY_TASK_CREATE_MISSING_QUEUES is False."
+        f"Celery is not allowed to create the tools' queues {', '.join(missing)}: "
+        "CELERY_TASK_CREATE_MISSING_QUEUES is False."
     )
     queues = "".join(f'Queue("{queue}"), ' for queue in missing).rstrip(" ")
     hint = lines.in_settings("from kombu import Queue", f"CELERY_TASK_QUEUES += ({queues})")
@@ -134,7 +136,9 @@ def check_results(**kwargs: Any) -> list[CheckMessage]:
         missing.append('CELERY_RESULT_BACKEND = "django-db"')
     if not missing:
         return []
-    message = "The admin cannot show Celery's own view of a call: that needs django_celery_results, and its backend."
+    message = (
+        "The admin cannot show Celery's own result of a call: that needs django_celery_results and its result backend."
+    )
     hint = f"{lines.in_settings(*missing)}\nIf you do not need it:{lines.silenced('mcp_app.W002')}"
     return [Warning(message, hint=hint, id="mcp_app.W002")]
 
@@ -190,7 +194,7 @@ def _pool_warning(pool: str) -> CheckMessage:
     message = f"CELERY_WORKER_POOL is {pool!r}, in which tools cannot run."
     if pool in WITHOUT_KILL:
         killed = [tool.name for tool in registered_tools().values() if tool.cancel_policy == CancelPolicy.KILL]
-        named = f", although these tools allow it: {', '.join(sorted(killed))}" if killed else ""
+        named = f", although the cancel policy of these allows it: {', '.join(sorted(killed))}" if killed else ""
         message = f"CELERY_WORKER_POOL is {pool!r}, in which a tool cannot be killed{named}."
     hint = (
         "Run tools in workers that `manage.py mcp worker` starts, whose pool is prefork unless you say --pool; then "

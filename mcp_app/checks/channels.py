@@ -19,7 +19,7 @@ def check_layers(**kwargs: Any) -> list[CheckMessage]:
     layers = getattr(django_settings, "CHANNEL_LAYERS", None) or {}
     if redis_major() < 8 or not any(map(_is_impatient, layers.values())):
         return []
-    message = "An idle channel layer would fail: redis-py ends a read after 5 s, as long as the layer blocks in one."
+    message = "An idle channel layer would fail: redis-py times out a read after 5 s, and the layer blocks for as long."
     hint = lines.in_settings(
         "CHANNEL_LAYERS = {",
         '    "default": {',

@@ -34,7 +34,7 @@ def check_database(**kwargs: Any) -> list[CheckMessage]:
         hint = f"{lines.in_settings(lines.ROUTER)}\nbefore any router that claims mcp_app."
         return [
             Error(
-                f"The database routers send mcp_app's rows elsewhere than to the database {alias!r}.",
+                f"The database routers do not send mcp_app's rows to the database {alias!r}.",
                 hint=hint,
                 id="mcp_app.E003",
             )
@@ -79,7 +79,10 @@ def _check_sqlite(alias: str) -> list[CheckMessage]:
         return [Error(message, hint=hint, id="mcp_app.E008")]
     if name in (_file(other) for other in connections if other != alias) or alias == "default":
         hint = lines.in_settings(*lines.sqlite_database("mcp"), lines.ROUTER, 'MCP = {"DATABASE": "mcp", …}')
-        message = "On SQLite, a tool that writes to the site's tables would delay cancellations and progress."
+        message = (
+            "mcp_app's tables share an SQLite database with the site's, so a tool that writes to "
+            "those would delay cancellations."
+        )
         return [Warning(message, hint=hint, id="mcp_app.W001")]
     return [*_check_options(alias), *_check_permissions(name)]
 
@@ -108,7 +111,9 @@ def _check_postgresql(alias: str) -> list[CheckMessage]:
     is_here = not host or host.startswith("/") or host in _LOOPBACK
     if is_here or {"tcp_user_timeout", "keepalives_idle", "service"} & options.keys():
         return []
-    message = f"A connection to the database {alias!r} that the network dropped would block for 15 minutes."
+    message = (
+        f"If the network drops a connection to the database {alias!r}, a process that uses it blocks for 15 minutes."
+    )
     hint = lines.in_settings(f'DATABASES["{alias}"].setdefault("OPTIONS", {{}}).update({_NETWORK})')
     return [Warning(message, hint=hint, id="mcp_app.W017")]
 

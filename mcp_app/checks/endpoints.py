@@ -42,7 +42,10 @@ def check_offered(**kwargs: Any) -> list[CheckMessage]:
 def _check_names() -> Iterator[CheckMessage]:
     for name in settings.endpoints:
         if not _NAME.fullmatch(name):
-            message = f"An endpoint is named {name!r}: a name must have 1 to 64 characters from a-z 0-9 _ -"
+            message = (
+                f"An endpoint is named {name!r}: a name has 1 to 64 of the characters a-z 0-9 _ - and "
+                "begins with a letter or digit."
+            )
             yield _error(message, 'Rename it in MCP["ENDPOINTS"], and where tools name it.', "mcp_app.E024")
 
 
@@ -70,7 +73,9 @@ def _check_offered_at(kind: str, declared: Mapping[str, Guarded]) -> Iterator[Ch
     for name, each in declared.items():
         unknown = [endpoint for endpoint in each.access.endpoints if endpoint not in settings.endpoints]
         if unknown == [DEFAULT_ENDPOINT] == list(each.access.endpoints):
-            message = f"The {kind} {name!r} names no endpoint, and no endpoint is named 'default'."
+            message = (
+                f"The {kind} {name!r} is offered nowhere: it names no endpoint, and no endpoint is named 'default'."
+            )
             hint = f'Write @{kind}(endpoints=[…]) with names of MCP["ENDPOINTS"]: {", ".join(settings.endpoints)}.'
             yield Warning(message, hint=hint, id="mcp_app.W013")
         elif unknown:

@@ -27,14 +27,19 @@ def check_cache(**kwargs: Any) -> list[CheckMessage]:
         return []
     cache = caches[DEFAULT_CACHE_ALIAS]
     if isinstance(cache, DummyCache):
-        message = f"The cache cannot count, so calls of {rated}, which has a rate, are refused."
+        message = f"Calls of {rated} are refused: they have a rate limit, and the cache cannot count."
         return [Warning(message, hint=_SHARED, id="mcp_app.W020")]
     if isinstance(cache, LocMemCache):
         message = (
-            f"The rate of {rated} is counted separately in each server process, because the cache is in its memory."
+            f"Calls of {rated} are counted for their rate in each server process separately, because "
+            "the cache is in its memory."
         )
         return [
-            Warning(message, hint=f"Correct if there is only one such process; otherwise {_SHARED}", id="mcp_app.W020")
+            Warning(
+                message,
+                hint=f"This is correct if there is only one server process. Otherwise:\n{_SHARED}",
+                id="mcp_app.W020",
+            )
         ]
     if isinstance(cache, DatabaseCache | FileBasedCache):
         message = (

@@ -116,7 +116,7 @@ def _check_scopes(endpoint: str, oauth2_settings: Any) -> Iterator[CheckMessage]
         for declared in registered.values():
             taken.extend(declared.access.scopes if endpoint in declared.access.endpoints else ())
     if unknown := [name for name in dict.fromkeys(taken) if name not in oauth2_settings.SCOPES]:
-        message = f"No user can grant the scopes that are accepted here: {', '.join(unknown)}."
+        message = f"Scopes are required that no user can grant: {', '.join(unknown)}."
         hint = lines.in_settings(*(f'OAUTH2_PROVIDER["SCOPES"]["{name}"] = "…"  # for users' for name in unknown))
         if set(required) & set(unknown):
             yield Error(message, hint=hint, id="mcp_app.E027")
@@ -168,5 +168,8 @@ def _check_consent_page() -> Iterator[CheckMessage]:
     page: Any = get_template("oauth2_provider/authorize.html")
     if Path(page.origin.name).is_relative_to(apps.get_app_config(APP).path):
         message = "The page that asks users to authorize a client does not show where they are sent."
-        hint = f"In INSTALLED_APPS, put mcp_app before {APP}; a page of your own shows the host of redirect_uri."
+        hint = (
+            f"In INSTALLED_APPS, put mcp_app before {APP}, or write a page of your own that shows the "
+            "host of redirect_uri."
+        )
         yield Warning(message, hint=hint, id="mcp_app.W016")

@@ -133,7 +133,7 @@ def _check_each(own: dict[str, Any]) -> Iterator[str]:
     if settings.OAUTH_INTROSPECTION_CACHE > MAX_CACHE_SECONDS:
         yield (
             f'MCP["OAUTH_INTROSPECTION_CACHE"] is {settings.OAUTH_INTROSPECTION_CACHE!r}: a revoked token would stay '
-            f"valid for so many seconds; at most {MAX_CACHE_SECONDS:g}."
+            f"valid for that many seconds; the maximum is {MAX_CACHE_SECONDS:g}."
         )
     if settings.LOG_LEVEL not in logging.getLevelNamesMapping():
         yield f'MCP["LOG_LEVEL"] is {settings.LOG_LEVEL!r}: name a level of Python\'s logging, such as INFO or WARNING.'
@@ -200,5 +200,6 @@ def _check_together() -> Iterator[str]:
     if audit is not None and (requests is None or audit < requests):
         yield (
             f'MCP["AUDIT_RETENTION_DAYS"] ({audit}) is less than MCP["REQUEST_RETENTION_DAYS"] '
-            f"({'None: always' if requests is None else requests}): the audit must be kept longer than the requests."
+            f"({'None: for ever' if requests is None else requests}): the audit must be kept at least "
+            "as long as the requests."
         )

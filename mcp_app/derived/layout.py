@@ -89,7 +89,7 @@ def of(tools: ModelTools, view_access: Access) -> Layout:
 def _check_names(tools: ModelTools) -> None:
     for option in ("fields", "read_only", "filters", "ordering", "ordering_fields"):
         if isinstance(getattr(tools, option), str):
-            raise ValueError(f"{option} must be a list of names: only the fields that it names are published")
+            raise ValueError(f"{option} must be a list of names, not a single name")
     if not tools.fields:
         raise ValueError("it names no fields")
     if unknown := [name for name in tools.read_only if name not in tools.fields]:

@@ -184,5 +184,8 @@ def _refusals() -> Iterator[None]:
         yield
     except IntegrityError as error:
         raise ToolError(
-            _("This conflicts with a change that was stored in the meantime; read it again and try other values.")
+            _(
+                "This conflicts with stored data, perhaps with a change made in the meantime; read the "
+                "data again and try other values."
+            )
         ) from error

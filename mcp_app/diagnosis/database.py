@@ -25,7 +25,8 @@ LOCK_SECONDS: Final = 2.0
 CROWDED: Final = 0.9
 """The share of used connections from which new processes may not get one."""
 UNPREPARED: Final = (
-    'It plans each statement every time: OPTIONS = {"server_side_binding": True, "prepare_threshold": 5} avoids that, '
+    'It plans each statement anew every time: OPTIONS = {"server_side_binding": True, '
+    '"prepare_threshold": 5} avoids that, '
     "unless a pool such as pgBouncer is in front of it."
 )
 NO_SERVER: Final = "django.db.backends.dummy"

@@ -29,7 +29,7 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
 def _check_queue(queue: str, tools: list[str], age: QueueAge, shared: SharedFacts) -> Finding:
     waits = f"{age.waiting} wait, the oldest for {age.oldest_seconds:.1f} s" if age.waiting else "none wait"
     takers = [each for each in shared.worker_answers or [] if queue in each.queues and each.runs_tools]
-    named = f"{len(tools)} tools" if len(tools) > NAMED else ", ".join(tools) or "no tool in this code"
+    named = f"{len(tools)} tools" if len(tools) > NAMED else ", ".join(tools) or "used by no tool in the code"
     found = f"{queue} ({named}): {waits}"
     if shared.worker_answers is None:
         found += ", and the workers could not be queried"
@@ -43,7 +43,7 @@ def _check_queue(queue: str, tools: list[str], age: QueueAge, shared: SharedFact
     alarm: float | None = settings.QUEUE_ALARM_AFTER
     if alarm is not None and age.oldest_seconds >= alarm:
         remedy = "Start more workers, or give them more slots (`--concurrency`); the admin shows what holds those up."
-        return failed(NAME, f'{found}; the warning threshold is {alarm:g} s (MCP["QUEUE_ALARM_AFTER"]).', remedy)
+        return failed(NAME, f'{found}; the limit is {alarm:g} s (MCP["QUEUE_ALARM_AFTER"]).', remedy)
     return ok(NAME, f"{found}.")
 
 

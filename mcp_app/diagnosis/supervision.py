@@ -36,7 +36,7 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
 
 def _describe_alive(alive: list[KnownProcess]) -> str:
     if not alive:
-        return "Only server processes with waiting clients run supervision."
+        return "No worker or supervisor is alive; only server processes with waiting clients run supervision."
     workers = sum(process.identity.role == ProcessRole.WORKER for process in alive)
     counted = {"workers": workers, "supervisors": len(alive) - workers}
     last = max(0.0, min(process.silent_for for process in alive))
@@ -53,7 +53,10 @@ def _find_overdue() -> str:
     overdue = unasked.filter(deadline_at__lt=from_now(-patience)).count()
     sentences = []
     if lost:
-        sentences.append(f"{lost} open {'calls are' if lost > 1 else 'call is'} of workers that are gone.")
+        sentences.append(f"{lost} running {'calls belong' if lost > 1 else 'call belongs'} to workers that are gone.")
     if overdue:
-        sentences.append(f"{overdue} {'are' if overdue > 1 else 'is'} past the deadline by more than {patience:g} s.")
+        sentences.append(
+            f"{overdue} open {'requests' if overdue > 1 else 'request'} passed the deadline more than "
+            f"{patience:g} s ago."
+        )
     return " ".join(sentences)

@@ -284,7 +284,11 @@ def write_all_events(batches: Sequence[tuple[UUID, list[Event]]]) -> None:
                 [Addition(request_id, taken, _newest_progress(taken)) for request_id, taken in batches]
             )
         except Exception:
-            logger.warning("the events of %d requests are stored one by one", len(batches), exc_info=True)
+            logger.warning(
+                "the events of %d requests could not be stored together; they are stored one by one",
+                len(batches),
+                exc_info=True,
+            )
             databases.connection().close()
         else:
             return

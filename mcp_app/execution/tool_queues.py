@@ -42,7 +42,7 @@ class ToolQueues:
         try:
             self._worker.consumer.add_task_queue(queue)
         except Exception:
-            logger.exception("queue %s will be consumed after the next reconnect", queue)
+            logger.exception("queue %s could not be consumed yet; it will be after the next reconnect", queue)
         else:
             logger.warning("queue %s is new and is consumed from now on", queue)
 

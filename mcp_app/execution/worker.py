@@ -252,7 +252,7 @@ def _ladder_for(worker: Any) -> Ladder:
         return AsyncLadder(worker_identity(), ThreadsPool(worker), open_for_threads(), worker.pool.loop)
     if kind == "threads":
         return ThreadsLadder(worker_identity(), ThreadsPool(worker), open_for_threads())
-    why = "this worker consumes queues of tools, which cannot run in its pool, so it ends"
+    why = "this worker consumes queues of tools, but tools cannot run in its pool, so it exits"
     logger.critical("%s. %s", why, UnsupportedPoolError.__doc__)
     raise celery_consumer.ending(worker, os.EX_USAGE)
 

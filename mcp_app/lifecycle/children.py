@@ -54,10 +54,14 @@ def submit(submission: Submission, *, worker: UUID | None) -> Request:
         raise ParentStoppedError
     siblings = Request.objects.filter(parent=submission.parent, status__in=OPEN).exclude(pk=submission.id)
     if siblings.count() >= settings.MAX_CHILDREN:
-        raise TooManyChildrenError(f"The call has started {settings.MAX_CHILDREN} others that have not ended.")
+        raise TooManyChildrenError(
+            f"the call that would start it has {settings.MAX_CHILDREN} started calls in flight, which is the limit."
+        )
     if not capacity.has_room(submission.principal, _open(), settings.MAX_CHILDREN_PER_PRINCIPAL):
         at_most = settings.MAX_CHILDREN_PER_PRINCIPAL
-        raise TooManyChildrenError(f"Calls of this caller have started {at_most} others that have not ended.")
+        raise TooManyChildrenError(
+            f"the calls of its caller have {at_most} started calls in flight, which is the limit."
+        )
     Request.objects.filter(pk=submission.parent).update(children=F("children") + 1)
     return transitions.submit(submission)
 

@@ -29,7 +29,7 @@ from mcp_app.protocol.tasks import Task, TaskStatus
 from mcp_app.states import OPEN, TERMINAL, EventKind, Status
 
 _NOTE = Event(EventKind.NOTE, {"message": "Handed over to its client as a task."})
-_STOPPING = "Its cancellation was asked for; it has not stopped yet."
+_STOPPING = "The task was asked to stop and has not stopped yet."
 
 
 @transactional

@@ -74,4 +74,4 @@ def _all_is_well() -> str:
     counted = _counted()
     sealed, purged = count_of(counted["sealed"], "attempt"), count_of(counted["purged_days"], "day")
     said = f"The audit is unchanged: {sealed} sealed, {counted['waiting']} not yet, {purged} purged."
-    return f"{said}\nKeep its head in another place: {verification.head() or 'none yet'}"
+    return f"{said}\nKeep this head outside the database, for a later --head: {verification.head() or 'none yet'}"

@@ -36,9 +36,9 @@ def add_commands(parser: CommandParser) -> None:
     rounds = add("supervise", "run supervision: find lost requests and enforce deadlines, until stopped")
     rounds.add_argument("--once", action="store_true", help="one round")
     _add_call(add("call", "call a tool and wait for its result"))
-    _add_cancel(add("cancel", "cancel a request, or all of a kind"))
+    _add_cancel(add("cancel", "cancel a request, or all open calls of a tool, caller or session"))
     _add_requests(add("requests", "list requests, or show one"))
-    _add_json(add("watch", "show requests in flight, live"), "an object a line for each change")
+    _add_json(add("watch", "show requests in flight, live"), "print a JSON object on one line for each change")
     _add_tools(add("tools", "list the tools"))
     _add_doctor(add("doctor", "find problems of the site and how to fix them"))
     _add_token(commands.add_parser("token", help="bearer tokens, for `mcp_app.auth.tokens.bearer`"), common)
@@ -52,7 +52,9 @@ def _add_serve(serve: CommandParser) -> None:
     workers = serve.add_mutually_exclusive_group()
     _add_concurrency(workers)
     _add_pool(serve)
-    workers.add_argument("--no-worker", action="store_true", help="workers are started elsewhere")
+    workers.add_argument(
+        "--no-worker", action="store_true", help="start no worker, because workers are started elsewhere"
+    )
 
 
 def _add_stdio(stdio: CommandParser) -> None:
@@ -62,7 +64,7 @@ def _add_stdio(stdio: CommandParser) -> None:
     )
     own = stdio.add_mutually_exclusive_group()
     _add_concurrency(own)
-    own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
+    own.add_argument("--no-worker", action="store_true", help="start no worker, even if none is alive")
 
 
 def _add_call(call: CommandParser) -> None:
@@ -73,7 +75,8 @@ def _add_call(call: CommandParser) -> None:
         default=[],
         dest="given",
         metavar="NAME=VALUE",
-        help="may be repeated; strings as they are, other values as JSON; =@FILE reads a file, =- standard input",
+        help="an argument of the tool, may be repeated; a string as it is, any other value as JSON; "
+        "NAME=@FILE reads a file, NAME=- standard input",
     )
     call.add_argument(
         "--args",
@@ -84,10 +87,10 @@ def _add_call(call: CommandParser) -> None:
     call.add_argument("--user", metavar="USERNAME", help="the user of the site that the tool sees as its caller")
     call.add_argument("--endpoint", metavar="NAME", help='which of MCP["ENDPOINTS"] it is at; default: "default"')
     call.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="time limit of the call")
-    _add_json(call, "the whole CallToolResult")
+    _add_json(call, "print the whole CallToolResult as JSON")
     own = call.add_mutually_exclusive_group()
     _add_concurrency(own)
-    own.add_argument("--no-worker", action="store_true", help="start none, even if none is alive")
+    own.add_argument("--no-worker", action="store_true", help="start no worker, even if none is alive")
 
 
 def _add_requests(listed: CommandParser) -> None:
@@ -101,8 +104,10 @@ def _add_requests(listed: CommandParser) -> None:
     listed.add_argument(
         "--principal", metavar="CALLER", help="its name as the admin shows it, or ISSUER,SUBJECT,CLIENT"
     )
-    listed.add_argument("--since", type=_age, metavar="AGE", help="submitted since then: 90s, 15m, 2h, 7d")
-    listed.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most; default 50")
+    listed.add_argument(
+        "--since", type=_age, metavar="AGE", help="submitted within this time, such as 90s, 15m, 2h or 7d"
+    )
+    listed.add_argument("--limit", type=_positive, default=50, metavar="N", help="list at most N; default 50")
     _add_json(listed)
 
 
@@ -112,7 +117,7 @@ def _add_tools(listed: CommandParser) -> None:
     _add_json(listed)
 
 
-def _add_json(parser: argparse.ArgumentParser, help_text: str = "for programs") -> None:
+def _add_json(parser: argparse.ArgumentParser, help_text: str = "print JSON, for programs") -> None:
     parser.add_argument("--json", action="store_true", dest="as_json", help=help_text)
 
 
@@ -129,7 +134,12 @@ def _add_cancel(stop: CommandParser) -> None:
     _add_selection(stop.add_mutually_exclusive_group(required=True))
     stop.add_argument("--reason", default="", help="kept in the audit")
     stop.add_argument(
-        "--wait", type=_seconds, nargs="?", const=60.0, metavar="SECONDS", help="until it has stopped; default 60"
+        "--wait",
+        type=_seconds,
+        nargs="?",
+        const=60.0,
+        metavar="SECONDS",
+        help="wait until it has stopped, for at most SECONDS (60 if not given)",
     )
     _add_json(stop)
 
@@ -160,7 +170,9 @@ def _common_options() -> CommandParser:
 def _add_audit(parser: CommandParser, common: CommandParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     verify = actions.add_parser("verify", parents=[common], help="find rows that were changed, deleted or inserted")
-    verify.add_argument("--head", type=audit.head, help="an earlier one, kept elsewhere, that must still be there")
+    verify.add_argument(
+        "--head", type=audit.head, help="a head that an earlier verify printed: it must still be in the audit"
+    )
     _add_json(verify)
     export = actions.add_parser("export", parents=[common], help="write all of it to standard output")
     export.add_argument("--format", choices=sorted(audit_export.FORMATS), default="csv")
@@ -184,11 +196,16 @@ def _add_token(parser: argparse.ArgumentParser, common: CommandParser) -> None:
     create = actions.add_parser("create", parents=[common], help="create a token and show it once")
     create.add_argument("username", help="its user")
     create.add_argument("--name", required=True, help="its purpose, such as the client's name")
-    create.add_argument("--scope", action="append", dest="scopes", help="may be repeated; none: not limited by scopes")
-    create.add_argument("--days", type=_days, help="lifetime; default: it does not expire")
+    create.add_argument(
+        "--scope",
+        action="append",
+        dest="scopes",
+        help="a scope, may be repeated; without any, the token is not limited by scopes",
+    )
+    create.add_argument("--days", type=_days, help="lifetime in days; by default it does not expire")
     _add_json(actions.add_parser("list", parents=[common], help="list them, without their secrets"))
     revoke = actions.add_parser("revoke", parents=[common], help="revoke a token, at once")
-    revoke.add_argument("prefix", help="as the list shows it, or the whole token")
+    revoke.add_argument("prefix", help="its prefix, as `token list` shows it, or the whole token")
 
 
 def _add_concurrency(parser: _Options) -> None:

@@ -65,14 +65,14 @@ def _checks(seconds: float) -> Iterator[Finding]:
         logger.debug("the system checks failed", exc_info=True)
         late = f"did not end within {seconds:g} s"
         took = late if isinstance(error, TimeoutError) else f"failed: {first_line(error)}"
-        remedy = "`python manage.py check` shows the traceback. The checks below do not depend on it."
+        remedy = "Run `python manage.py check` to see the problem. The checks below do not depend on it."
         yield failed(SETTINGS, f"The system checks {took}.", remedy)
         return
     ours = [each for each in messages if (each.id or "").startswith("mcp_app.") and not each.is_silenced()]
     serious = [each for each in ours if each.level >= WARNING]
     yield from map(_of_check, serious)
     if not serious:
-        yield ok(SETTINGS, "The system checks find nothing.")
+        yield ok(SETTINGS, "The system checks found no problems.")
 
 
 def _of_check(message: CheckMessage) -> Finding:

@@ -49,7 +49,7 @@ def revoke(options: Mapping[str, Any], say: Say) -> None:
     """Revoke a token. Raises `TokenError` if no such token is valid."""
     prefix = tokens.prefix_of(options["prefix"])
     if not tokens.revoke([prefix], by=local.local_principal().label):
-        raise TokenError(f"No token in force begins with {prefix}; `mcp token list` shows them.")
+        raise TokenError(f"No unrevoked token has the prefix {prefix}; `mcp token list` shows the prefixes.")
     say(f"{prefix}: revoked")
 
 

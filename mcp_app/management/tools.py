@@ -30,7 +30,7 @@ class ListedTool:
     @property
     def state(self) -> str:
         if not self.registered:
-            return "code went away"
+            return "code is gone"
         if self.enabled is None:
             return "new: enabled at the next start"
         return "enabled" if self.enabled else "disabled"

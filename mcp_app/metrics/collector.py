@@ -74,7 +74,7 @@ def _open_metrics() -> Iterator[Metric]:
 
     waiting = GaugeMetricFamily("mcp_queue_waiting", "Calls that wait for a worker.", labels=["queue"])
     oldest = GaugeMetricFamily(
-        "mcp_queue_oldest_seconds", "How long the oldest of these calls has waited.", labels=["queue"]
+        "mcp_queue_oldest_seconds", "How long the oldest call that waits for a worker has waited.", labels=["queue"]
     )
     for age in queue_ages():
         waiting.add_metric([age.queue], age.waiting)
@@ -113,8 +113,12 @@ def _ended_metrics() -> Iterator[Metric]:
     labels = ["tool", "cause", "stage"]
     yield _counter("mcp_cancellations", "Calls that were stopped, by cause and stage.", labels, cancellations)
     yield _histogram("mcp_run_seconds", "How long tools ran.", ["tool"], {(tool,): runs[tool] for tool in runs})
-    yield _histogram("mcp_wait_seconds", "How long calls waited.", ["tool"], {(tool,): waits[tool] for tool in waits})
-    yield _histogram("mcp_stop_seconds", "From the cancellation to the end of the call.", ["cause", "stage"], stops)
+    yield _histogram(
+        "mcp_wait_seconds", "How long calls waited for a worker.", ["tool"], {(tool,): waits[tool] for tool in waits}
+    )
+    yield _histogram(
+        "mcp_stop_seconds", "Time from the cancellation to the end of the call.", ["cause", "stage"], stops
+    )
 
 
 def _counter(name: str, documentation: str, labels: list[str], counts: Mapping[tuple[str, ...], int]) -> Metric:

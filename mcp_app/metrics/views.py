@@ -39,7 +39,10 @@ def metrics(request: HttpRequest) -> HttpResponse:
     login = getattr(request, "user", None)
     user = login if login is not None and login.is_authenticated else _bearer(request)
     if user is None:
-        return _refused("Send the bearer token of a user who may see tallies, or log in.", HTTPStatus.UNAUTHORIZED)
+        return _refused(
+            "Send the bearer token of a user with the permission mcp_app.view_tally, or log in as one.",
+            HTTPStatus.UNAUTHORIZED,
+        )
     if not _ACCESS.admits(user):
         return _refused(f"This needs the permission {PERMISSION}.", HTTPStatus.FORBIDDEN)
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))

@@ -44,7 +44,7 @@ def _describe_request(attempt: Cancellation) -> str:
 
 def _describe_outcome(attempt: Cancellation) -> Iterator[str]:
     if attempt.request_id is None and not attempt.requested_id:
-        yield "They changed nothing. Of many attempts in a short time, only the first are listed one by one."
+        yield "These attempts changed nothing. If there are many in a short time, only the first are listed one by one."
         return
     match Outcome(attempt.outcome):
         case Outcome.ACCEPTED:

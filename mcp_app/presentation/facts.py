@@ -97,11 +97,11 @@ def payloads(row: Request) -> Iterator[Payload]:
     """Yield the payloads that the request has: arguments, questions, answers, result and error."""
     yield Payload("Arguments", row.arguments)
     if row.questions:
-        yield Payload("Asked of its client", row.questions)
+        yield Payload("Questions to its client", row.questions)
     if row.answers:
         yield Payload("Answered", row.answers)
     if row.visited:
-        yield Payload("Done on its pages", row.visited)
+        yield Payload("Results of the pages it sent its user to", row.visited)
     if row.kept:
         yield Payload("Done once", row.kept)
     if row.result is not None:
@@ -129,7 +129,7 @@ def _caller_facts(row: Request) -> Iterator[Fact]:
     yield _foreign_fact("Client (unverified)", named, 3 * NAME_CHARS)
     yield _foreign_fact("Address", row.remote_address)
     if row.parent is None:
-        yield _foreign_fact("Its id for the request", json.dumps(row.jsonrpc_id), NAME_CHARS)
+        yield _foreign_fact("JSON-RPC id", json.dumps(row.jsonrpc_id), NAME_CHARS)
     yield _foreign_fact("Protocol", row.protocol_version)
 
 

@@ -179,8 +179,8 @@ def check_param_headers(
         if isinstance(header, HeaderFault):
             return mismatch(header.reason, request_id)
         if not _is_mirrored(header, _argument_at(arguments, path)):
-            state = "is missing" if header is None else "does not match"
-            return mismatch(f"The header {name} {state} for the argument {'.'.join(path)}; see tools/list.", request_id)
+            state = "is missing for" if header is None else "does not match"
+            return mismatch(f"The header {name} {state} the argument {'.'.join(path)}; see tools/list.", request_id)
     return None
 
 

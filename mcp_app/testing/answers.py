@@ -44,5 +44,5 @@ class Answers:
                 return waiting.pop(0)
         asked = key if message is None else f"{key}: {message}"
         raise UnansweredError(
-            f"The call asks ({asked}), and no answer is left: mcp_client.answer({key!r}, {{…}}) first."
+            f"The call asks ({asked}), and no prepared answer is left: call mcp_client.answer({key!r}, {{…}}) first."
         )

@@ -43,7 +43,8 @@ ENDING_SECONDS = 5.0
 """How long each part may take to end: its database or its channel layer may not answer."""
 DAPHNE_WARNING = (
     "Daphne parses forms while every other request waits: a POST of 4 MB, to any path, can stop this process for "
-    "seconds. Serve the site with `manage.py mcp serve --no-worker`, uvicorn or Hypercorn instead; docs/deployment.md."
+    "seconds. Serve the site with `manage.py mcp serve --no-worker`, uvicorn or Hypercorn "
+    "instead; see docs/deployment.md."
 )
 
 
@@ -107,13 +108,13 @@ class Server:
         for request in list(self.arriving):
             # The web server would wait for the rest of the body, which may never come.
             request.refuse(shutting_down())
-        await _end("its rows of listen streams", self.open_streams.close())
-        await _end("its reading of rows", self.row_watcher.close())
+        await _end("the storing of its listen streams", self.open_streams.close())
+        await _end("the watching of rows", self.row_watcher.close())
         await _end("its wake-up listener", self.wakeup_listener.close())
-        await _end("its audit of vain cancellations", self.cancellations.close())
-        await _end("its sign of life", self.rows.run(processes.stop, self.identity))
+        await _end("the count of cancellation attempts without effect", self.cancellations.close())
+        await _end("its heartbeat", self.rows.run(processes.stop, self.identity))
         pools = (self.rows, self.calls, self.broker, self.parsing, self.authentication, self._background, self.authors)
-        await asyncio.gather(*(_end("a pool of threads", pool.close()) for pool in pools))
+        await asyncio.gather(*(_end("a thread pool", pool.close()) for pool in pools))
 
 
 def _call(function: Callable[..., R], *args: Hashable) -> R:
@@ -133,7 +134,7 @@ async def _end(what: str, step: Coroutine[Any, Any, object]) -> None:
         async with asyncio.timeout(ENDING_SECONDS):
             await step
     except Exception as error:
-        logger.error("this process exits although this has not ended: %s (%s)", what, str(error) or "it takes too long")
+        logger.error("this process exits, but could not end %s properly (%s)", what, str(error) or "it took too long")
 
 
 _servers: WeakKeyDictionary[asyncio.AbstractEventLoop, Server] = WeakKeyDictionary()

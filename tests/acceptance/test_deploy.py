@@ -18,7 +18,7 @@ from tests.support.site.legacy_wire import Client
 from tests.support.site.stack import Stack
 from tests.support.waiting import eventually
 
-SHUTTING_DOWN = "The call was stopped because the server is shutting down; it may be tried again."
+SHUTTING_DOWN = "The call was stopped because the server is shutting down; you may call again."
 ENDED_WITHOUT_WORD = {("cancelled", "disconnect"), ("cancelled", "shutdown"), ("cancelled", "lost_server")}
 
 

@@ -91,7 +91,7 @@ def test_periods_and_tools_are_links_that_keep_each_other(watcher: Client) -> No
     ):
         response = page(watcher, **query)
         assert sum(map(sum, series(response, "calls").values())) == calls
-        assert ("Nothing ended in this time." in words(response)) == (calls == 0)
+        assert ("No call ended in this period." in words(response)) == (calls == 0)
         assert series(page(watcher, "statistics/", **query), "calls") == series(response, "calls")
     shown = page(watcher, period="7d", tool="dig").content.decode()
     assert '<li class="selected"> <a href="?period=7d&amp;tool=dig">Last 7 days</a>' in " ".join(shown.split())
@@ -246,4 +246,4 @@ def test_lengths_are_said_as_exactly_as_they_are_known(watcher: Client, count: i
     ended(HOUR, count=count, seconds=20.0)
     shown = words(page(watcher))
     assert ("Ran, p50 20.0 s Ran, p95 20.0 s" in shown) == (count == 1)
-    assert "Of a single call both are its length" in shown
+    assert "For a single call, both are its duration" in shown

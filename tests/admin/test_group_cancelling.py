@@ -76,7 +76,9 @@ def test_who_looks_is_told_how_many_are_meant(operator, family):
 
 def test_a_group_that_is_empty_by_now_is_said_to_be(operator, worker):
     row = rows.stopping(worker)
-    assert admin_messages(operator.post(address(row, "tool"), {"reason": "late"})) == ["Nothing of it was open."]
+    assert admin_messages(operator.post(address(row, "tool"), {"reason": "late"})) == [
+        "No request of this group was open."
+    ]
     assert rows.outcomes(row) == [Outcome.ACCEPTED]
 
 

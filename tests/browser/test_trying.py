@@ -172,7 +172,7 @@ def test_a_button_that_is_pressed_twice_calls_once(stack: Stack, tmp_path: Path,
     press(page)
     calling = tried(page)
     assert page.url == first
-    expect(page.get_by_text("This is the call that the page has already made.")).to_be_visible()
+    expect(page.get_by_text("That form had already made this call.")).to_be_visible()
     page.goto(pages.IN_FLIGHT)
     expect(pages.row(page, "wait_for_file")).to_have_count(1)
     file.touch()

@@ -109,8 +109,8 @@ def test_names_are_case_sensitive_and_may_be_128_long() -> None:
         ({"annotations": {"readOnlyHint": True}}, "ToolAnnotations"),
         ({"requires": {"sampling": "yes"}}, "sampling"),
         ({"meta": {"a": object()}}, "plain, finite JSON"),
-        ({"meta": {"io.modelcontextprotocol/serverInfo": 1}}, "no key of meta"),
-        ({"meta": {"not a key": 1}}, "no key of meta"),
+        ({"meta": {"io.modelcontextprotocol/serverInfo": 1}}, "not a valid key of meta"),
+        ({"meta": {"not a key": 1}}, "not a valid key of meta"),
     ],
 )
 def test_unusable_option_is_refused(options: dict[str, Any], reason: str) -> None:

@@ -130,7 +130,7 @@ def test_text_mixes_with_content_blocks() -> None:
 
 
 def test_value_among_content_blocks_that_is_no_text_is_refused() -> None:
-    with pytest.raises(InvalidResult, match="a dict is among the content blocks"):
+    with pytest.raises(InvalidResult, match="only content blocks and text, not a dict"):
         convert([Image(b"x"), {"a": 1}])
 
 
@@ -230,7 +230,7 @@ def deep() -> list[Any]:
     ("value", "reason"),
     [
         (b"bytes", "bytes have no MIME type"),
-        (Image("text"), "the data of an Image is bytes"),  # type: ignore[arg-type]  # the mistake under test
+        (Image("text"), "the data of Image must be bytes"),  # type: ignore[arg-type]  # the mistake under test
         (float("nan"), "cannot be written as JSON"),
         ({"a": [float("inf")]}, "cannot be written as JSON"),
         (object(), "the object cannot be written as JSON"),

@@ -176,7 +176,7 @@ def test_what_the_database_alone_refuses_is_a_conflict(shop: Shop) -> None:
 
     publish(save=save)
     told = call("create_book", shop.ann, title="new", author=shop.anns.author_id, price=1)
-    assert told.startswith("This conflicts with a change that was stored in the meantime")
+    assert told.startswith("This conflicts with stored data, perhaps with a change made in the meantime")
     assert not Book.objects.filter(title="new").exists()
 
 

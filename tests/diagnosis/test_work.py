@@ -140,14 +140,14 @@ def test_requests_that_wait_beyond_the_alarm_have_failed(worker: UUID, configure
     _, finding = queues.check(taking)
     assert finding.state == State.FAILED
     assert "2 wait, the oldest for 90." in finding.found
-    assert 'the warning threshold is 60 s (MCP["QUEUE_ALARM_AFTER"])' in finding.found
+    assert 'the limit is 60 s (MCP["QUEUE_ALARM_AFTER"])' in finding.found
 
 
 @pytest.mark.usefixtures("_digging")
 def test_a_queue_of_no_tool_in_which_requests_wait_is_reported() -> None:
     rows.queued(queue="former")
     *_, finding = sorted(queues.check(shared()), key=lambda finding: "former" in finding.found)
-    assert (finding.state, finding.found.split(":")[0]) == (State.FAILED, "former (no tool in this code)")
+    assert (finding.state, finding.found.split(":")[0]) == (State.FAILED, "former (used by no tool in the code)")
 
 
 def test_a_site_without_tools_is_reported() -> None:
@@ -173,8 +173,8 @@ def test_overdue_requests_have_failed(worker: UUID) -> None:
     rows.queued()
     ageing.pass_time(3600)
     found = only(supervision.check(shared()), State.FAILED).found
-    assert "1 open call is of workers that are gone." in found
-    assert "2 are past the deadline by more than" in found
+    assert "1 running call belongs to workers that are gone." in found
+    assert "2 open requests passed the deadline more than" in found
 
 
 def test_a_running_call_of_a_live_worker_is_not_overdue(worker: UUID) -> None:

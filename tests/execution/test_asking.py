@@ -143,7 +143,11 @@ def test_a_question_that_a_revision_cannot_put_ends_the_call_in_words(one_slot):
             "ctx.elicit_url('n', 'Sign', 'https://example.com')",
             "This call sends its user to a page, which",
         ),
-        ("2025-06-18", f"ctx.elicit('n', 'Which?', {several})", "This call asks its user to choose several of a list"),
+        (
+            "2025-06-18",
+            f"ctx.elicit('n', 'Which?', {several})",
+            "This call asks its user to choose several items of a list",
+        ),
     ):
         assert text(one_slot.ended(submit(one_slot, code, protocol_version=version))).startswith(words)
 

@@ -53,12 +53,12 @@ def test_a_tool_that_has_a_rate_is_started_no_more_often(mcp_client: Client) -> 
     mcp_client.call("rare")
     told = mcp_client.call("starts", name="rare", times=2).structured
     assert told[0] == "done"
-    assert told[1].startswith("rare was not started: its caller may call it again in ")
+    assert told[1].startswith("rare was not started: its rate limit is reached; its caller may call it again in ")
     assert Request.objects.filter(tool="rare").count() == 2
 
 
 def test_of_a_tool_that_has_a_limit_no_more_are_started_at_once(mcp_client: Client) -> None:
-    refused = "alone was not started: at most 1 of its caller's calls may be in flight."
+    refused = "alone was not started: its caller may have at most 1 open calls of this tool."
     assert mcp_client.call("alone", again=True).text == refused
     assert mcp_client.call("starts_twice").text == refused
     assert mcp_client.call("starts", name="alone", times=2).structured == ["done", "done"]

@@ -85,10 +85,10 @@ def test_a_tool_starts_nothing_that_its_caller_may_not_call(family, tmp_path):
     )
     assert words(refused) == "Unknown tool: permitted."
     refused = family.ended(python(family, code.format("refill", ""), principal=nobody))
-    assert words(refused) == "refill was not started: the caller's token lacks ink."
+    assert words(refused) == "refill was not started: the caller's token lacks the scope ink."
     again = code.format("python", f", code={code.format('refill', '')!r}")
     assert answer(family, again, principal=replace(nobody, scopes=frozenset({"ink"}))) == "filled"
-    assert words(family.ended(python(family, again, principal=nobody))).endswith("lacks ink.")
+    assert words(family.ended(python(family, again, principal=nobody))).endswith("lacks the scope ink.")
 
 
 def test_calls_start_one_another_to_a_depth(family):

@@ -30,7 +30,7 @@ from tests.support.failing_database import REFUSAL, audit_refused, locked
 
 pytestmark = [pytest.mark.usefixtures("_impatient"), pytest.mark.django_db(transaction=True, databases="__all__")]
 
-BUSY = "1 not cancelled: the database is busy or away. Try again in a moment."
+BUSY = "1 not cancelled: the database is busy or cannot be reached. Try again in a moment."
 
 
 @pytest.fixture

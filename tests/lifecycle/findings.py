@@ -40,7 +40,7 @@ def abandoned(machine):
 def overdue(machine):
     why = {
         "queued": "no worker claimed it in time",
-        "input_required": "it was not answered in time",
+        "input_required": "its question was not answered in time",
     }
     for life in machine.lives:
         if life.status in why and life.cancelled_by is None and older(life.deadline_at, machine.now, 0):

@@ -7,7 +7,7 @@ from uuid import UUID
 from mcp_app.models import Cancellation, Request, RequestEvent
 from tests.lifecycle.model import Attempt
 
-NOTES = {"Handed over to its client as a task.": "task", "Its client left; it goes on.": "goes on"}
+NOTES = {"Handed over to its client as a task.": "task", "The client disconnected; the call continues.": "goes on"}
 
 
 @dataclass

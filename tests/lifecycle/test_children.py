@@ -228,7 +228,7 @@ def test_a_parent_has_as_many_open_as_may_be(worker, configure):
     configure(MAX_CHILDREN=2)
     parent = rows.running(worker)
     first, _ = child(parent), child(parent)
-    with pytest.raises(TooManyChildrenError, match="2 others"):
+    with pytest.raises(TooManyChildrenError, match="2 started calls"):
         child(parent)
     rows.cancel(first)
     child(parent)
@@ -239,7 +239,7 @@ def test_a_principal_has_as_many_open_as_may_be(worker, configure):
     configure(MAX_CHILDREN_PER_PRINCIPAL=2)
     child(rows.running(worker))
     child(rows.running(worker))
-    with pytest.raises(TooManyChildrenError, match="of this caller"):
+    with pytest.raises(TooManyChildrenError, match="the calls of its caller"):
         child(rows.running(worker))
     child(rows.running(worker, principal=rows.STRANGER), principal=rows.STRANGER)
 

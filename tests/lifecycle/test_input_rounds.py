@@ -108,7 +108,7 @@ def test_an_unanswered_question_is_cancelled_at_its_deadline(worker):
     row = rows.fresh(row)
     assert (row.status, row.cancel_cause, row.cancel_reason) == (
         *(Status.CANCELLED, Cause.DEADLINE),
-        "it was not answered in time",
+        "its question was not answered in time",
     )
 
 

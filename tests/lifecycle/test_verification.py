@@ -217,7 +217,9 @@ def test_an_attempt_that_is_put_back_to_before_its_end_is_found(chain, worker):
         "outcome = 'accepted', status_after = '', stage = 0, stopped_at = NULL, latency_ms = NULL, settled_at = NULL"
     )
     execute(f"UPDATE {TABLE} SET {reopened}, signature = %s WHERE id = %s", before.signature, before.pk)
-    assert findings() == [("changed", f"cancellation {before.pk}: it says that its request goes on")]
+    assert findings() == [
+        ("changed", f"cancellation {before.pk}: it is not settled, although its request is no longer open")
+    ]
 
 
 @pytest.mark.parametrize("day", [YESTERDAY, TODAY])
@@ -239,7 +241,7 @@ def test_a_day_that_is_gone_with_its_rows_is_found(chain):
 def test_a_day_whose_row_is_gone_is_found(chain):
     with past_the_triggers():
         execute(f"DELETE FROM {DAYS} WHERE day = %s", TODAY)
-        assert findings() == [("deleted", f"the row of the day {TODAY}, of which there are cancellations")]
+        assert findings() == [("deleted", f"the row of the day {TODAY}, although cancellations sealed on it exist")]
 
 
 def test_a_chain_that_was_put_back_as_a_whole_is_found_by_a_head_that_was_noted(chain, monkeypatch):

@@ -46,14 +46,14 @@ def test_verify_says_that_all_is_well_and_what_to_keep(audited: list[Cancellatio
     said = say("verify", "--head", head)
     assert said == (
         "The audit is unchanged: 2 attempts sealed, 1 not yet, 0 days purged.\n"
-        f"Keep its head in another place: {head}\n"
+        f"Keep this head outside the database, for a later --head: {head}\n"
     )
 
 
 def test_verify_says_a_line_for_each_finding_and_fails(audited: list[Cancellation]) -> None:
     unsealed = audited[0]
     Cancellation.objects.filter(pk=unsealed.pk)._settle({"actor": "nobody"})
-    with pytest.raises(CommandError, match="The audit was changed; findings: 1"):
+    with pytest.raises(CommandError, match="The audit could not be verified; findings: 1"):
         say("verify")
 
 
@@ -61,12 +61,15 @@ def test_verify_says_a_line_for_each_finding_and_fails(audited: list[Cancellatio
 def test_verify_on_the_command_line_fails_where_somebody_wrote_past_the_app(data: Path) -> None:
     assert manage(data, "mcp", "cancel", str(UUID(int=1))).returncode == 1
     done = manage(data, "mcp", "audit", "verify")
-    assert (done.returncode, done.stdout.splitlines()[1]) == (0, "Keep its head in another place: none yet")
+    assert (done.returncode, done.stdout.splitlines()[1]) == (
+        0,
+        "Keep this head outside the database, for a later --head: none yet",
+    )
     write(data, FORGED)
     done = manage(data, "mcp", "audit", "verify")
     assert done.returncode == 1
     assert done.stdout == "inserted  cancellation 1, or changed before it was sealed\n"
-    assert done.stderr == "CommandError: The audit was changed; findings: 1\n"
+    assert done.stderr == "CommandError: The audit could not be verified; findings: 1, see above.\n"
 
 
 @pytest.mark.acceptance

@@ -122,7 +122,7 @@ def test_tools_lists_every_tool_with_its_state() -> None:
     countdown = registered_tools()["countdown"]
     size = len(encode(offered.wire())) if (offered := catalogue.offer(countdown, None)) else 0
     assert said["countdown"] == f"new: enabled at the next start, {size} bytes"
-    assert said["former"] == "code went away"
+    assert said["former"] == "code is gone"
     assert said["roman"] == "disabled"
     sizes = [int(size.replace(",", "")) for size in re.findall(r", ([\d,]+) bytes", output.getvalue())]
     assert len(sizes) == len(lines) - 2
@@ -136,7 +136,7 @@ def test_tools_are_made_known_where_no_serve_does_that() -> None:
     call_command("mcp", "tools", "--sync", stdout=(output := StringIO()))
 
     said = dict(line.split(",")[0].split(maxsplit=1) for line in output.getvalue().splitlines())
-    assert (said["countdown"], said["former"], said["roman"]) == ("enabled", "code went away", "disabled")
+    assert (said["countdown"], said["former"], said["roman"]) == ("enabled", "code is gone", "disabled")
 
 
 @pytest.mark.acceptance

@@ -80,8 +80,8 @@ def test_what_the_system_checks_find_is_told_with_their_lines_and_does_not_keep_
     output, failed = told("--timeout", "30")
     assert failed
     assert (
-        "x   settings       mcp_app.E003: The database routers send mcp_app's rows elsewhere "
-        "than to the database 'mcp'." in output
+        "x   settings       mcp_app.E003: The database routers do not send mcp_app's rows "
+        "to the database 'mcp'." in output
     )
     assert 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]' in output
     assert marks(output)["database"] == "ok"
@@ -116,7 +116,7 @@ def test_a_time_that_makes_no_sense_is_refused(seconds: str) -> None:
 @pytest.mark.acceptance
 def test_before_the_first_start_it_says_what_to_run_and_makes_no_database(tmp_path: Path) -> None:
     done = manage(tmp_path / "data", "mcp", "doctor")
-    assert (done.returncode, done.stderr) == (1, "CommandError: 2 failed; see above how to fix it.\n")
+    assert (done.returncode, done.stderr) == (1, "CommandError: 2 failed; see above for what to do.\n")
     assert {marks(done.stdout)[name] for name in ("database", "workers")} == {"x ", "! "}
     assert "python manage.py migrate --database mcp" in done.stdout
     assert not list((tmp_path / "data").glob("*.sqlite3"))

@@ -89,7 +89,7 @@ def test_a_tool_that_is_offered_nowhere_is_found(configure: Any) -> None:
     configure(ENDPOINTS={"a": A, "b": B})
     assert [(each.id, each.msg.split(":")[0]) for each in found()] == [
         ("mcp_app.W013", "The tool 'lost' is offered at c"),
-        ("mcp_app.W013", "The tool 'unsaid' names no endpoint, and no endpoint is named 'default'."),
+        ("mcp_app.W013", "The tool 'unsaid' is offered nowhere"),
     ]
 
 

@@ -143,7 +143,7 @@ def test_a_database_that_goes_away_meanwhile_is_told_in_a_sentence(error: type[E
 def test_where_tables_are_missing_it_says_what_to_run(tmp_path: Path, name: str) -> None:
     done = manage(tmp_path / "data", "mcp", *IN_NEED_OF_TABLES[name])
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("CommandError: Tables are missing; run `python manage.py migrate")
+    assert done.stderr.startswith("CommandError: Migrations are not applied; run `python manage.py migrate")
     assert "python manage.py migrate --database mcp" in done.stderr
 
 

@@ -94,7 +94,9 @@ def test_a_line_tells_how_far_a_request_is_and_how_far_its_stop() -> None:
     assert told["caller"]["label"] == f"Ada{ESCAPE}"
 
 
-@pytest.mark.parametrize(("words", "words_said"), [([], "No request is open"), (["--all"], "No requests of that kind")])
+@pytest.mark.parametrize(
+    ("words", "words_said"), [([], "No request is open"), (["--all"], "There are no such requests")]
+)
 def test_where_there_is_none_it_says_so(words: list[str], words_said: str) -> None:
     assert words_said in said(*words)
     assert listed(*words) == []

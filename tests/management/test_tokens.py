@@ -40,7 +40,7 @@ def test_a_token_is_made_listed_and_revoked(by: str) -> None:
     assert token("revoke", prefix if by == "prefix" else text) == f"{prefix}: revoked"
     assert not is_good(text)
     assert f"{prefix}  revoked 20" in token("list")
-    with pytest.raises(CommandError, match="No token in force"):
+    with pytest.raises(CommandError, match="No unrevoked token"):
         token("revoke", prefix)
 
 

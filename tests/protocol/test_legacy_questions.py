@@ -106,7 +106,7 @@ def test_roots_are_asked_for_without_params() -> None:
         (OLD, form(**FIELDS), "asks its user for input"),
         (MIDDLE, page(), "sends its user to a page"),
         (MIDDLE, form(several=SEVERAL), "choose several"),
-        (MIDDLE, sample({"type": "tool_result", "toolUseId": "1", "content": []}), "results of tools"),
+        (MIDDLE, sample({"type": "tool_result", "toolUseId": "1", "content": []}), "tool results"),
     ],
 )
 def test_what_a_revision_cannot_show_is_said_in_a_sentence(revision: Any, request_: Any, words: str) -> None:

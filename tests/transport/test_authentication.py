@@ -218,7 +218,7 @@ async def test_authenticator_whose_database_is_away_is_asked_again_later(answer:
     told = await client.json()
     assert (client.status, client.headers["retry-after"]) == (503, "1")
     assert "unexpectedly" not in str(told)
-    assert "waits for the database" in caplog.text
+    assert "could not reach the database" in caplog.text
 
 
 async def test_nothing_is_left_to_do_for_whom_nobody_waits_any_more(answer: Any, configure: Any) -> None:

@@ -267,7 +267,7 @@ def test_a_site_serves_each_where_the_settings_say_and_nothing_beside(configure:
     with pytest.raises(ImproperlyConfigured, match="has no 'nowhere'"):
         MCPConsumer.as_asgi(endpoint="nowhere")
     configure(ENDPOINTS={"a": {"PATH": "/mcp"}, "b": {"PATH": "/mcp/"}})
-    with pytest.raises(ImproperlyConfigured, match="one PATH"):
+    with pytest.raises(ImproperlyConfigured, match="the same PATH"):
         mcp_application(None)
 
 

@@ -155,7 +155,7 @@ def test_a_result_that_cannot_be_sent_is_explained_to_the_client_the_log_and_the
     row = Request.objects.get()
     assert (row.status, row.error["type"]) == (Status.FAILED, "InvalidResult")
     assert row.error["message"].startswith(problem)
-    assert f"tool dig in request {row.pk} returned what cannot be sent: {problem}" in caplog.text
+    assert f"tool dig in request {row.pk} returned a result that cannot be sent: {problem}" in caplog.text
 
 
 @pytest.mark.fault("I10")
@@ -223,10 +223,13 @@ def test_what_prompts_resources_and_completions_return_is_explained_as_well(
         error = answer_to(body)["error"]
         assert error["code"] == -32603
         assert error["message"].startswith(f"The request ran, but its result cannot be sent: {told}")
-    assert "prompts/get: 'greet' returned what cannot be sent: a int is not a message" in caplog.text
+    assert "prompts/get: 'greet' returned a result that cannot be sent: a int is not a message" in caplog.text
     assert "completion/complete: " in caplog.text
-    assert "returned what cannot be sent: a completion must be a list of strings" in caplog.text
-    assert "resources/read: 'note://a' returned what cannot be sent: the float at $.rows[0] cannot be" in caplog.text
+    assert "returned a result that cannot be sent: a completion must be a list of strings" in caplog.text
+    assert (
+        "resources/read: 'note://a' returned a result that cannot be sent: the float at "
+        "$.rows[0] cannot be" in caplog.text
+    )
     for completed in ("Ann", None, 5):
         answer_to(completing)
         assert f"a completion must be a list of strings, not a {type(completed).__name__}" in caplog.text
@@ -234,4 +237,4 @@ def test_what_prompts_resources_and_completions_return_is_explained_as_well(
     caplog.clear()
     configure(REDACT=f"{__name__}.hide")
     answer_to(reading)
-    assert "resources/read: (withheld) returned what cannot be sent: InvalidResult" in caplog.text
+    assert "resources/read: (withheld) returned a result that cannot be sent: InvalidResult" in caplog.text

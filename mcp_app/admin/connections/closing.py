@@ -130,7 +130,9 @@ class ClosingAdmin(LiveListAdmin, ReadOnlyAdmin):
         try:
             self.message_user(request, self.close_rows(request, ids, request.POST.get("reason", "")))
         except DatabaseError:
-            self.message_user(request, "The database is busy or away: try again in a moment.", messages.ERROR)
+            self.message_user(
+                request, "The database is busy or cannot be reached. Try again in a moment.", messages.ERROR
+            )
         return HttpResponseRedirect(self._list_url())
 
     def close_one_view(self, request: HttpRequest, row_id: UUID) -> HttpResponse:
@@ -181,7 +183,7 @@ class ClosingAdmin(LiveListAdmin, ReadOnlyAdmin):
     def _confirm(self, request: HttpRequest, chosen: QuerySet[Any]) -> HttpResponse:
         rows = list(chosen[:MAX_AT_ONCE])
         if not rows:
-            self.message_user(request, "It has ended already.", messages.WARNING)
+            self.message_user(request, "Nothing to close: it has already ended.", messages.WARNING)
             return HttpResponseRedirect(self._list_url())
         context = {
             **self.admin_site.each_context(request),

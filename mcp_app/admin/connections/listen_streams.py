@@ -30,7 +30,7 @@ class ListenStreamAdmin(ClosingAdmin):
     listed_at = "opened_at"
     nothing = "No listen stream is open."
     what_closing_does = (
-        "Each stream ends with its final result, as at a shutdown of the server. Its client may open another one; to "
+        "Each stream ends with its final result, as when the server shuts down. Its client may open another one; to "
         "prevent that, revoke its token or remove its permissions."
     )
 

@@ -39,7 +39,8 @@ class SessionAdmin(ClosingAdmin):
     asks_why = True
     nothing = "No session is open."
     what_closing_does = (
-        "Its calls are cancelled in your name and its stream ends. Its client may start another session; to prevent "
+        "The calls of each session are cancelled in your name, and its stream ends. Its client "
+        "may start another session; to prevent "
         "that, revoke its token or remove its permissions. The reason is stored in the audit and sent to the clients."
     )
 

@@ -38,7 +38,7 @@ _WORDS: Final = {
     Outcome.UNKNOWN: ("is unknown", "are unknown"),
 }
 
-_NOT_STORED: Final = "{} not cancelled: the database is busy or away. Try again in a moment."
+_NOT_STORED: Final = "{} not cancelled: the database is busy or cannot be reached. Try again in a moment."
 
 
 def cancel(request: HttpRequest, request_ids: Sequence[UUID | str]) -> None:

@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 SHOWN: Final = 100
 PAYLOAD: Final = ("arguments", "result", "partial_result", "error", "answers", "questions", "kept", "unredacted")
 TITLES: Final = {
-    "caller": "Cancel all of this caller",
-    "tool": "Cancel all of this tool",
-    "session": "Cancel all of this session",
-    "children": "Cancel what it started",
+    "caller": "Cancel all requests of this caller",
+    "tool": "Cancel all requests of this tool",
+    "session": "Cancel all requests of this session",
+    "children": "Cancel all calls that it started",
 }
 _GROUPS: Final[dict[str, Callable[[Request], RequestGroup | None]]] = {
     "caller": lambda row: groups.of_principal(Principal.of(row)),
@@ -93,7 +93,7 @@ def cancel(request: HttpRequest, row: Request, kind: str) -> None:
         )
         return
     level = messages.SUCCESS if outcomes[Outcome.ACCEPTED] else messages.WARNING
-    messages.add_message(request, level, describe(outcomes) or "Nothing of it was open.")
+    messages.add_message(request, level, describe(outcomes) or "No request of this group was open.")
 
 
 def deny(request: HttpRequest, request_id: UUID, kind: str) -> NoReturn:

@@ -175,15 +175,15 @@ class InFlightRequestAdmin(LiveListAdmin, SomeRequestsAdmin):
     list_display = ("state", "called", "done", "said", "took", "whereabouts", "caller", "client", "submitted")
     actions = ("cancel_selected", "cancel_all_of_caller", "cancel_all_of_tool", "cancel_all_of_session")
 
-    @admin.action(description=_("Cancel all of the same caller…"), permissions=["cancel"])
+    @admin.action(description=_("Cancel all requests of the same caller…"), permissions=["cancel"])
     def cancel_all_of_caller(self, request: HttpRequest, queryset: QuerySet[Request]) -> HttpResponse | None:
         return self._cancel_all(request, queryset, "caller")
 
-    @admin.action(description=_("Cancel all of the same tool…"), permissions=["cancel"])
+    @admin.action(description=_("Cancel all requests of the same tool…"), permissions=["cancel"])
     def cancel_all_of_tool(self, request: HttpRequest, queryset: QuerySet[Request]) -> HttpResponse | None:
         return self._cancel_all(request, queryset, "tool")
 
-    @admin.action(description=_("Cancel all of the same session…"), permissions=["cancel"])
+    @admin.action(description=_("Cancel all requests of the same session…"), permissions=["cancel"])
     def cancel_all_of_session(self, request: HttpRequest, queryset: QuerySet[Request]) -> HttpResponse | None:
         return self._cancel_all(request, queryset, "session")
 

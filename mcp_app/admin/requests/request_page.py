@@ -59,10 +59,10 @@ def shown(request: HttpRequest, site: AdminSite, row: Request, *, payload: bool)
 def what_a_stop_means(row: Request) -> str:
     """Describe in a sentence how far a cancellation of this request would go."""
     if row.status != Status.RUNNING:
-        return "No worker runs it, so it is closed at once, unless a worker has just claimed it."
+        return "No worker is running it, so it is cancelled at once, unless a worker has just claimed it."
     plan = "The tool is notified at once"
     if row.children:
-        plan = "What it started is cancelled with it. The tool is notified at once"
+        plan = "The calls that it started are cancelled too. The tool is notified at once"
     if row.cancel_policy == CancelPolicy.COOPERATIVE:
         return f"{plan} and never interrupted: it stops where it checks for a cancellation, or runs to its end."
     plan += f", interrupted after {duration(row.cooperative_grace)}"

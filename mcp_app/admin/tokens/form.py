@@ -25,7 +25,9 @@ class TokenForm(forms.ModelForm):
     """A form in which `maker` is the logged-in user. `of` makes a class for each request."""
 
     maker: AbstractBaseUser
-    username = forms.CharField(label=_("User"), required=False, help_text=_("The user name of its user. Empty: yours."))
+    username = forms.CharField(
+        label=_("User"), required=False, help_text=_("The name of the user to whom the token belongs. Empty: your own.")
+    )
     scopes = forms.CharField(
         label=_("Scopes"),
         required=False,
@@ -36,7 +38,7 @@ class TokenForm(forms.ModelForm):
         required=False,
         min_value=1,
         max_value=MAX_DAYS,
-        help_text=_("Its lifetime. Empty: it does not expire."),
+        help_text=_("Its lifetime in days. Empty: it does not expire."),
     )
 
     class Meta:

@@ -35,7 +35,7 @@ _ASKS: Final = (
     "This tool needs a client with the capabilities {}, which the admin does not have. Call "
     "it from a client that declares them."
 )
-_NOT_STORED: Final = "The call was not stored: the database is busy or away. Try again in a moment."
+_NOT_STORED: Final = "The call was not stored: the database is busy or cannot be reached. Try again in a moment."
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ FIELDS: Final = "fields"
 _NOT_SHOWN_TO: Final = (
     "The submitted page is not the one that was shown to you, so nothing was called. Press the button again."
 )
-_SAME: Final = "This is the call that the page has already made. To call the tool again, reload its page."
+_SAME: Final = "That form had already made this call. To call the tool again, open its “Try it” page again."
 _NO_FIELDS: Final = "Its schema cannot be shown as a form; fill in its arguments as JSON."
 _NOT_SHOWN: Final = "The form cannot show all of these arguments, so they stay JSON."
 
@@ -157,7 +157,7 @@ class TryingAdmin(OfferedLookupsAdmin):
         try:
             self.log_change(request, trial.row, f"Tried: request {row.pk}.")
         except DatabaseError:  # the call has been made; an error now would make the user call again
-            logger.exception("request %s is missing from the admin history of %s", trial.row.pk, row.pk)
+            logger.exception("request %s is missing from the admin history of the tool %s", row.pk, trial.row.pk)
         if self.has_watch_permission(request):
             return HttpResponseRedirect(page_url(self.admin_site, row.pk))
         messages.success(request, _begun(row.pk))

@@ -85,7 +85,7 @@ async def _fetch(url: str, form: Mapping[str, str] | None, headers: Mapping[str,
     ):
         response.raise_for_status()
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise _UnusableAnswerError("it is compressed, which the request did not accept")
+            raise _UnusableAnswerError("it is compressed, although the request did not allow that")
         # Not `aiter_bytes`, which decodes.
         async for part in response.aiter_raw():
             body += part

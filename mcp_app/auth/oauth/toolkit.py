@@ -84,7 +84,7 @@ def granted_scopes(principal: Principal) -> frozenset[str]:
         if resource.accepts_audience(token.resource) and (not token.is_expired() or _is_renewable(token))
     ]
     if not scope_sets:
-        raise token_refusal("its user has withdrawn the authorization")
+        raise token_refusal("its user's authorization of the client has been withdrawn or has expired")
     good = [each for each in scope_sets if not missing_scopes(resource.required_scopes, each)]
     if not good:
         raise InsufficientScopeError(missing_scopes(resource.required_scopes, scope_sets[0]))

@@ -155,11 +155,11 @@ def as_block(value: object) -> dict[str, Any]:
         return text_block(str(value.value if isinstance(value, Enum) else value))
     if isinstance(value, Image | Audio):
         if not isinstance(value.data, bytes):
-            raise InvalidResult(f"the data of an {type(value).__name__} is bytes, not {type(value.data).__name__}")
+            raise InvalidResult(f"the data of {type(value).__name__} must be bytes, not {type(value.data).__name__}")
         value = value.block()
     if not isinstance(value, _BLOCKS):
         raise InvalidResult(
-            f"a {type(value).__name__} is among the content blocks; besides content blocks only text is allowed"
+            f"a list with content blocks may contain only content blocks and text, not a {type(value).__name__}"
         )
     check_annotations(value.annotations)
     if isinstance(value, mcp_types.ImageContent | mcp_types.AudioContent):

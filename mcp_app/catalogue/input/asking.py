@@ -254,7 +254,7 @@ def _plain(key: str, value: Any) -> Any:
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"What is done once as {key!r} must return plain, finite JSON: {error}") from error
+        raise TypeError(f"The function of once({key!r}) must return plain, finite JSON: {error}") from error
     if len(text) > MAX_KEPT_CHARS:
-        raise ValueError(f"What is done once as {key!r} may return at most {MAX_KEPT_CHARS} characters of JSON.")
+        raise ValueError(f"The function of once({key!r}) may return at most {MAX_KEPT_CHARS} characters of JSON.")
     return json.loads(text)

@@ -97,7 +97,7 @@ def check(schema: Any) -> None:
     _check_document(schema)
     subschemas = Subschemas.of(schema)
     if len(subschemas.by_path) > MAX_SUBSCHEMAS:
-        raise UnusableSchemaError(f"it has more than {MAX_SUBSCHEMAS} subschemas")
+        raise UnusableSchemaError(f"its schema has more than {MAX_SUBSCHEMAS} subschemas")
     for path, subschema in subschemas.by_path.items():
         if isinstance(subschema, dict):
             _check_subschema(path, subschema, schema)
@@ -109,7 +109,7 @@ def check_input(schema: Any) -> None:
     """Check an input schema, which must also be of type "object"."""
     check(schema)
     if schema.get("type") != "object":
-        raise UnusableSchemaError('the root must have "type": "object"')
+        raise UnusableSchemaError('the root of its input schema must have "type": "object"')
 
 
 def header_params(schema: Mapping[str, Any]) -> dict[str, Path]:
@@ -148,15 +148,15 @@ def _header_name(path: Path, subschema: Mapping[str, Any]) -> str:
 
 def _check_document(schema: Any) -> None:
     if not isinstance(schema, dict):
-        raise UnusableSchemaError("it must be a JSON object")
+        raise UnusableSchemaError("its schema must be a JSON object")
     try:
         size = len(json.dumps(schema, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise UnusableSchemaError("it is not plain, finite JSON in valid Unicode") from error
+        raise UnusableSchemaError("its schema is not plain, finite JSON in valid Unicode") from error
     if size > MAX_SCHEMA_BYTES:
-        raise UnusableSchemaError(f"it has {size} bytes; {MAX_SCHEMA_BYTES} is the limit")
+        raise UnusableSchemaError(f"its schema has {size} bytes; the limit is {MAX_SCHEMA_BYTES}")
     if _deeper_than(schema, MAX_SCHEMA_DEPTH):
-        raise UnusableSchemaError(f"it is nested more than {MAX_SCHEMA_DEPTH} levels deep")
+        raise UnusableSchemaError(f"its schema is nested more than {MAX_SCHEMA_DEPTH} levels deep")
     declared = schema.get("$schema", dialects.DEFAULT_DIALECT)
     if not isinstance(declared, str) or declared.rstrip("#") not in dialects.DIALECTS:
         raise UnusableSchemaError(f"$schema {declared!r} is not supported; use {', '.join(dialects.DIALECTS)}")
@@ -250,7 +250,9 @@ def _check_references(subschemas: Subschemas) -> None:
 def _cost(path: Path, subschemas: Subschemas, costs: dict[Path, int], above: tuple[Path, ...]) -> int:
     """Return how many subschemas apply to one value if the one at `path` does."""
     if path in above:
-        raise UnusableSchemaError(f"{_at(path)}: its $ref leads back to itself without going into the value")
+        raise UnusableSchemaError(
+            f"{_at(path)}: its $ref leads back to itself for the same value, so checking would never end"
+        )
     if path not in costs:
         schema, cost = subschemas.by_path[path], 1
         for next_path in _same_value(path, schema, subschemas):

@@ -37,7 +37,7 @@ def _branches(error: ValidationError) -> str:
         place = ".".join(map(str, each.relative_path))
         first.setdefault(each.relative_schema_path[0], f"{place}: {sentence(each)}" if place else sentence(each))
     shown = list(first.values())[:MAX_BRANCHES]
-    return "must fit one of these: " + " | ".join(shown)
+    return "fits none of the alternatives: " + " | ".join(shown)
 
 
 def _missing(required: list[str], instance: Mapping[str, Any], schema: Any) -> str:

@@ -87,7 +87,9 @@ class SharedLoop(asyncio.SelectorEventLoop):
             self.call_in_loop(self._on_ping)
         elif not self._is_reported and now - self._pinged_at > HELD_AFTER_SECONDS:
             self._is_reported = True
-            message = "the event loop that %d async calls share is held%s: none of them goes on, or stops\n%s"
+            message = (
+                "the event loop that %d async calls share is blocked%s: none of them can continue or be stopped\n%s"
+            )
             logger.error(message, self.members, self._by(), self._stack())
 
     def run_in_executor(  # type: ignore[override] # functions with any arguments
@@ -113,7 +115,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
 
     def _on_ping(self) -> None:
         if self._is_reported and self._pinged_at is not None:
-            logger.error("the event loop continues after %.1f s", time.monotonic() - self._pinged_at)
+            logger.error("the event loop continues; it was blocked for %.1f s", time.monotonic() - self._pinged_at)
         self._is_reported = False
         self._pinged_at = None
 

@@ -134,7 +134,7 @@ class ThreadsLadder(Ladder):
             return
         claimed = frozenset(self._child.claimed)
         if self._is_stuck(bool(claimed)):
-            logger.error("the worker runs no call and does not exit; its process is replaced")
+            logger.error("the worker has no calls left but does not exit; its process is now forced to end")
             closing.replace_process(self._identity.boot_id, claimed)
         if not claimed:
             return
@@ -145,7 +145,7 @@ class ThreadsLadder(Ladder):
             self._end_calls(set(CancelPolicy))
         overdue = self._ends_by is not None and time.monotonic() > self._ends_by
         if overdue or claimed <= self._given_up:
-            logger.error("the worker exits, which ends the threads of %d calls", len(claimed))
+            logger.error("the worker exits although %d calls have not ended; their threads end with it", len(claimed))
             for request_id, each in running.items():
                 processes.kill_all(request_id, each.slot.started)
             closing.replace_process(self._identity.boot_id, claimed)

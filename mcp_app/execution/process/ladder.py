@@ -124,7 +124,9 @@ class Ladder(ABC):
         self.every(ORPHAN_INTERVAL_SECONDS, kill_orphans)
         self._timers.start()
         if not first_round_is_over.wait(FIRST_ROUND_SECONDS):
-            logger.warning("the first round of supervision takes long; the worker accepts calls before it has ended")
+            logger.warning(
+                "the first round of supervision is taking long; the worker accepts calls before the round has ended"
+            )
 
     def every(self, seconds: float, action: Callable[[], None]) -> None:
         """Call `action` soon and then at intervals, each time in a visit to the database. Any thread."""

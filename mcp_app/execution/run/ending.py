@@ -131,7 +131,7 @@ def _failed_ending(row: Request, error: BaseException) -> Ending:
         return Ending(Status.FAILED, result=results.failure_result(error), error=details)
     shown = redaction.loggable_error(error, row.tool)
     if isinstance(error, InvalidResult):  # a traceback would only show code of this app
-        logger.error("tool %s in request %s returned what cannot be sent: %s", row.tool, row.pk, shown)
+        logger.error("tool %s in request %s returned a result that cannot be sent: %s", row.tool, row.pk, shown)
     else:
         logger.error("tool %s failed in request %s", row.tool, row.pk, exc_info=shown)
     result = results.failure_result(error, shown)

@@ -160,7 +160,7 @@ def claim(process: Child, request_id: UUID) -> Request:
         if request_id in process.claimed and Request.objects.filter(pk=request_id, status=Status.QUEUED).exists():
             time.sleep(PREVIOUS_RUN_WAIT_SECONDS)
             publish_again(request_id)
-        logger.info("request %s must not run", request_id)
+        logger.info("request %s is not run, because it could not be claimed", request_id)
         raise Ignore
     if row.input_round:
         # The previous run has ended with a question. Cancel the calls that it started.
@@ -258,7 +258,12 @@ def bind_tool(row: Request, context: ToolContext) -> tuple[RegisteredTool, Calla
     """
     tool = registered_tools().get(row.tool)
     if tool is None:
-        logger.error("request %s: this worker has no tool %s; restart it, or remove the tool", row.pk, row.tool)
+        logger.error(
+            "request %s: this worker has no tool %s: it was added after the worker started, or was "
+            "removed; restart the site's workers",
+            row.pk,
+            row.tool,
+        )
         raise ToolError(
             f"The worker that took this call has no tool {row.tool}: either the tool was added after the worker was "
             "started, or it was removed. The site's workers must be restarted."
@@ -398,7 +403,7 @@ def cancel_children(process: Child, row: Request) -> None:
     try:
         process.recorder.call_in_this_thread(lambda: cancellation.cancel_children([row.pk]))
     except Exception:
-        logger.exception("the calls that request %s started are left to supervision", row.pk)
+        logger.exception("the calls that request %s started could not be cancelled; supervision cancels them", row.pk)
 
 
 def trace_run(row: Request) -> AbstractContextManager[Span]:

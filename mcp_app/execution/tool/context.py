@@ -293,7 +293,7 @@ class ToolRun:
         keep = partial(input_rounds.keep, self._row.pk, key, value, worker=self._row.worker, kept=kept)
         if not self._recorder.call(keep):
             raise RuntimeError(
-                f"What was done once as {key!r} cannot be stored: the request no longer belongs to this run."
+                f"The result of once({key!r}) cannot be stored: the request no longer belongs to this run."
             )
 
     def page(self, key: str, message: str, view_name: str, arguments: dict[str, Any]) -> Page:

@@ -54,8 +54,9 @@ NO_CLIENT_TO_ASK = "A call that a tool starts has no client. Ask in the tool tha
 R = TypeVar("R")
 
 _NO_WORKER_WARNING: Final = (
-    "A tool has waited %.0f s for %s (%s), which is still queued. If calls that wait for such calls hold all slots of "
-    "its queue, none proceeds until a time limit passes: give its tool a queue and a worker of its own."
+    "A tool has waited %.0f s for a call of %s (%s) that it started and that is still queued. If calls that wait like "
+    "this hold all slots of that queue, none of them proceeds until a time limit passes: give the started tool a queue "
+    "and a worker of its own."
 )
 
 FIRST_POLL_INTERVAL: Final = 0.01
@@ -203,9 +204,9 @@ class ChildCalls:
         if tool is None:
             raise ToolError(unknown_tool_message(name))
         if missing := tool.registered.access.missing_scopes(caller):
-            raise ToolError(f"{name} was not started: the caller's token lacks {', '.join(missing)}.")
+            raise ToolError(f"{name} was not started: the caller's token lacks the scope {' '.join(missing)}.")
         if tool.registered.requires:
-            raise CannotAsk(f"{name} was not started: it asks its client. {NO_CLIENT_TO_ASK}")
+            raise CannotAsk(f"{name} was not started: it needs a client that it can ask. {NO_CLIENT_TO_ASK}")
         accepted = schema.accept(tool.registered, arguments)
         self._count(tool.registered, caller)
         return tool, accepted
@@ -223,7 +224,10 @@ class ChildCalls:
             logger.error("%s is not started, because the cache cannot count its calls: %s", tool.name, error)
             raise ToolError(f"{tool.name} was not started: its rate limit cannot be checked at the moment.") from error
         if wait:
-            raise ToolError(f"{tool.name} was not started: its caller may call it again in {math.ceil(wait)} s.")
+            raise ToolError(
+                f"{tool.name} was not started: its rate limit is reached; its caller may call it again in "
+                f"{math.ceil(wait)} s."
+            )
 
     def _submit(self, submission: Submission, tool: OfferedTool) -> None:
         """Store and publish the call.
@@ -238,7 +242,7 @@ class ChildCalls:
                 row = concurrency.submit(submission, at_most, store, with_started=True)
             if row is None:
                 raise ToolError(
-                    f"{tool.name} was not started: at most {at_most} of its caller's calls may be in flight."
+                    f"{tool.name} was not started: its caller may have at most {at_most} open calls of this tool."
                 )
             publishing.publish(row)
         except (TooManyChildrenError, BrokerUnavailableError) as error:

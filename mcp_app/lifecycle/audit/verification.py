@@ -123,7 +123,7 @@ def _check_strays() -> Iterator[Tampering]:
     days = AuditDay.objects.filter(day=OuterRef("sealed_on"))
     sealed = Cancellation.objects.filter(sealed_on__isnull=False).annotate(count=Subquery(days.values("count")))
     for day in sealed.filter(count__isnull=True).order_by("sealed_on").values_list("sealed_on", flat=True).distinct():
-        yield Tampering("deleted", f"the row of the day {day}, of which there are cancellations")
+        yield Tampering("deleted", f"the row of the day {day}, although cancellations sealed on it exist")
     beyond = Q(seal_number__gt=F("count")) | Q(seal_number__lt=1) | Q(seal_number__isnull=True)
     for pk in sealed.filter(beyond).order_by("pk").values_list("pk", flat=True):
         yield Tampering("inserted", f"cancellation {pk}: its place is not in the chain of its day")
@@ -141,7 +141,7 @@ def _check_unsealed() -> Iterator[Tampering]:
     open_requests = Request.objects.filter(pk=OuterRef("request_id"), status__in=OPEN)
     reopened = Cancellation.objects.filter(settled_at__isnull=True).exclude(Exists(open_requests))
     for pk in reopened.order_by("pk").values_list("pk", flat=True):
-        yield Tampering("changed", f"cancellation {pk}: it says that its request goes on")
+        yield Tampering("changed", f"cancellation {pk}: it is not settled, although its request is no longer open")
 
 
 def _check_requests() -> Iterator[Tampering]:

@@ -90,14 +90,19 @@ def cancel_all(
     outcomes = [outcome for outcome, _ in decided]
     for ask, attempt, outcome in zip(asks, attempts, outcomes, strict=True):
         shown = _as_uuid(ask.request_id) or audit.clean(str(ask.request_id), audit.NAME_CHARS)
-        logger.info("cancel %s: %s, asked by %s (%s)", shown, outcome, attempt.actor.name, attempt.cause)
+        logger.info(
+            "cancellation of request %s: %s; asked for by %s (%s)", shown, outcome, attempt.actor.name, attempt.cause
+        )
     parents = [row.pk for outcome, row in decided if outcome == Outcome.ACCEPTED and row is not None and row.children]
     try:
         cancel_children(parents)
     except Error:
         if databases.connection().in_atomic_block:
             raise
-        logger.exception("the calls that %d cancelled requests started are left to supervision", len(parents))
+        logger.exception(
+            "the calls that %d cancelled requests started could not be cancelled; supervision cancels them",
+            len(parents),
+        )
     return outcomes
 
 
@@ -162,7 +167,9 @@ def deny(asks: Sequence[CancellationRequest]) -> None:
     attempts = [audit.make_attempt(ask.cause, ask.actor, ask.reason, ask.part_of) for ask in asks]
     _record_denials(asks, attempts)
     for attempt in attempts[:1]:
-        logger.warning("cancel of %d requests denied, asked by %s (%s)", len(asks), attempt.actor.name, attempt.cause)
+        logger.warning(
+            "cancellation of %d requests denied; asked for by %s (%s)", len(asks), attempt.actor.name, attempt.cause
+        )
 
 
 @transactional

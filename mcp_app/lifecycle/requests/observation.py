@@ -27,11 +27,12 @@ _CANCELLED = {
     Cause.CLIENT: "The call was cancelled by its client.",
     Cause.ADMIN: "The call was cancelled by an administrator.",
     Cause.DEADLINE: "The call was stopped because its time limit passed.",
-    Cause.SHUTDOWN: "The call was stopped because the server is shutting down; it may be tried again.",
+    Cause.SHUTDOWN: "The call was stopped because the server is shutting down; you may call again.",
     Cause.ABANDONED: "The call was cancelled because no client came back for its result.",
     Cause.LOST_SERVER: "The call was cancelled because the server process that served its client was lost.",
     Cause.REVOKED: "The call was cancelled because its caller's access ended.",
-    Cause.PARENT: "The call was cancelled by the call that started it, or with it.",
+    Cause.PARENT: "The call was cancelled because the call that started it has ended, was cancelled, or "
+    "asked for this.",
 }
 _LOST = (
     "The worker process that ran this call was lost, and the call was not run again: "

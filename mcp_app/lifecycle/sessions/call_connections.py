@@ -27,7 +27,7 @@ from mcp_app.models import Request, RequestEvent
 from mcp_app.states import OPEN, Cause, EventKind, ProcessRole, Status
 
 BATCH = 500
-_DETACHED = Event(EventKind.NOTE, {"message": "Its client left; it goes on."})
+_DETACHED = Event(EventKind.NOTE, {"message": "The client disconnected; the call continues."})
 
 
 @transactional

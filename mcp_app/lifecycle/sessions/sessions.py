@@ -56,7 +56,7 @@ class SessionEndedError(Exception):
 
 
 class RepeatedIdError(Exception):
-    """A request with this id is in flight in the session."""
+    """A request with this id is still open in the session; use a new id for each request."""
 
 
 class TooManyCallsError(Exception):
@@ -224,7 +224,7 @@ def _cancel_calls(session_id: UUID, cause: Cause, actor: Actor, reason: str) -> 
         outcomes = groups.cancel(groups.of_session(session_id), cause=cause, actor=actor, reason=reason)
     except OperationalError:
         logger.exception(
-            "calls of session %s, which ends, could not be cancelled; supervision cancels them", session_id
+            "session %s is ending, but its calls could not be cancelled; supervision cancels them", session_id
         )
         return 0
     return outcomes[Outcome.ACCEPTED]

@@ -238,7 +238,7 @@ def mark_lost(request_id: UUID, why: str, *, worker: UUID | None = None) -> bool
 
 def _why_overdue(row: Request) -> str:
     if row.status == Status.INPUT_REQUIRED:
-        return "it was not answered in time"
+        return "its question was not answered in time"
     callers = f"the caller's time limit of {row.caller_limit} s has passed"
     if row.status == Status.RUNNING:
         return callers if row.run_limit < row.time_limit else f"the time limit of {row.time_limit:g} s has passed"

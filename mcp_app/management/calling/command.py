@@ -56,7 +56,7 @@ def _arguments(options: CallOptions, principal: Principal) -> dict[str, Any]:
         names = [each.name for each in catalogue.offered(principal)]
         alike = difflib.get_close_matches(options.tool, names, n=3)
         hint = f"Did you mean {' or '.join(alike)}?" if alike else "`mcp tools` lists all tools of the site."
-        raise UsageError(f"{principal.label} is offered no tool {options.tool!r}. {hint}")
+        raise UsageError(f"No tool {options.tool!r} is offered to {principal.label}. {hint}")
     try:
         given = arguments.read(options.given, options.whole, tool.registered.signature.input_schema)
         schema.bind(tool.registered, given)

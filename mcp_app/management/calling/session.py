@@ -34,7 +34,7 @@ _LOG_LEVELS: Final[Mapping[int, str | None]] = MappingProxyType({0: None, 1: "in
 """The level by verbosity. With a higher verbosity, all messages are received."""
 _WHERE: Final = MappingProxyType({Status.QUEUED: "waiting for a worker", Status.RUNNING: "running"})
 CANCELLING: Final = "Cancelling, and waiting until the work has stopped. Ctrl-C again leaves at once."
-UNSTOPPABLE: Final = "It cannot be stopped where it runs, so it runs to its end. Ctrl-C leaves."
+UNSTOPPABLE: Final = "The tool cannot be stopped in its worker, so it runs to its end. Ctrl-C stops waiting for it."
 
 Message = Mapping[str, Any]
 
@@ -193,7 +193,7 @@ class CallSession:
         self._worker.kill()
         farewell = "Left."
         if self._request_id is not None:
-            farewell += f" `python manage.py mcp requests {self._request_id}` shows the rest of the call."
+            farewell += f" `python manage.py mcp requests {self._request_id}` shows how the call goes on."
         with suppress(OSError):
             os.write(sys.stderr.fileno(), f"{ERASE_LINE if is_live(sys.stderr) else ''}{farewell}\n".encode())
         os._exit(ending.INTERRUPTED)  # without waiting for threads, which may hang

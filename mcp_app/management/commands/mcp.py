@@ -61,7 +61,9 @@ class Command(BaseCommand):
         try:
             serve(ServeOptions(options["host"], options["port"], concurrency, options["pool"]), self._say)
         except ListenError as error:
-            raise CommandError(f"{error}. Stop what uses it, or choose another with --port.") from error
+            raise CommandError(
+                f"{error}. If another program uses the port, stop it; or choose another port with --port."
+            ) from error
         except (AddressRefusedError, WorkerFailedError, preparation.NotPreparedError) as error:
             raise CommandError(str(error)) from error
 
@@ -194,7 +196,7 @@ class Command(BaseCommand):
             else doctor.tell(findings, self._write, self.style)
         )
         if count:
-            raise CommandError(f"{count} failed; see above how to fix it.")
+            raise CommandError(f"{count} failed; see above for what to do.")
 
     def _audit(self, **options: Any) -> None:
         _require_tables()
@@ -203,7 +205,7 @@ class Command(BaseCommand):
                 reconfigure(encoding="utf-8", newline="")
             audit.export(options["format"], self._write)
         elif found := (audit.write if options["as_json"] else audit.verify)(options["head"] or "", self._say):
-            raise CommandError(f"The audit was changed; findings: {found}")
+            raise CommandError(f"The audit could not be verified; findings: {found}, see above.")
 
     def _purge(self, **options: Any) -> None:
         _require_tables()
@@ -277,4 +279,6 @@ def _group(options: Mapping[str, Any]) -> RequestGroup | None:
     if not found:
         raise CommandError(f"No caller named {options['principal']} has requests in flight.")
     several = "; ".join(sorted(map(cancel.describe_caller, found)))
-    raise CommandError(f"Several callers have the name {options['principal']}: name one with all its parts: {several}")
+    raise CommandError(
+        f"Several callers have the name {options['principal']}: give one as ISSUER,SUBJECT,CLIENT: {several}"
+    )

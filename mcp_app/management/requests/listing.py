@@ -27,7 +27,7 @@ DEFAULT_LIMIT: Final = 50
 PAYLOAD_CHARS: Final = 4_000
 HEADS: Final = ("ID", "TOOL", "STATUS", "PROGRESS", "AGE", "TOOK", "CALLER", "WORKER", "CANCEL")
 FLEXIBLE: Final = (1, 3, 6, 7, 8)
-NONE_SUCH: Final = "No requests of that kind."
+NONE_SUCH: Final = "There are no such requests."
 NONE_OPEN: Final = "No request is open; --all lists ended requests."
 
 Say = Callable[[str], object]

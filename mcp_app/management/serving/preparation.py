@@ -40,7 +40,7 @@ def require_tables() -> None:
     missing = [alias for alias in aliases() if pending_migrations(alias)]
     if missing:
         commands = " and ".join(f"`python manage.py migrate --database {alias}`" for alias in missing)
-        raise NotPreparedError(f"Tables are missing; run {commands} first.")
+        raise NotPreparedError(f"Migrations are not applied; run {commands} first.")
 
 
 def prepare_databases() -> int:

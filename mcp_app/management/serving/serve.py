@@ -235,8 +235,8 @@ class _Readiness:
 
     def _complain(self) -> None:
         self._say(
-            f"The worker was not ready within {READY_SECONDS:g} s: calls wait until it does. "
-            "Its own messages are above; `manage.py mcp worker` shows them alone."
+            f"The worker was not ready within {READY_SECONDS:g} s: calls wait until it is. "
+            "Its messages are above; `manage.py mcp worker` shows only those."
         )
 
 

@@ -87,7 +87,7 @@ class _Supervisor:
         try:
             kill_orphans()
         except Exception:
-            logger.exception("processes that lost requests left behind could not be searched for")
+            logger.exception("the search for processes left behind by lost requests failed")
             completed = False
         if not completed:
             connections.close_all()

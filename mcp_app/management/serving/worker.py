@@ -47,7 +47,7 @@ def default_concurrency() -> int:
 def welcome(concurrency: int, queues: Sequence[str] | None) -> str:
     """Return the message for people who start a worker, because Celery itself prints nothing."""
     taken = terminal.one_line(", ".join(queues or sorted(tool_rows.queues())))
-    return f"Running {terminal.count_of(concurrency, 'call')} at once, from the queues {taken}. Ctrl-C ends it."
+    return f"Runs up to {terminal.count_of(concurrency, 'call')} at once, from the queues {taken}. Ctrl-C stops it."
 
 
 def run(*, concurrency: int, queues: Sequence[str] | None, pool: str = PREFORK, parent_pid: int | None = None) -> int:

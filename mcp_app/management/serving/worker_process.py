@@ -125,7 +125,7 @@ class WorkerProcess:
             if failed_starts == FIRST_STARTS:
                 self._on_failed(
                     f"The worker cannot be started: it ended {failed_starts} times before it took calls, the last time "
-                    f"with status {status}. Its own messages are above; `manage.py mcp worker` shows them alone."
+                    f"with status {status}. Its messages are above; `manage.py mcp worker` shows only those."
                 )
                 return
             logger.error("the worker ended with status %s and is started again in %g s", status, back_off)

@@ -49,7 +49,7 @@ def find_obstacle(revision: Revision, request: Mapping[str, Any]) -> str | None:
     if request["method"] == _SAMPLE and not _PLAIN_CONTENT_TYPES.issuperset(
         each["type"] for _, each in _sample_contents(request)
     ):
-        return f"This call gives its client's model the results of tools, which MCP {revision.name} has not."
+        return f"This call sends tool results to the client's model, which MCP {revision.name} does not support."
     return None
 
 
@@ -82,11 +82,11 @@ def question_cancelled(request_id: RequestId, reason: str) -> Members:
 
 def _find_form_obstacle(revision: Revision, params: Mapping[str, Any]) -> str | None:
     if not revision.elicitation:
-        return f"This call asks its user for input, which MCP {revision.name} cannot."
+        return f"This call asks its user for input, which MCP {revision.name} does not support."
     if params.get("mode") == "url":
-        return f"This call sends its user to a page, which MCP {revision.name} cannot."
+        return f"This call sends its user to a page, which MCP {revision.name} does not support."
     if any(field.get("type") == "array" for field in params["requestedSchema"]["properties"].values()):
-        return f"This call asks its user to choose several of a list, which MCP {revision.name} cannot."
+        return f"This call asks its user to choose several items of a list, which MCP {revision.name} does not support."
     return None
 
 

@@ -235,7 +235,11 @@ def _submit_in_session(submission: Submission) -> Request | Rejection:
     except sessions.SessionEndedError:
         return session_not_found(submission.jsonrpc_id)
     except sessions.RepeatedIdError:
-        return refuse(INVALID_REQUEST, "A request with this id is in flight in the session.", submission.jsonrpc_id)
+        return refuse(
+            INVALID_REQUEST,
+            "A request with this id is still open in the session; use a new id for each request.",
+            submission.jsonrpc_id,
+        )
     except sessions.TooManyCallsError:
         at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
         return too_many(f"The session has {at_most} calls in flight; wait for one to end.", submission.jsonrpc_id)

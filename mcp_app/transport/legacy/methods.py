@@ -30,7 +30,7 @@ from mcp_app.transport.reads import methods as reads
 from mcp_app.transport.serving.capabilities import server_capabilities
 from mcp_app.transport.serving.exchange import introduction
 
-REPEATED = "This session is already initialized; start another one without its id."
+REPEATED = "This session is already initialized; to start another, send initialize without a session id."
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class CancellationQueue:
             try:
                 await self._threads.run(partial(self._throttle.append_summaries, all_windows=True))
             except Exception as error:
-                logger.error("counted attempts to cancel were not stored in the audit: %s", error)
+                logger.error("the number of further cancellation attempts could not be stored in the audit: %s", error)
 
     async def cancel(self, ask: CancellationRequest) -> bool:
         """Store a cancellation and notify the workers (`cancellation.cancel_all`).
@@ -100,5 +100,8 @@ class CancellationQueue:
             try:
                 await self._threads.run(self._throttle.append_summaries)
             except Exception as error:
-                logger.error("counted attempts to cancel could not be stored in the audit, trying again: %s", error)
+                logger.error(
+                    "the number of further cancellation attempts could not be stored in the audit, trying again: %s",
+                    error,
+                )
                 await asyncio.sleep(RETRY_DELAYS[-1])

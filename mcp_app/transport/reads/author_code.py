@@ -79,7 +79,9 @@ def _rejection(error: Exception, exchange: Exchange) -> Rejection:
         return fail(INTERNAL_ERROR, TOOK_TOO_LONG, request_id)
     loggable = redaction.error_without_text(error)
     if isinstance(error, InvalidResult):  # a traceback would only show this project's code
-        logger.error("%s: %s returned what cannot be sent: %s", exchange.route.method, _target_of(exchange), loggable)
+        logger.error(
+            "%s: %s returned a result that cannot be sent: %s", exchange.route.method, _target_of(exchange), loggable
+        )
     else:
         logger.error("%s: %s failed", exchange.route.method, _target_of(exchange), exc_info=loggable)
     return fail(INTERNAL_ERROR, results.failure_text("request", error, loggable), request_id)

@@ -24,10 +24,10 @@ GONE = "The server's database lost this call. It may have run, and its result is
 def explain(error: Exception, request_id: RequestId | None) -> Rejection:
     """Log why a request failed, and return the error for its client."""
     if isinstance(error, OperationalError | InterfaceError):  # the database is away
-        logger.error("the database failed a request: %s", str(error).strip())
+        logger.error("a request failed because of a database error: %s", str(error).strip())
         return database_away(request_id)
     if isinstance(error, DatabaseError):
-        logger.error("the database failed a request", exc_info=redaction.error_without_text(error))
+        logger.error("a request failed because of a database error", exc_info=redaction.error_without_text(error))
         return database_away(request_id)
     if isinstance(error, RowGoneError):
         logger.error("the row of a waiting request is gone: the database was restored, or the row was deleted")

@@ -74,4 +74,6 @@ async def publish_answered(row: Request, server: Server) -> None:
         async with asyncio.timeout(settings.PUBLISH_TIMEOUT):
             await server.broker.run(publishing.send, row.pk, row.queue)
     except Exception as error:
-        logger.error("the answered request %s waits for the broker: %s", row.pk, error)
+        logger.error(
+            "the answered request %s could not be sent to the broker; supervision sends it again: %s", row.pk, error
+        )

@@ -184,9 +184,9 @@ class StdioConnection:
         try:
             await self._peer.listen(await asyncio.shield(self._caller))
         except NotReadyError as error:
-            logger.info("no notification is sent: %s", error)
+            logger.info("notifications to the client could not be started: %s", error)
         except Exception:
-            logger.exception("no notification is sent before the next request")
+            logger.exception("notifications to the client could not be started before its next request")
 
     async def _handle_answer(self, answer: ClientResponse, response: StdioResponse) -> None:
         """Store the answer to a question of this session. Other answers are ignored.

@@ -55,7 +55,7 @@ class NotificationTask:
         except PeerGoneError as error:
             logger.info("no more notifications are sent to a session: %s", error)
         except Exception:
-            logger.exception("no more of these notifications are sent to a session")
+            logger.exception("sending notifications to a session failed; no more of this kind are sent to it")
 
 
 class StdioSession:
@@ -170,7 +170,8 @@ class StdioSession:
                 return await visible_changes(self._server, self._principal, changed, resources)
             except Exception as error:
                 logger.error(
-                    "it could not be determined who may receive a change", exc_info=redaction.error_without_text(error)
+                    "it could not be determined whether the client may be notified of a change, trying again",
+                    exc_info=redaction.error_without_text(error),
                 )
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 

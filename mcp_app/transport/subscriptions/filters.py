@@ -131,7 +131,7 @@ def _is_readable(uri: str, principal: Principal) -> bool:
         return reads.find(uri, principal) is not None
     except Exception as error:
         logger.error(
-            "it could not be determined who may receive a changed resource",
+            "it could not be determined whether a caller may read a changed resource; the caller is not notified",
             exc_info=redaction.error_without_text(error),
         )
         return False

@@ -316,7 +316,7 @@ class RowWatcher:
             try:
                 await self._rows.run(observation.mark_delivered, batch)
             except Exception as error:
-                logger.error("the delivery of %d responses could not be stored: %s", len(batch), error)
+                logger.error("%d responses were delivered, but this could not be recorded: %s", len(batch), error)
 
 
 def _fail(joining: Iterable[_Joining], error: Exception) -> None:

@@ -50,7 +50,7 @@ def test_a_page_that_is_sent_twice_has_called_once(tester: Client, queue: Record
     row = called()
     assert first.url == second.url == f"/admin/mcp_app/request/{row.pk}/change/"
     assert queue.sent == [row.pk]
-    assert "This is the call that the page has already made." in words(tester.get(second.url))
+    assert "That form had already made this call." in words(tester.get(second.url))
     assert LogEntry.objects.count() == 1
 
 

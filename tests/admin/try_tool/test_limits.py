@@ -65,7 +65,7 @@ def test_a_database_that_is_away_is_told_and_nothing_is_sent(tester: Client, que
         return execute(sql, *rest)
 
     with databases.connection().execute_wrapper(away):
-        assert "The call was not stored: the database is busy or away." in refused(tester, pattern="a")
+        assert "The call was not stored: the database is busy or cannot be reached." in refused(tester, pattern="a")
     assert queue.sent == []
 
 

@@ -43,10 +43,10 @@ SHUT = "You do not have access to this endpoint; ask the server's operator for i
 NO_ENDPOINT = "The endpoint of this call no longer exists."
 
 
-NO_INK = "Your token lacks a scope that this needs; request one with the scope ink."
+NO_INK = "Your token lacks a scope that this needs; request a token that also has the scope ink."
 
 
-NO_MCP = "Your token lacks a scope that this needs; request one with the scope mcp."
+NO_MCP = "Your token lacks a scope that this needs; request a token that also has the scope mcp."
 
 
 ran: list[str] = []
