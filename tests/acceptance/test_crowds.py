@@ -184,7 +184,8 @@ def test_each_call_of_a_crowd_is_one_task_and_is_answered_once(unlimited: Stack)
 def crowded(engines: dict[str, str], tmp_path: Path) -> Iterator[Stack]:
     """A server and two workers, embedded or on PostgreSQL and Redis, that accept hundreds of calls of one caller."""
     limits = {"REQUEST_BURST": 100_000, "MAX_OPEN_REQUESTS_PER_PRINCIPAL": 1_000, "MAX_QUEUED_REQUESTS": 1_000}
-    # While 300 calls arrive on two shared cores, a heartbeat may be late by many seconds.
+    # While 300 calls arrive on two shared cores, a heartbeat and an answer of the broker may be late by many seconds.
+    limits["PUBLISH_TIMEOUT"] = 20
     environment = {**engines, "MCP_TEST_SETTINGS": json.dumps(limits), "MCP_TEST_LOST_AFTER": "60"}
     with layouts.apart(tmp_path, environment, workers=2, settings="tests.acceptance.narrow_settings") as stack:
         yield stack

@@ -52,7 +52,7 @@ def test_a_coroutine_that_holds_the_loop_is_unstoppable_and_its_neighbours_live_
     given_up(site, holding)
     given_up(site, stopped)
     eventually(lambda: "event loop that" in worker.log.read_text(), "that it is told")
-    assert f"held by python_async in request {holding}" in worker.log.read_text()
+    assert f"blocked by python_async in request {holding}" in worker.log.read_text()
     assert [site.ended(each)["status"] for each in (holding, stopped)] == ["cancelled"] * 2
     assert site.ask(driver.row, spared)["status"] == "running"
     site.cancel(spared)

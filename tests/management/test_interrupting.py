@@ -17,7 +17,7 @@ pytestmark = pytest.mark.acceptance
     ("command", "role", "said", "last", "status"),
     [
         ("supervise", "supervisor", "Supervising. Ctrl-C ends it.", "Stopped.", 0),
-        ("worker --queues mcp,slow", "worker", " at once, from the queues mcp, slow. Ctrl-C ends it.", "", 1),
+        ("worker --queues mcp,slow", "worker", " at once, from the queues mcp, slow. Ctrl-C stops it.", "", 1),
     ],
     ids=["supervise", "worker"],
 )
