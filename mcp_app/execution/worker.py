@@ -95,7 +95,7 @@ def _ladder() -> Ladder | None:
 
 @control_command(name=CANCEL_COMMAND, variadic="request_ids", signature="[request id …]")
 def cancel_requested(state: Any, request_ids: list[str], **kwargs: Any) -> dict[str, str]:
-    """Make the ladder read the rows of these requests: a process says that their cancellation was requested."""
+    """Make the ladder read the rows of these requests, which may have been cancelled."""
     if (ladder := _ladder()) is not None:
         for request_id in _parsed(request_ids):
             ladder.cancel_requested(request_id)

@@ -99,7 +99,7 @@ _EXPECTED: Final = {
 
 
 def tampered(connection: BaseDatabaseWrapper) -> list[str]:
-    """Return the names of the triggers that are missing, disabled, or different from those that this app installs."""
+    """Return the names of the triggers that are missing, disabled, or different from this app's triggers."""
     if connection.vendor not in _EXPECTED:
         return []
     with connection.cursor() as cursor:

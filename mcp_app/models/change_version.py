@@ -10,7 +10,7 @@ from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 
 FORGOTTEN = "forgotten"
-"""The subject whose version is at least that of every deleted one. New subjects begin above it."""
+"""The subject whose version is not below the version of any deleted subject. New subjects begin above it."""
 
 
 class ChangeVersion(Row):

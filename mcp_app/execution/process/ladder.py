@@ -179,7 +179,7 @@ class Ladder(ABC):
         self._timers.after(0, lambda: self._close_stopped(request_id))
 
     def call_with_ended(self, request_ids: Collection[UUID], action: Callable[[list[UUID]], None]) -> None:
-        """Call `action` on the ladder's thread with those of the requests that have ended. Any thread."""
+        """Call `action` on the ladder's thread with the ids of requests that have ended. Any thread."""
         ended = Request.objects.filter(pk__in=request_ids, status__in=TERMINAL)
         self._timers.after(0, lambda: action(list(ended.values_list("pk", flat=True))))
 

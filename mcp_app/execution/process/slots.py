@@ -55,7 +55,7 @@ def _may_execute(raw: Any) -> bool:
 
 
 class ToolConnections:
-    """The database connections of one call: those of its thread, and of threads that it starts."""
+    """The database connections of one call, in its own thread and in threads that it starts."""
 
     def freshen(self) -> None:
         """Close connections that are too old, or that the database has closed.

@@ -72,7 +72,7 @@ RETRY_INTERRUPT_SECONDS = 0.02
 MAX_GENTLE_ATTEMPTS = 50
 """How many times an interrupt is put off because of a delicate place, before it is raised even there."""
 QUERY_CANCEL_DELAY_SECONDS = 0.005
-"""The delay from an interrupt to the query cancellation. A tool that still executes a query by then waits in C."""
+"""The delay from an interrupt to the query cancellation. A tool that still executes a query after it waits in C."""
 ASYNC_GRACE_SECONDS = 0.1
 """The least time between the cancellation of the `asyncio` task and the interrupt."""
 REPEAT_REPORT_SECONDS = 5.0

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 LAYER_SECONDS = 2.0
 """How long sending to the layer may take, and how long the layer is not used after a failure."""
 NAMED_AT_MOST = 32
-"""The most requests that a wake-up names. With more, it says that any row may have changed."""
+"""The most requests that a wake-up names. With more, it names none, and any row may have changed."""
 DATAGRAM_BYTES = 16 * NAMED_AT_MOST
 OVERFLOWS = 10
 """The most datagrams that Linux queues in a socket (`net.unix.max_dgram_qlen`): others may have been dropped."""

@@ -53,5 +53,5 @@ def report(ages: Iterable[QueueAge]) -> None:
 
 
 def describe(queue: str) -> str:
-    """Return a message which says that no worker consumes a queue, and what to do."""
+    """Return the message for a queue that no worker consumes, with the command that helps."""
     return f'No worker consumes the queue "{queue}". Start one: `{COMMAND}`.'
