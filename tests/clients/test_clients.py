@@ -17,6 +17,7 @@ from tests.acceptance.test_subscriptions import COUNTER
 from tests.clients.conftest import Kept
 from tests.clients.driver import ClientError, Driver
 from tests.clients.programs import REVISIONS, WAYS, Way
+from tests.everything.steps import append
 from tests.support.site.inspector import Row
 from tests.support.site.stack import Stack
 from tests.support.waiting import eventually
@@ -79,9 +80,14 @@ def test_it_reads_resources_gets_prompts_and_completes_their_arguments(client: D
     assert client.ask("complete", prompt=prompt, argument={"name": "arg1", "value": "par"}) == ["paris", "party"]
 
 
-def test_it_hears_of_progress_in_order_before_the_result(client: Driver) -> None:
-    # With pauses, because the official TypeScript client drops progress that it reads together with the result.
-    number = client.begin("call", tool="progress", arguments={"steps": 5, "delay": 0.15})
+def test_it_hears_of_progress_in_order_before_the_result(client: Driver, tmp_path: Path) -> None:
+    # The tool waits until each report was heard: the official TypeScript client drops progress that it reads together
+    # with the result.
+    steps, heard = 5, tmp_path / "heard"
+    number = client.begin("call", tool="heard_progress", arguments={"steps": steps, "path": str(heard)})
+    for done in range(1, steps + 1):
+        client.hear(lambda message, done=done: message.get("of") == number and message["progress"] == done)
+        append(str(heard), ".")
     client.answer(number)
     told = [message for message in client.told if number in (message.get("of"), message.get("id"))]
     result = told.pop()

@@ -142,6 +142,17 @@ def progress(steps: int, delay: float, ctx: ToolContext) -> str:
 
 
 @tool(**INTERRUPTED)
+def heard_progress(steps: int, path: str, ctx: ToolContext) -> str:
+    """Report progress at each step, and wait until somebody has appended one byte to the file for each report."""
+    heard = Path(path)
+    for done in range(1, steps + 1):
+        ctx.progress(done, steps, repr(time.time()))
+        while not heard.exists() or heard.stat().st_size < done:
+            time.sleep(POLL_SECONDS)
+    return f"{steps} steps"
+
+
+@tool(**INTERRUPTED)
 def flood(count: int, ctx: ToolContext) -> str:
     """Report progress as fast as possible."""
     for done in range(1, count + 1):
