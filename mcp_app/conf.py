@@ -111,7 +111,9 @@ class Defaults:
     """For `auth.oauth.introspection.bearer`: the introspection address of the only issuer. The
     server authenticates there with the client id and secret below."""
     OAUTH_CLIENT_ID: str | None = None
+    """The client id for the introspection address."""
     OAUTH_CLIENT_SECRET: str | None = None
+    """The client secret for the introspection address."""
     OAUTH_INTROSPECTION_CACHE: float = 5.0
     """How long an introspection result is cached, at most 60. A revoked token stays valid for that
     long. 0: no cache."""
@@ -139,6 +141,7 @@ class Defaults:
     MAX_QUEUED_REQUESTS: int = 1_000
     """Calls of all callers that may wait for a worker."""
     REQUEST_BURST: int = 500
+    """See `REQUEST_RATE`."""
     REQUEST_RATE: float = 200.0
     """Token bucket for each caller, for HTTP requests and notifications of all kinds: burst, then
     requests a second, in one server process."""
@@ -198,6 +201,7 @@ class Defaults:
     READ_THREADS: int = 8
     """How many resources, prompts and completions run at once in one server process."""
     COMPLETION_BURST: int = 50
+    """See `COMPLETION_RATE`."""
     COMPLETION_RATE: float = 20.0
     """Token bucket for each caller: burst, then completions a second, in one server process."""
     MAX_RESOURCE_SUBSCRIPTIONS: int = 100
@@ -290,6 +294,7 @@ class Defaults:
     """Time that running calls have at shutdown before they are cancelled."""
 
     EVENT_BURST: int = 50
+    """See `EVENT_RATE`."""
     EVENT_RATE: float = 100.0
     """Token bucket for each request, for progress and log events: burst, then events a second."""
     LOG_LEVEL: str = "INFO"
@@ -320,7 +325,12 @@ class Defaults:
 
 
 class Settings:
-    """Return a setting as `settings.NAME`: the site's value, or the default."""
+    """Return a setting as `settings.NAME`: the site's value, or the default.
+
+    Values are cached until Django's `setting_changed` signal reports that `MCP` has changed. Raises
+    `AttributeError` for a name that is not in `Defaults`, and `ImproperlyConfigured` if the site's
+    `MCP` has such a name.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(Defaults, name):
@@ -330,7 +340,7 @@ class Settings:
         return value
 
     def at(self, endpoint: str) -> EndpointSettings:
-        """Return the settings of one endpoint.
+        """Return the settings of one endpoint, whose own values take precedence over the site's.
 
         Raises `ImproperlyConfigured` if there is no such endpoint.
         """
@@ -349,6 +359,7 @@ class Settings:
         return several or {DEFAULT_ENDPOINT: {}}
 
     def reload(self) -> None:
+        """Forget the cached values, so that they are read again."""
         self.__dict__.clear()
 
     @staticmethod
@@ -365,7 +376,10 @@ settings = Settings()
 
 
 def server_name(endpoint: str) -> str:
-    """Return the name by which clients know the server at an endpoint."""
+    """Return the name by which clients know the server at an endpoint.
+
+    Raises `ImproperlyConfigured` if there is no such endpoint.
+    """
     return str(settings.at(endpoint).SERVER_NAME or _project_name())
 
 

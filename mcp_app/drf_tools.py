@@ -1,6 +1,6 @@
 """Public API for viewsets and serializers of Django REST framework (extra: `drf`).
 
-Import it in an app's `mcp_tools.py`:
+Import it in an app's `mcp_tools.py`::
 
     from mcp_app.drf_tools import viewset_tools
 

@@ -1,4 +1,4 @@
-"""Public API for offering Django forms as tools. Import it in an app's `mcp_tools.py`:
+"""Public API for offering Django forms as tools. Import it in an app's `mcp_tools.py`::
 
     from mcp_app.form_tools import form_tool
 

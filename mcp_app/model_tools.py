@@ -1,4 +1,4 @@
-"""Public API for publishing models as tools. Import it in an app's `mcp_tools.py`:
+"""Public API for publishing models as tools. Import it in an app's `mcp_tools.py`::
 
     from mcp_app.model_tools import ModelTools, register
 

@@ -1,11 +1,11 @@
-"""Public API for prompts. Import it in an app's `mcp_tools.py`:
+"""Public API for prompts. Import it in an app's `mcp_tools.py`::
 
     from mcp_app.prompts import prompt
 
     @prompt
     def review(code: str):
         "Review a piece of code."
-        return f"Please review this code:\n\n{code}"
+        return f"Please review this code: {code}"
 
 The implementation is in `catalogue`.
 """

@@ -1,6 +1,6 @@
 """Public API for resources, and for code that changes what they return.
 
-Import it in an app's `mcp_tools.py`:
+Import it in an app's `mcp_tools.py`::
 
     from mcp_app.resources import resource
 

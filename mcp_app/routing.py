@@ -24,16 +24,23 @@ ASGIApplication = Callable[[Any, Any, Any], Awaitable[None]]
 def mcp_application(site: Any, path: str | None = None, *, health: str | None = None) -> ASGIApplication:
     """Return an ASGI application that serves MCP, and `site` everywhere else.
 
-    `site` is any ASGI application: Django's, a Channels `ProtocolTypeRouter`, a plain function, one
-    made of a WSGI application.
+    Example, in `asgi.py`::
 
-    MCP is at `path`, by default `MCP["PATH"]`, with or without a slash at its end. If the settings
-    have `ENDPOINTS`, each is at its own path, and `path` must be left out. With `OAUTH_RESOURCE`
-    and `OAUTH_ISSUERS` the metadata of that resource is served as well (RFC 9728). With `health`,
-    such as "/health", the probes `live` and `ready` are served below it, for any Host header and
-    without Django's middleware (`docs/operations.md`).
+        application = mcp_application(get_asgi_application())
 
-    Raises ImproperlyConfigured if two endpoints have the same path.
+    - `site`: any ASGI application, such as Django's, a Channels `ProtocolTypeRouter`, a plain
+      function, or one made of a WSGI application.
+    - `path` (str): where MCP is served, with or without a slash at its end. `None`: at
+      `MCP["PATH"]`. If the settings have `ENDPOINTS`, each is at its own path, and this must be
+      left out.
+    - `health` (str): a path, such as `/health`, below which the probes `live` and `ready` are
+      served, for any Host header and without Django's middleware (`docs/operations.md`). `None`:
+      there are none.
+
+    With `OAUTH_RESOURCE` and `OAUTH_ISSUERS` the metadata of that resource is served as well.
+
+    Raises `ImproperlyConfigured` if two endpoints have the same path, or if both `path` and
+    `ENDPOINTS` are given. Source: 2026-07-28 basic/transports/streamable-http; RFC 9728.
     """
     endpoints: dict[str, Any] = {} if health is None else probes.paths(health)
     for endpoint, found in _paths(path).items():

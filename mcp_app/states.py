@@ -56,19 +56,24 @@ class CancelPolicy(TextChoices):
     """The last stage that the cancellation of a tool may reach."""
 
     COOPERATIVE = "cooperative", _("cooperative only")
-    """The tool is only notified. For work that must not stop half-done."""
+    """The tool is only notified, also at its time limit. For work that must not stop half-done."""
     INTERRUPT = "interrupt", _("interrupt")
     """After the cooperative grace, an exception is raised inside the tool."""
     KILL = "kill", _("kill")
-    """After the hard grace, the worker process is killed as well."""
+    """After the hard grace, the process that runs the tool is killed as well. Only the `prefork`
+    pool can do this."""
 
 
 class TaskMode(TextChoices):
-    """Whether a call becomes a task, if its client supports the tasks extension."""
+    """Whether a call becomes a task, if its client supports the tasks extension.
+
+    Source: ext-tasks specification/draft/tasks.
+    """
 
     NEVER = "never", _("never")
     WHEN_SLOW = "when_slow", _("when slow")
-    """After its client has waited for some time. Questions before that are asked as in any call."""
+    """After its client has waited for `task_after` seconds. Questions before that are asked as in
+    any call."""
     ALWAYS = "always", _("always")
     """At once. A 2026-07-28 client that does not declare the extension gets an error. Callers that
     cannot have tasks wait for the result: legacy clients, `mcp call`, and tools that start the

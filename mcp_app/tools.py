@@ -1,4 +1,4 @@
-"""Public API for tools. Import it in an app's `mcp_tools.py`:
+"""Public API for tools. Import it in an app's `mcp_tools.py`::
 
     from mcp_app.tools import tool
 

@@ -1,12 +1,14 @@
 """Public API for the pages that a tool sends its user to (`ctx.elicit_page`).
 
-    from mcp_app.visits import Visit, visit
+Example::
+
+    from mcp_app.visits import visit
 
     @visit
     def sign(request, visit):
         if request.method == "POST":
             visit.done({"signed": True})
-        …
+        return render(request, "sign.html", {"message": visit.message})
 
 The view runs only for the user who called the tool, logged in to this site. An address that was
 passed on or altered, or whose call has ended, gets a 403.
@@ -31,10 +33,12 @@ NOT_YOURS = "This page belongs to another user's call, or to one that no longer 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A verified visit: the request, and the key of its question that the page answers."""
+    """A verified visit of a page."""
 
     request: Request
+    """The row of the tool's call, not the `HttpRequest`."""
     key: str
+    """The key of the question that the page answers."""
 
     @property
     def message(self) -> str:
@@ -42,9 +46,10 @@ class Visit:
         return str(self.request.unredacted_value("questions")[self.key]["params"]["message"])
 
     def done(self, value: Any = None) -> bool:
-        """Send the tool `value`, a JSON value.
+        """Send the tool `value`, a JSON value, as the `content` of its answer.
 
-        Return `False` if the question no longer waits for an answer.
+        Return `False` if the question no longer waits for an answer. Another call replaces the
+        value as long as the question waits.
 
         The value is stored in the database, except for what redaction removes. Do not pass
         credentials: store them elsewhere and pass their key.
@@ -55,8 +60,9 @@ class Visit:
 def visit(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Decorate a view, which receives a `Visit` as its second argument.
 
-    Anonymous users are redirected to the login page. Raises `PermissionDenied` (403) unless the
-    address belongs to a call of the logged-in user that is still waiting.
+    The view must be a plain function, not `async`. Anonymous users are redirected to the login
+    page. Raises `PermissionDenied` (403) unless the address belongs to a call of the logged-in user
+    that is still waiting.
     """
 
     @wraps(view)

@@ -44,6 +44,8 @@ def touch(*subjects: str) -> None:
 def notify_resource_updated(*uris: str, using: str = DEFAULT_DB_ALIAS) -> None:
     """Notify subscribers that the resources at these URIs have changed.
 
+    Example::
+
         with transaction.atomic():
             note.save()
             notify_resource_updated(f"notes://{note.day}")
@@ -52,7 +54,7 @@ def notify_resource_updated(*uris: str, using: str = DEFAULT_DB_ALIAS) -> None:
     Several changes in quick succession cause one notification. Call it last, and once for all URIs:
     in this app's database, other transactions that change the same resource wait for the commit.
 
-    Raises ValueError for a text that is not a URI. Source: 2026-07-28 server/resources.
+    Raises `ValueError` for a text that is not a URI. Source: 2026-07-28 server/resources.
     """
     for uri in uris:
         if not is_uri(uri):
@@ -65,8 +67,11 @@ def notify_resources_list_changed(*declared: str, using: str = DEFAULT_DB_ALIAS)
 
     Call it in the transaction that makes the change, whose database alias is `using`.
 
-    `declared`: the URIs or templates that changed, as in their decorators. Callers who may use one
-        of them are notified. If it is empty, all callers who may use any resource are notified.
+    - `declared`: the URIs or templates that changed, as in their decorators. Callers with access to
+      one of them are notified. If it is empty, or this process has no such declaration, all callers
+      with access to any resource are notified.
+
+    Source: 2026-07-28 server/resources.
     """
     _tell(audiences.subjects_of(RESOURCES, declared), using)
 
@@ -74,7 +79,9 @@ def notify_resources_list_changed(*declared: str, using: str = DEFAULT_DB_ALIAS)
 def notify_prompts_list_changed(*names: str, using: str = DEFAULT_DB_ALIAS) -> None:
     """Notify clients that the list of prompts has changed for some callers.
 
-    `names`: the prompts that changed. Otherwise as `notify_resources_list_changed`.
+    - `names`: the prompts that changed. Otherwise as `notify_resources_list_changed`.
+
+    Source: 2026-07-28 server/prompts.
     """
     _tell(audiences.subjects_of(PROMPTS, names), using)
 

@@ -62,9 +62,11 @@ class CatalogueError(Exception):
 class ToolError(CatalogueError):
     """Raised by a tool to report an error to the model.
 
-    The text is sent unchanged, as an `isError` result.
+    The text is sent unchanged, as an `isError` result. Example::
 
         raise ToolError("There is no customer with this number.")
+
+    Source: 2026-07-28 server/tools "Error Handling".
     """
 
 
@@ -72,8 +74,9 @@ class ProtocolError(CatalogueError):
     """Raised by a tool to answer its call with a JSON-RPC error instead of a result.
 
     Use it only for errors of the protocol. Errors that a model can correct or work around should be
-    a `ToolError`. `code` (int) is -32603 by default. Raises ValueError for a code whose meaning
-    JSON-RPC or the protocol defines. Source: 2026-07-28 basic/index "Error Codes".
+    a `ToolError`. The text is sent unchanged. `code` is one of JSON-RPC's own errors, by default
+    -32603 (internal error), or outside of -32768 to -32000. Raises `ValueError` for other codes.
+    Source: 2026-07-28 basic/index "Error Codes".
     """
 
     def __init__(self, message: str, code: int = INTERNAL_ERROR) -> None:
@@ -91,8 +94,10 @@ class CannotAsk(ToolError):  # noqa: N818 - named after the problem
     If it is not caught, it ends the request. The error is -32021 if the client could declare the
     missing capability. Otherwise, and for older clients, a tool's call fails with this message.
 
-    `required`: the missing client capabilities, a ClientCapabilities object. Empty if none would
-        help.
+    - `required`: the missing client capabilities, a ClientCapabilities object. Empty if none would
+      help.
+
+    Source: 2026-07-28 basic/index "Error Codes".
     """
 
     def __init__(self, message: str, required: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -116,16 +121,23 @@ class CallFailed(ToolError):  # noqa: N818 - named after the problem
 class ResourceError(CatalogueError):
     """Raised by a resource to report an error to its reader.
 
-    The text is sent unchanged (-32603).
+    The text is sent unchanged (-32603). Source: 2026-07-28 server/resources "Error Handling".
     """
 
 
 class PromptError(CatalogueError):
-    """Raised by a prompt if its arguments make no prompt. The text is sent unchanged (-32602)."""
+    """Raised by a prompt if its arguments make no prompt.
+
+    The text is sent unchanged (-32602). Source: 2026-07-28 server/prompts "Error Handling".
+    """
 
 
 class ResourceNotFound(CatalogueError):  # noqa: N818 - named after the problem
-    """Raised by a resource if the caller may read none at this URI (-32602)."""
+    """Raised by a resource if the caller may read none at this URI (-32602).
+
+    The client gets "Resource not found." and the URI, whatever the text is. Source: 2026-07-28
+    server/resources "Error Handling".
+    """
 
 
 class InsufficientScope(CatalogueError):  # noqa: N818 - named after the problem
@@ -148,7 +160,10 @@ class Problem(NamedTuple):
 class InvalidArguments(CatalogueError):  # noqa: N818 - named after the problem
     """The arguments do not fit the parameters. For a tool, the text has one line for each problem.
 
-    `problems`: the same problems as values, if a schema was violated.
+    - `problems`: the same problems as pairs of a path and a sentence, if a schema was violated.
+      Otherwise empty.
+
+    Source: 2026-07-28 server/tools "Error Handling".
     """
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:

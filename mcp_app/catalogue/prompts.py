@@ -97,6 +97,8 @@ def prompt(
 def prompt(function: Any = None, /, **options: Any) -> Any:
     """Offer a function (plain or `async`) as a prompt, as `@prompt` or `@prompt(…)`; return it.
 
+    Example::
+
         @prompt
         def review(code: str):
             "Review a piece of code."
@@ -109,21 +111,24 @@ def prompt(function: Any = None, /, **options: Any) -> Any:
     It returns text or a content block (a message of the user), `user(…)` or `assistant(…)`, or a
     list of these. It raises `PromptError` if its arguments make no prompt.
 
-    `name` (str): the name for clients. Default: the function's name.
-    `title` (str): the display name for people.
-    `description` (str): default: the docstring.
-    `completions` (dict): a function for each argument that returns its possible values, best first.
-        It takes `(value, context)`: what was typed, and the other arguments so far. A third
-        parameter annotated `ReadContext` receives the caller. It may be `async`.
-    `available`: a function that takes a `ReadContext` and returns whether the caller may use the
-        prompt. In lists, its `arguments` are empty. It may be `async`.
-    `asks`: forms that the prompt may ask its user to fill in. They are checked now.
-    `permissions` (`app_label.codename`) and `groups`: the caller's user must have all of the
-        permissions, and be in one of the groups. For other callers the prompt does not exist.
-    `scopes`: the scopes that the caller's token must have. Without them the prompt is listed, but
-        getting and completing it is challenged.
-    `endpoints`: the names in `MCP["ENDPOINTS"]` at which the prompt is offered.
-    `icons` (`mcp_types.Icon`), `meta` (dict): as the protocol defines them.
+    - `name` (str): the name for clients, 1 to 128 of `A-Z a-z 0-9 _ . -`. Default: the function's
+      name.
+    - `title` (str): the display name for people.
+    - `description` (str): default: the docstring up to a section such as `Args:`.
+    - `completions` (dict): a function for each argument that returns its possible values, best
+      first. It takes `(value, context)`: the typed text, and the other arguments so far, as text by
+      name. A third parameter annotated `ReadContext` receives the caller. It may be `async`.
+    - `available`: a function that takes a `ReadContext` and returns whether the caller may use the
+      prompt. It may be `async`. When a client gets the prompt, it is called twice: with empty
+      `arguments`, as in lists and completions, and then with the prompt's arguments.
+    - `asks`: forms that the prompt may ask its user to fill in, as `ReadContext.elicit` takes them.
+      They are checked now.
+    - `permissions` (`app_label.codename`) and `groups` (names): the caller's user must have all of
+      the permissions, and be in one of the groups. For other callers the prompt does not exist.
+    - `scopes`: the scopes that the caller's token must have. Without them the prompt is listed, but
+      getting and completing it is challenged.
+    - `endpoints`: the names in `MCP["ENDPOINTS"]` at which the prompt is offered.
+    - `icons` (list of `mcp_types.Icon`), `meta` (dict): as the protocol defines them.
 
     Raises `InvalidPrompt` if it cannot be offered. Source: 2026-07-28 server/prompts.
     """

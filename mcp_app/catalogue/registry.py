@@ -137,6 +137,8 @@ def tool(
 def tool(function: Any = None, /, **options: Any) -> Any:
     """Offer a function (plain or `async`) as a tool, as `@tool` or `@tool(…)`; return it.
 
+    Example::
+
         @tool(title="Add", time_limit=10)
         def add(a: int, b: int) -> int:
             "Add two numbers."
@@ -146,32 +148,46 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     annotation its output schema. A parameter annotated `ToolContext` receives the context of the
     call instead. The function runs in a Celery worker.
 
-    `name` (str): the name for clients. Default: the function's name.
-    `title` (str): the display name for people.
-    `description` (str): the description for models. Default: the docstring.
-    `cancel` (`CancelPolicy`): how far a cancellation may go.
-    `cooperative_grace`, `hard_grace`, `time_limit` (float): seconds. `None`: the site's default.
-    `queue` (str): the Celery queue. `None`: the site's default.
-    `task` (`TaskMode`): whether calls become tasks.
-    `task_after` (float): seconds after which a slow call becomes a task, if `task` allows it.
-        `None`: the site's default.
-    `annotations` (`mcp_types.ToolAnnotations`), `icons` (`mcp_types.Icon`), `meta` (dict): as the
-        protocol defines them.
-    `requires` (dict): client capabilities that the tool needs, such as `{"elicitation": {}}`.
-    `asks`: forms that the tool may ask its user to fill in. They are checked now.
-    `permissions` (`app_label.codename`) and `groups`: the caller's user must have all of the
-        permissions, and be in one of the groups. For other callers the tool does not exist.
-    `scopes`: the scopes that the caller's token must have. Without them a call is challenged.
-    `endpoints`: the names in `MCP["ENDPOINTS"]` at which the tool is offered.
-    `rate` (str): how often one caller may call it, such as `"10/m"`. The letter is the first of
-        second, minute, hour or day. `None`: the site's default.
-    `concurrency` (int): how many calls of it one caller may have open. `None`: the site's default.
-    `json_text` (bool): whether arguments that are sent as JSON text are parsed if the schema allows
-        no string. `None`: the site's default.
-    `input_schema` (dict): a JSON Schema to use instead of the signature's. The function then takes
-        one parameter besides its context: the validated arguments, as a dictionary.
+    It returns text, `None`, an `Image`, an `Audio` or another content block, a list with such
+    blocks, an `mcp_types.CallToolResult`, or any other value to send as JSON. It raises `ToolError`
+    to report an error to the model.
 
-    Raises `InvalidTool` if the tool cannot be offered. Source: 2026-07-28 server/tools.
+    - `name` (str): the name for clients, 1 to 128 of `A-Z a-z 0-9 _ . -`. Default: the function's
+      name.
+    - `title` (str): the display name for people.
+    - `description` (str): the description for models. Default: the docstring up to a section such
+      as `Args:`.
+    - `cancel` (`CancelPolicy`): how far a cancellation may go.
+    - `cooperative_grace`, `hard_grace` (float): seconds from a cancellation to the interrupt, and
+      to the kill. `None`: `MCP["COOPERATIVE_GRACE"]` and `MCP["HARD_GRACE"]`.
+    - `time_limit` (float): seconds that a run may take. Then the call is cancelled. `None`:
+      `MCP["DEFAULT_TIME_LIMIT"]`.
+    - `queue` (str): the Celery queue, named with the same characters as a tool. `None`:
+      `MCP["QUEUE"]`.
+    - `task` (`TaskMode`): whether calls become tasks.
+    - `task_after` (float): seconds after which a slow call becomes a task, if `task` is
+      `WHEN_SLOW`. `None`: `MCP["TASK_AFTER"]`.
+    - `annotations` (`mcp_types.ToolAnnotations`), `icons` (list of `mcp_types.Icon`), `meta`
+      (dict): as the protocol defines them.
+    - `requires` (dict): client capabilities that the tool needs, such as
+      `{"elicitation": {"form": {}}}`. A client without them is refused before the call is stored.
+    - `asks`: forms that the tool may ask its user to fill in, as `ToolContext.elicit` takes them.
+      They are checked now.
+    - `permissions` (`app_label.codename`) and `groups` (names): the caller's user must have all of
+      the permissions, and be in one of the groups. For other callers the tool does not exist.
+    - `scopes`: the scopes that the caller's token must have. Without them a call is challenged.
+    - `endpoints`: the names in `MCP["ENDPOINTS"]` at which the tool is offered.
+    - `rate` (str): how often one caller may call it, such as `"10/m"`. The letter is the first of
+      second, minute, hour or day. `None`: `MCP["TOOL_RATE"]`.
+    - `concurrency` (int): how many calls of it one caller may have open. `None`:
+      `MCP["TOOL_CONCURRENCY"]`.
+    - `json_text` (bool): whether arguments that are sent as JSON text are parsed if the schema
+      allows no string. `None`: `MCP["JSON_TEXT_ARGUMENTS"]`.
+    - `input_schema` (dict): a JSON Schema to use instead of the signature's. The function then
+      takes one parameter besides its context: the validated arguments, as a dictionary.
+
+    Raises `InvalidTool` if the tool cannot be offered. Source: 2026-07-28 server/tools; for tasks,
+    ext-tasks specification/draft/tasks.
     """
     if function is None:
         return partial(tool, **options)

@@ -125,6 +125,8 @@ def resource(
 ) -> Callable[[F], F]:
     """Offer a function (plain or `async`) as the resource at `uri`; return the function.
 
+    Example::
+
         @resource("notes://{day}", mime_type="text/plain")
         def note(day: date):
             "The note of a day."
@@ -139,29 +141,33 @@ def resource(
     value to send as JSON. It raises `ResourceNotFound` (or Django's `Http404` or
     `PermissionDenied`) if there is no such resource, and `ResourceError` to report another error.
 
-    `name` (str): default: the function's name.
-    `title` (str): the display name for people.
-    `description` (str): default: the docstring.
-    `mime_type` (str): default: determined by the return value.
-    `size` (int): in bytes.
-    `completions` (dict): a function for each variable that returns its possible values, best first.
-        It takes `(value, context)`: what was typed, and the other variables so far. A third
-        parameter annotated `ReadContext` receives the caller. It may be `async`.
-    `members`: a function that takes a `ReadContext` and returns the template's resources to list,
-        as `mcp_types.Resource`. It may be `async`.
-    `available`: a function that takes a `ReadContext` and returns whether the caller may use the
-        resource. In lists, its `arguments` are empty. It may be `async`.
-    `ttl_ms` (int): how long a client may cache the result, in milliseconds.
-    `cache_scope` (str): "public" if caches may share the result between callers, or "private".
-        `None`: private if it may depend on the caller or their language.
-    `asks`: forms that the resource may ask its user to fill in. They are checked now.
-    `permissions` (`app_label.codename`) and `groups`: the caller's user must have all of the
-        permissions, and be in one of the groups. For other callers the resource does not exist.
-    `scopes`: the scopes that the caller's token must have. Without them the resource is listed, but
-    reading, completing and subscribing is challenged.
-    `endpoints`: the names in `MCP["ENDPOINTS"]` at which the resource is offered. `annotations`
-        (`mcp_types.Annotations`), `icons` (`mcp_types.Icon`), `meta` (dict): as the protocol
-        defines them.
+    - `uri` (str): a URI, or a URI template of level 1 (RFC 6570).
+    - `name` (str): the name for programs. Default: the function's name.
+    - `title` (str): the display name for people.
+    - `description` (str): the description for models. Default: the docstring up to a section such
+      as `Args:`.
+    - `mime_type` (str): default: determined by the return value.
+    - `size` (int): in bytes. A template has none.
+    - `completions` (dict): a function for each variable that returns its possible values, best
+      first. It takes `(value, context)`: the typed text, and the other variables so far, as text by
+      name. A third parameter annotated `ReadContext` receives the caller. It may be `async`.
+    - `members`: a function that takes a `ReadContext` and returns the template's resources to list,
+      as `mcp_types.Resource`, at most 10,000. It may be `async`. `None`: they are not listed.
+    - `available`: a function that takes a `ReadContext` and returns whether the caller may use the
+      resource. In lists and completions, its `arguments` are empty. It may be `async`.
+    - `ttl_ms` (int): how long a client may cache the result, in milliseconds. 0: not at all.
+    - `cache_scope` (str): `"public"` if caches may share the result between callers, or
+      `"private"`. `None`: public only if anonymous callers are accepted from anywhere, and the
+      result cannot depend on the caller or their language.
+    - `asks`: forms that the resource may ask its user to fill in, as `ReadContext.elicit` takes
+      them. They are checked now.
+    - `permissions` (`app_label.codename`) and `groups` (names): the caller's user must have all of
+      the permissions, and be in one of the groups. For other callers the resource does not exist.
+    - `scopes`: the scopes that the caller's token must have. Without them the resource is listed,
+      but reading, completing and subscribing is challenged.
+    - `endpoints`: the names in `MCP["ENDPOINTS"]` at which the resource is offered.
+    - `annotations` (`mcp_types.Annotations`), `icons` (list of `mcp_types.Icon`), `meta` (dict): as
+      the protocol defines them.
 
     Raises `InvalidResource` if it cannot be offered. Source: 2026-07-28 server/resources.
     """

@@ -21,13 +21,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 def form_tool(form_class: type[forms.BaseForm], /, **options: Any) -> Callable[[F], F]:
     """Offer a function (plain or `async`) that takes a form's `cleaned_data` as a tool.
 
+    Example::
+
         @form_tool(ContactForm)
         def contact(data):
             send_mail(data["subject"], data["text"], None, ["office@example.com"])
 
     The function takes the dictionary, and the `ToolContext` if it has a parameter annotated so. It
     is returned unchanged. The arguments are the form's fields except disabled ones. A field with an
-    initial value is optional. The model gets the form's errors. `options`: those of `tool`.
+    initial value is optional. The model gets the form's errors. `options` are those of `tool`. The
+    default of `description` is the docstring of the function, or else of the form.
 
     Raises `InvalidTool` if a field cannot be an argument, or the form cannot be created without
     data.

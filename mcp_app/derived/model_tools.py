@@ -25,7 +25,9 @@ ACTIONS: Final = {"list": "view", "get": "view", "create": "add", "update": "cha
 class ModelTools:
     """Tools for the rows of one model. Subclass it, and decorate the class with `register(Model)`.
 
-    One instance serves all calls. An anonymous caller is passed as Django's AnonymousUser.
+    One instance serves all calls. An anonymous caller is passed as Django's `AnonymousUser`.
+
+    Example::
 
         @register(Book)
         class BookTools(ModelTools):
@@ -34,7 +36,7 @@ class ModelTools:
             operations = ["list", "get", "update"]
 
             def get_queryset(self, user):
-                return super().get_queryset(user).filter(library__members=user)
+                return super().get_queryset(user).filter(owner=user)
     """
 
     fields: ClassVar[Sequence[str]] = ()
@@ -73,10 +75,12 @@ class ModelTools:
     def get_related_queryset(self, user: User, field: Any) -> QuerySet[Any]:
         """Return the rows that a relation may refer to, and that a many-to-many relation shows.
 
-        If their model is published, these are the rows that exist for the caller in its classes. If
-        the caller may see the rows of some of these classes, only those classes count. If the model
-        is not published, these are all rows, as in Django's forms. The field's `limit_choices_to`
-        always applies.
+        `field` is the model's field of the relation, such as `Book._meta.get_field("author")`.
+
+        If the rows' model is published, these are the rows that exist for the caller in its
+        classes. If the caller may see the rows of some of these classes, only those classes count.
+        If the model is not published, these are all rows, as in Django's forms. The field's
+        `limit_choices_to` always applies.
         """
         model = field.remote_field.model
         rows: QuerySet[Any] = model._default_manager.all()
@@ -89,14 +93,18 @@ class ModelTools:
         return rows.filter(seen)
 
     def has_object_permission(self, user: User, action: str, obj: Any) -> bool:
-        """Return whether the caller may `view` or `change` this row, or `add` this unsaved one."""
+        """Return whether the caller may `view` or `change` this row, or `add` this unsaved one.
+
+        By default it is `True`, unless `object_permissions` is set. Then the user must have the
+        permission for this row, except to `add`.
+        """
         if not self.object_permissions or action == "add":
             return True
         has_perm = getattr(user, "has_perm", None)
         return has_perm is not None and bool(has_perm(self.permission(action), obj))
 
     def new_object(self, user: User) -> Any:
-        """Return the row that `create` fills.
+        """Return the unsaved row that `create` fills.
 
         Override it to set values that callers cannot, such as an owner.
         """
@@ -107,7 +115,10 @@ class ModelTools:
         obj.save()
 
     def permission(self, action: str) -> str:
-        """Return Django's permission for an action on the model, as `app_label.codename`."""
+        """Return Django's permission for an action on the model, such as `shop.view_book`.
+
+        `action` (str): `view`, `add` or `change`.
+        """
         options = self.model._meta
         return f"{options.app_label}.{get_permission_codename(action, options)}"
 

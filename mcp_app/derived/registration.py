@@ -40,15 +40,20 @@ _HINTS: Final = {
 def register(source: type[models.Model] | Manager[Any] | QuerySet[Any], /) -> Callable[[T], T]:
     """Publish a model, or the rows of a queryset, with the decorated subclass of `ModelTools`.
 
+    Example::
+
         @register(Book)
         class BookTools(ModelTools):
             fields = ["title", "author"]
 
-    It registers the tools `list_books`, `get_book`, `create_book` and `update_book`, if they are
-    among the operations. Each requires Django's permission to view, add or change. With `get`, rows
-    are also resources, `model://app.book/{pk}`.
+    - `source`: a model, whose default manager then supplies the rows, a manager or a queryset.
 
-    Raises `InvalidTool` if the model cannot be published.
+    It registers the tools `list_books`, `get_book`, `create_book` and `update_book`, if they are
+    among the operations. Each requires Django's permission to view, add or change, unless
+    `operations` overrides `permissions`. With `get`, rows are also resources,
+    `model://app.book/{pk}`.
+
+    The decorator returns the class. Raises `InvalidTool` if the model cannot be published.
     """
 
     def decorate(tools_class: T) -> T:

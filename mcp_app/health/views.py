@@ -24,13 +24,17 @@ def _for_probes(view: View) -> View:
 
 @_for_probes
 async def live(request: HttpRequest) -> HttpResponse:
-    """Return 200: this process responds. Checks nothing else."""
+    """Return 200 and `{"live": true}`: this process responds. Checks nothing else."""
     return _response(readiness.LIVE)
 
 
 @_for_probes
 async def ready(request: HttpRequest) -> HttpResponse:
-    """Return 200, or 503 if this process cannot serve requests, and the state of each check."""
+    """Return 200, or 503 if this process cannot serve requests, and the state of each check.
+
+    The body is JSON: `ready`, and `checks` with `ok` or `failed` by name. Outcomes are reused for
+    one second, and each check takes at most `MCP["READY_TIMEOUT"]` seconds.
+    """
     return _response(await readiness.ready())
 
 

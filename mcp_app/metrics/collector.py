@@ -50,7 +50,12 @@ class _DurationCounts:
 
 
 class MCPCollector(Collector):
-    """A collector for `prometheus_client.CollectorRegistry.register`.
+    """A collector for a registry of the site's own.
+
+    Example::
+
+        registry = CollectorRegistry()
+        registry.register(MCPCollector())
 
     A scrape raises `django.db.Error` if the database cannot be read.
     """

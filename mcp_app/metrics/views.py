@@ -34,7 +34,8 @@ _registry.register(MCPCollector())
 def metrics(request: HttpRequest) -> HttpResponse:
     """Return the metrics in the format that the scraper prefers.
 
-    Return 401 without a login or a valid token, and 403 without the permission.
+    Return 401 without a login or a valid token, and 403 without the permission
+    `mcp_app.view_tally`. A token that is limited by scopes is valid if it has the scope `metrics`.
     """
     login = getattr(request, "user", None)
     user = login if login is not None and login.is_authenticated else _bearer(request)

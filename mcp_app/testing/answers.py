@@ -13,7 +13,10 @@ Content = Mapping[str, Any] | Callable[[dict[str, Any]], Mapping[str, Any] | Non
 
 
 class UnansweredError(AssertionError):
-    """A tool asked a question that the test has not prepared an answer for. The message names the question."""
+    """A call asked a question that the test has not prepared an answer for.
+
+    The message names the question.
+    """
 
 
 class Answers:

@@ -63,7 +63,8 @@ class Caller(ABC):
 
     def __init__(self) -> None:
         self.capabilities: dict[str, Any] = dict(EVERYTHING)
-        """The capabilities that it declares."""
+        """The capabilities that it declares, as a ClientCapabilities object. At first these are
+        elicitation, sampling and roots."""
         self.endpoint = DEFAULT_ENDPOINT if DEFAULT_ENDPOINT in settings.endpoints else next(iter(settings.endpoints))
         """The name of the endpoint. Of several endpoints it is the first, unless one is named "default"."""
         self._answers = Answers()
@@ -84,9 +85,12 @@ class Caller(ABC):
     def answer(self, question: str, content: Content = None, *, action: Action = "accept") -> None:
         """Prepare an answer for a question, which is found by its key or its message. Each answer is used once.
 
-        `content` is the fields of a form, nothing for a page, or the whole result for `ctx.sample` and `ctx.roots`.
-        It may also be a function that takes the question's params and returns the content. `action` is "accept",
-        "decline" or "cancel".
+        - `content`: the fields of a form, `None` for a page, or the whole result for `ctx.sample`
+          and `ctx.roots`. It may also be a function that takes the question's params and returns
+          the content.
+        - `action`: `accept`, `decline` or `cancel`.
+
+        Source: 2026-07-28 basic/patterns/mrtr.
         """
         self._answers.prepare(question, content, action)
 
@@ -102,9 +106,15 @@ class Caller(ABC):
     ) -> CallResult:
         """Call a tool, answer its questions, and return its result. `arguments` and `more` are merged.
 
-        `cancel_when` is called after each progress report and log line, and cancels the call if it returns true.
-        `cancel_after` is in seconds from the start of the call. Raises MCPError, UnansweredError, and unexpected
-        exceptions of the tool (see `raise_request_exception`).
+        - `cancel_when`: called with the notifications so far (`Told`) after each progress report
+          and log line. If it returns true, the call is cancelled.
+        - `cancel_after` (float): seconds from the start of the tool after which the call is
+          cancelled.
+
+        Raises `MCPError` if the response is an error, such as for an unknown tool. Raises
+        `UnansweredError` if the tool asks a question without a prepared answer, and unexpected
+        exceptions of the tool (see `Client.raise_request_exception`). Arguments that do not fit
+        give an `is_error` result. Source: 2026-07-28 server/tools.
         """
         call = Call(cancel_when, cancel_after)
         result = self._ask("tools/call", {"name": tool, "arguments": {**(arguments or {}), **more}}, call)
@@ -117,24 +127,37 @@ class Caller(ABC):
         return [mcp_types.Tool.model_validate(each) for each in self._list("tools")]
 
     def resources(self) -> list[mcp_types.Resource]:
+        """Return the resources that the site lists for the caller, without templates."""
         return [mcp_types.Resource.model_validate(each) for each in self._list("resources")]
 
     def prompts(self) -> list[mcp_types.Prompt]:
+        """Return the prompts that the site offers to the caller."""
         return [mcp_types.Prompt.model_validate(each) for each in self._list("prompts")]
 
     def read(self, uri: str) -> mcp_types.ReadResourceResult:
-        """Read a resource. Raises MCPError, UnansweredError."""
+        """Read a resource, and answer its questions.
+
+        Raises `MCPError` and `UnansweredError` as `call` does.
+        """
         return mcp_types.ReadResourceResult.model_validate(self._ask("resources/read", {"uri": uri}))
 
     def prompt(self, name: str, /, **arguments: str) -> mcp_types.GetPromptResult:
-        """Get a prompt. Raises MCPError, UnansweredError."""
+        """Get a prompt with these arguments, and answer its questions.
+
+        Raises `MCPError` and `UnansweredError` as `call` does.
+        """
         result = self._ask("prompts/get", {"name": name, "arguments": arguments})
         return mcp_types.GetPromptResult.model_validate(result)
 
     def complete(self, ref: str, argument: str, value: str = "", /, **others: str) -> list[str]:
-        """Return completions of an argument's value, for the prompt or the resource template `ref`.
+        """Return completions of an argument's value, at most 100.
 
-        `others` has the arguments that are known already. Raises MCPError.
+        - `ref` (str): the name of a prompt, or a URI template.
+        - `value` (str): what the user has typed.
+        - `others`: the other arguments that are known already.
+
+        Raises `MCPError` if there is no such prompt, template or argument. Source: 2026-07-28
+        server/utilities/completion.
         """
         of_prompt = ref in registered_prompts()
         named = {"type": "ref/prompt", "name": ref} if of_prompt else {"type": "ref/resource", "uri": ref}

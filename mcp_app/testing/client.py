@@ -1,8 +1,5 @@
 """The test client: it calls a site's tools in the test's own process, without a server, a broker or a worker.
 
-    with Client() as client:
-        assert client.call("add", a=1, b=2).text == "3"
-
 Every request is read, checked, stored, run and answered by the same code as in production. There is no network:
 use `LiveClient` to test one.
 """
@@ -39,13 +36,20 @@ from mcp_app.transport.serving.exchange import Exchange
 class Client(Caller):
     """A test client, for a `with` block in the test's thread. No event loop may run in that thread.
 
-    Until `force_login` it acts for the local user, as `manage.py mcp stdio` does.
+    Example::
+
+        with Client() as client:
+            assert client.call("add", a=1, b=2).text == "3"
+
+    With pytest, the fixture `mcp_client` is such a client. Until `force_login` it acts for the
+    local user, as `manage.py mcp stdio` does.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.raise_request_exception = True
-        """Whether what a tool raises unexpectedly is raised in the test; else its client's `is_error` result comes."""
+        """Whether an unexpected exception of a tool is raised in the test. If not, `call` returns
+        the `is_error` result that other clients get."""
         self._principal: Principal | None = None
         self._open = ExitStack()
 
@@ -71,7 +75,10 @@ class Client(Caller):
         self._principal = None
 
     def cancel(self, reason: str = "") -> None:
-        """Cancel the running call, from a function that the tool calls. Raises RuntimeError if no call is running."""
+        """Cancel the running call, from a function that the tool calls.
+
+        `reason` is stored in the audit. Raises `RuntimeError` if no call is running.
+        """
         self._worker.watcher.cancel(reason)
 
     def _send(self, message: Mapping[str, Any], headers: Mapping[str, str], call: Call) -> Mapping[str, Any]:

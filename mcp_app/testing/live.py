@@ -1,5 +1,7 @@
 """The live client: it calls tools over HTTP at a site with a worker, with real interrupts and kills.
 
+Example::
+
     with running(folder) as site:
         stopped = LiveClient(site).call("work", cancel_after=1)
         assert stopped.stage == Stage.KILL
@@ -39,7 +41,10 @@ _EVENT: Final = b"data: "
 
 
 class LiveClient(Caller):
-    """A client of a live site. It is anonymous until `force_login`, which gives it a token."""
+    """A client of a live site. It is anonymous until `force_login`, which stores a token for it.
+
+    With pytest, the fixture `mcp_live_client` is such a client.
+    """
 
     def __init__(self, site: LiveSite) -> None:
         super().__init__()

@@ -49,7 +49,11 @@ class LiveSite:
 
 @contextmanager
 def running(folder: Path) -> Iterator[LiveSite]:
-    """Run a site during the block. `folder` is for its broker and its log. Raises LiveSiteError."""
+    """Run a site during the block. `folder` is for its broker and its log.
+
+    Raises `LiveSiteError` if the site does not start within 60 seconds, or if a test database is in
+    memory.
+    """
     log = folder / "site.log"
     log.touch(mode=0o600)
     with log.open("wb") as output:

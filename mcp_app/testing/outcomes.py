@@ -11,7 +11,10 @@ from mcp_app.states import Stage, Status
 
 
 class MCPError(Exception):
-    """A JSON-RPC error, for example for an unknown tool. `data` is `None` if the error has none."""
+    """A JSON-RPC error, for example for an unknown tool, with its `code`, `message` and `data`.
+
+    `data` is `None` if the error has none.
+    """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{message} ({code})")
@@ -21,7 +24,7 @@ class MCPError(Exception):
 
 
 class Progress(NamedTuple):
-    """A progress report of a tool."""
+    """A progress report of a tool. `total` and `message` are `None` if the tool gave none."""
 
     progress: float
     total: float | None
@@ -67,9 +70,11 @@ class CallResult:
     asked: dict[str, dict[str, Any]]
     """Every InputRequest that the call made, by key: its `method` and `params`."""
     request: Request
-    """Its row as it is now; a bare one, never stored, of a call whose arguments were refused."""
+    """The row of the call, as it was stored when the call ended. If its arguments did not fit,
+    nothing was stored, and this is an empty row."""
     would_be_killed: bool = False
-    """Whether the tool went on beyond its hard grace: a worker would have killed it."""
+    """Whether the tool was still running after its hard grace, when a worker would have killed it.
+    Always false with a `LiveClient`, whose worker kills."""
 
     @property
     def text(self) -> str:
@@ -88,6 +93,7 @@ class CallResult:
 
     @property
     def is_error(self) -> bool:
+        """Whether the result is an error that a model can read."""
         return bool(self.result.is_error)
 
     @property
@@ -102,6 +108,7 @@ class CallResult:
 
     @property
     def cancelled(self) -> bool:
+        """Whether the call was cancelled and its work has stopped."""
         return self.request.status == Status.CANCELLED
 
     @property

@@ -115,9 +115,10 @@ _BLOCKS: Final = get_args(mcp_types.ContentBlock)
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image for the model. `data` is bytes, `mime_type` such as `image/png`.
+    """An image for the model, which tools, resources and prompts may return.
 
-    A tool may return one, as in `return Image(png_bytes)`.
+    `data` holds the bytes of the file, not Base64. `annotations` are not sent by a resource, whose
+    decorator has its own. Source: 2026-07-28 server/tools "Tool Result".
     """
 
     data: bytes
@@ -125,18 +126,20 @@ class Image:
     annotations: mcp_types.Annotations | None = None
 
     def block(self) -> mcp_types.ImageContent:
+        """Return the content block of the protocol."""
         return mcp_types.ImageContent(data=to_base64(self.data), mime_type=self.mime_type, annotations=self.annotations)
 
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """A sound for the model. `data` is bytes, `mime_type` such as `audio/wav`."""
+    """A sound for the model, with the same fields as `Image`."""
 
     data: bytes
     mime_type: str = "audio/wav"
     annotations: mcp_types.Annotations | None = None
 
     def block(self) -> mcp_types.AudioContent:
+        """Return the content block of the protocol."""
         return mcp_types.AudioContent(data=to_base64(self.data), mime_type=self.mime_type, annotations=self.annotations)
 
 

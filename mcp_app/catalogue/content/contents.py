@@ -48,18 +48,17 @@ def to_messages(value: object) -> list[dict[str, Any]]:
 
 
 def user(content: object) -> mcp_types.PromptMessage:
-    """Return a message of the user: text, an image or another content block.
+    """Return a message of the user for a prompt.
 
-    Raises `InvalidResult`.
+    `content` is text, an `Image`, an `Audio` or a content block of `mcp_types`. Raises
+    `InvalidResult` for anything else, and for a malformed block. Source: 2026-07-28 server/prompts
+    "PromptMessage".
     """
     return _said_by("user", content)
 
 
 def assistant(content: object) -> mcp_types.PromptMessage:
-    """Return a message of the assistant: text, an image or another content block.
-
-    Raises `InvalidResult`.
-    """
+    """Return a message of the assistant for a prompt. `content` and errors are as for `user`."""
     return _said_by("assistant", content)
 
 

@@ -50,7 +50,8 @@ R = TypeVar("R")
 class InputRequired(BaseException):
     """Raised by a question that has no answer yet, to end the run.
 
-    Do not suppress it: clean up and re-raise it.
+    Do not suppress it: clean up and re-raise it. It is a `BaseException`, so that `except
+    Exception` does not suppress it. Source: 2026-07-28 basic/patterns/mrtr.
     """
 
 
@@ -128,6 +129,8 @@ class Asking:
     def elicit(self, key: str, message: str, schema: Any) -> Answer[Any]:
         """Ask the user to fill in a form, and return the answer.
 
+        Example::
+
             class Order(BaseModel):
                 size: Literal["S", "M", "L"]
 
@@ -135,20 +138,28 @@ class Asking:
             if answer.accepted:
                 ship(answer.content.size)
 
-        `key` (str) identifies the question within this call. `message` (str) is shown to the user.
-        `schema` is a pydantic model or a JSON Schema whose fields are text, numbers, booleans or
-        choices. Never ask for secrets in a form.
+        - `key` (str): identifies the question within this call, with 1 to 128 characters and no
+          tilde.
+        - `message` (str): shown to the user.
+        - `schema`: a pydantic model or a JSON Schema whose fields are text, numbers, booleans or
+          choices. Never ask for secrets in a form. The `content` of an accepted answer is an
+          instance of the model, or a dictionary.
 
-        Raises `CannotAsk` if the client does not declare the form mode, and `InvalidForm` if the
-        schema cannot be a form. Source: 2026-07-28 client/elicitation.
+        The first time, the question ends the run with `InputRequired`. The function runs again with
+        the answer.
+
+        Raises `CannotAsk` if the client does not declare the form mode or there is no client,
+        `InvalidForm` if the schema cannot be a form, and `ValueError` if the key is not valid or
+        belongs to another question. Source: 2026-07-28 client/elicitation.
         """
         return self._ask_one(key, Form(message, schema))
 
     def elicit_url(self, key: str, message: str, url: str) -> Answer[None]:
-        """Send the user to a page at `url`, and return the answer. See `questions.Link`.
+        """Send the user to a page at `url`, and return the answer. See `Link` for its address.
 
         An accepted answer only means that the user agreed to open the page. Raises `CannotAsk` if
-        the client does not declare the URL mode, and `InvalidForm` if the address is not https.
+        the client does not declare the URL mode, `InvalidForm` if the address cannot be sent, and
+        otherwise as `elicit`. Source: 2026-07-28 client/elicitation.
         """
         return self._ask_one(key, Link(message, url))
 
@@ -157,19 +168,32 @@ class Asking:
     ) -> mcp_types.CreateMessageResultWithTools:
         """Ask the client's model. Deprecated by the specification.
 
-        The options and the answer are those of `questions.Sampling`.
+        `Sampling` describes `messages`, `max_tokens`, the other options and the answer. Raises
+        `CannotAsk` if the client does not declare sampling, and otherwise as `elicit`. Source:
+        2026-07-28 client/sampling.
         """
         return self._ask_one(key, Sampling(messages, max_tokens=max_tokens, **options))
 
     def roots(self, key: str = "roots") -> list[mcp_types.Root]:
         """Return the folders that the client lets servers work on.
 
-        Deprecated by the specification.
+        Deprecated by the specification. Raises `CannotAsk` if the client does not declare roots,
+        and otherwise as `elicit`. Source: 2026-07-28 client/roots.
         """
         return self._ask_one(key, Roots())
 
     def ask(self, **asked: Question[Any]) -> dict[str, Any]:
-        """Ask several questions in one round, each under its keyword. Return the answers by key."""
+        """Ask several questions in one round, each under its keyword. Return the answers by key.
+
+        Example::
+
+            answers = ctx.ask(order=Form("Which size?", Order), folders=Roots())
+            answers["order"].accepted
+
+        A question is a `Form`, a `Link`, a `Sampling` or a `Roots`. Raises as `elicit` does, and
+        `RuntimeError` inside `shield()` if a question has no answer yet. Source: 2026-07-28
+        basic/patterns/mrtr.
+        """
         self._asking_run.check_goes_on()
         found = {key: self._find(key, question) for key, question in asked.items()}
         if self._asked.keys().isdisjoint(asked):
@@ -178,10 +202,17 @@ class Asking:
         raise InputRequired
 
     def once(self, key: str, function: Callable[[], R]) -> R:
-        """Call `function` in the first run only, and return its result in this and all later runs.
+        """Call `function` in one run only, and return its result in that and all later runs.
 
-        The result must be JSON. It is stored when the function has returned, so a run that is
-        stopped before that may have had the effect without a stored result.
+        Example::
+
+            number = ctx.once("number", reserve_number)
+
+        `key` (str) identifies the result within this call. The result must be JSON, of at most
+        1,000,000 characters. It is stored when the function has returned, so a run that is stopped
+        before that may have had the effect without a stored result.
+
+        Raises `TypeError` if the result is not JSON, and `ValueError` if it is too long.
         """
         self._asking_run.check_goes_on()
         if key not in self._kept:
@@ -192,7 +223,7 @@ class Asking:
         return kept
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[R]]) -> R:
-        """Call a coroutine function once, as `once` does."""
+        """Await a coroutine function in one run only. Otherwise as `once`."""
         self._asking_run.check_goes_on()
         if key not in self._kept:
             value = _plain(key, await function())

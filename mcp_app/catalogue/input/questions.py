@@ -39,13 +39,13 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A user's answer.
-
-    `content` is the filled-in form or the page's value; `None` unless accepted.
-    """
+    """A user's answer. Source: 2026-07-28 client/elicitation."""
 
     action: Literal["accept", "decline", "cancel"]
+    """`decline` if the user refused, `cancel` if the user closed the question without a choice."""
     content: T | None = None
+    """The filled-in form, or the value of a page of this site. `None` for other pages, and unless
+    accepted."""
 
     @property
     def accepted(self) -> bool:
@@ -67,10 +67,14 @@ class Question(Protocol[T_co]):
 
 
 class Form(Generic[T]):
-    """A form for the user: a pydantic model, or a JSON Schema of the flat subset (see `forms`).
+    """A form for the user, to pass to `ask`.
+
+    - `message` (str): shown to the user.
+    - `schema`: a pydantic model, or a JSON Schema of an object. Its fields are text, numbers,
+      booleans and choices, without nesting, unions and null.
 
     Raises `InvalidForm` if the schema cannot be a form. Create forms at the top level of a module
-    to find such errors at import.
+    to find such errors at import. Source: 2026-07-28 client/elicitation "Requested Schema".
     """
 
     capability: ClassVar[Mapping[str, Any]] = {"elicitation": {"form": {}}}
@@ -108,11 +112,15 @@ class Form(Generic[T]):
 class Link:
     """A page for the user, for data that must not pass through the client.
 
-    The address is `https:`, or a loopback address under `DEBUG`.
+    - `message` (str): shown to the user.
+    - `url` (str): an `https:` address, or under `DEBUG` also `http:` on a loopback host.
 
     An accepted answer means that the user agreed to open the page, not that anything was done
     there. The page must verify that its visitor is the caller of the tool. The address must not
     contain anything that identifies a user or grants access.
+
+    Raises `InvalidForm` for another address. Source: 2026-07-28 client/elicitation "Safe URL
+    Handling".
     """
 
     capability: ClassVar[Mapping[str, Any]] = {"elicitation": {"url": {}}}
@@ -156,11 +164,14 @@ class Sampling:
 
     Deprecated by the specification: for clients without an alternative.
 
-    `messages`: a text, or SamplingMessages.
-    `max_tokens` (int): maximum length of the answer.
+    - `messages`: a text of the user, or a list of `mcp_types.SamplingMessage`.
+    - `max_tokens` (int): maximum length of the answer.
+    - `system_prompt`, `temperature`, `stop_sequences`, `model_preferences`: as the protocol defines
+      them. `None`: the client decides.
 
-    No tools are offered and no context is included. Raises ValueError for messages with tool uses
-    or tool results, because a client may only be sent them together with tools.
+    No tools are offered and no context is included. Raises `ValueError` for messages with tool uses
+    or tool results, because a client may only be sent them together with tools. Source: 2026-07-28
+    client/sampling.
     """
 
     capability: ClassVar[Mapping[str, Any]] = {"sampling": {}}
@@ -209,7 +220,8 @@ class Sampling:
 class Roots:
     """A request for the folders that the client lets servers work on.
 
-    Deprecated by the specification.
+    Deprecated by the specification. Its answer is a list of `mcp_types.Root`. Source: 2026-07-28
+    client/roots.
     """
 
     capability: ClassVar[Mapping[str, Any]] = {"roots": {}}

@@ -46,6 +46,8 @@ class _ReadRun:
 class ReadContext(Asking):
     """The context of one read. A parameter annotated `ReadContext` receives it.
 
+    Example::
+
         @resource("notes://today")
         def today(context: ReadContext):
             return Note.objects.get(owner=context.user, day=date.today()).text
@@ -64,6 +66,7 @@ class ReadContext(Asking):
     ) -> None:
         super().__init__(known or _NOBODY, _ReadRun(may_ask=known is not None))
         self.principal = principal
+        """The caller: `label` for display, `scopes`, `endpoint` and its identity."""
         self.arguments = arguments
         """A template's variables or a prompt's arguments, converted. Empty for lists."""
         self.uri = uri

@@ -16,13 +16,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 def serializer_tool(serializer_class: Any, /, **options: Any) -> Callable[[F], F]:
     """Offer a function (plain or `async`) that takes a serializer's `validated_data` as a tool.
 
+    Example::
+
         @serializer_tool(BookSerializer)
         def add_book(data):
             return Book.objects.create(**data).pk
 
     The function takes the dictionary, and the `ToolContext` if it has a parameter annotated so. It
-    is returned unchanged. The model gets the serializer's errors. `options`: those of `tool`. The
-    serializer is created with `data` only, and has no request in its context.
+    is returned unchanged. The model gets the serializer's errors. `options` are those of `tool`.
+    The serializer is created with `data` only, and has no request in its context.
 
     Raises `InvalidTool` if the serializer's fields cannot be arguments.
     """

@@ -44,13 +44,15 @@ def viewset_tools(
 ) -> Any:
     """Offer the actions of a viewset as tools.
 
-    Returns the viewset, so it can be used as a decorator.
+    Return the viewset, so that `viewset_tools` without `actions` can be used as a decorator.
+
+    Example::
 
         viewset_tools(BookViewSet, actions=["list", "retrieve", "create"])
 
-    `actions`: names of DRF's actions and of the viewset's own, or a mapping from these names to
-        options of `tool` to override. An action of the viewset's own takes the fields of the
-        `serializer_class` in its `@action`, and no arguments without one.
+    - `actions`: names of DRF's actions and of the viewset's own, or a mapping from these names to
+      options of `tool` to override. An action of the viewset's own takes the row's key if it is for
+      one row, and the fields of the `serializer_class` in its `@action`, unless it only reads.
 
     The tools are named `list_books`, `get_book`, `create_book`, `update_book` (partial_update),
     `replace_book` (update), `delete_book` and `<action>_book`.

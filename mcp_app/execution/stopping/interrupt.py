@@ -51,7 +51,10 @@ SWALLOWING_MODULES = frozenset({"asyncio.events", "asyncio.selector_events"})
 
 
 class ToolCancelled(BaseException):
-    """Raised in a tool whose request was cancelled. Let it pass, or clean up and raise it again."""
+    """Raised in a tool whose request was cancelled. Let it pass, or clean up and raise it again.
+
+    It is a `BaseException`, so that `except Exception` does not suppress it.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,13 +54,19 @@ MAX_LOG_CHARS = 8192
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """What a tool can read about its request. `client` is not verified: use it for display only."""
+    """The data of a request that its tool can read."""
 
     id: UUID
+    """The key of its row."""
     tool: str
+    """The name of the tool."""
     arguments: Mapping[str, Any]
+    """The arguments as the client sent them, as JSON."""
     principal: str
+    """The caller's name, for display."""
     client: Mapping[str, Any] = field(default_factory=dict)
+    """The name and version that the client sends, as an Implementation object. It is not verified,
+    so use it for display only."""
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     """The capabilities that the client declares, as a ClientCapabilities object."""
     remote_address: str = ""
@@ -92,17 +98,23 @@ class ToolContext(Asking, Context):
             row.remote_address,
             row.endpoint,
         )
+        """The request of this call: its id, arguments, caller and client."""
         self._progress = -math.inf
         self.body: Callable[[], Any] | None = None
         """The tool's function with its arguments, in its transactions. Called by middleware."""
         self.partial_result: Any = None
-        """Stored for the administrators if the call is cancelled. Set it to the result so far."""
+        """Stored for the administrators if the call is cancelled. Set it to the result so far: any
+        value that a tool may return."""
         self.has_run = False
         """Whether the tool has run subprocesses."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call has been cancelled. If so, return soon, with the result so far."""
+        """Whether the call has been cancelled. If so, return soon, with the result so far.
+
+        Once it was true, the call ends as cancelled, and the returned value is stored as
+        `partial_result`.
+        """
         return self.stop_signal.observe()
 
     def check(self) -> None:
@@ -110,11 +122,22 @@ class ToolContext(Asking, Context):
         self.stop_signal.check()
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress, as `done` of `total` in any unit. Raises `ToolCancelled` if the call was
-        cancelled.
+        """Report progress, as `done` of `total` in any unit.
 
-        Only finite values that are greater than the previous one are reported (spec:
-        basic/patterns/progress). Others are dropped.
+        Example::
+
+            for number, item in enumerate(items, 1):
+                pack(item)
+                ctx.progress(number, len(items), f"{item} is packed")
+
+        - `done` (int or float): must be finite and greater than in the report before. Other reports
+          are dropped.
+        - `total` (int or float): `None` if it is not known.
+        - `message` (str): cut after 1,024 characters.
+
+        If reports come faster than `MCP["EVENT_RATE"]` a second, some are left out, but never the
+        last one. Raises `ToolCancelled` if the call was cancelled, except inside `shield()`.
+        Source: 2026-07-28 basic/patterns/progress.
         """
         self.check()
         value = finite(done)
@@ -131,8 +154,14 @@ class ToolContext(Asking, Context):
     def log(self, level: LoggingLevel, message: str, *, logger_name: str | None = None) -> None:
         """Send a log message to the client, if it asked for logs, and to the request's timeline.
 
-        Spec: utilities/logging. Messages of the standard `logging` are sent as well, from
-        `MCP["LOG_LEVEL"]` on.
+        Messages of the standard `logging` are sent as well, from `MCP["LOG_LEVEL"]` on.
+
+        - `level` (str): `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or
+          `emergency`.
+        - `message` (str): cut after 8,192 characters.
+        - `logger_name` (str): `None`: the name of the tool.
+
+        Raises `ValueError` for another level. Source: 2026-07-28 server/utilities/logging.
         """
         if level not in LEVELS:
             raise ValueError(f"level must be one of {', '.join(LEVELS)}")
@@ -143,14 +172,16 @@ class ToolContext(Asking, Context):
     def sleep(self, seconds: float) -> None:
         """Sleep, but not longer than until the call is cancelled.
 
-        Raises `ToolCancelled` then, unless a shield puts that off.
+        Raises `ToolCancelled` then, unless a shield puts that off. In a coroutine use
+        `asyncio.sleep`, because this blocks its event loop.
         """
         self.stop_signal.sleep(seconds)
 
     def shield(self) -> AbstractContextManager[None]:
-        """Finish the block before anything is raised in it.
+        """Return a context manager whose block is finished before anything is raised in it.
 
-        A kill, if the policy allows one, is not put off.
+        A kill, if the policy allows one, is not put off. Inside the block, a question without an
+        answer raises `RuntimeError`.
         """
         return self.stop_signal.shield()
 
@@ -158,11 +189,14 @@ class ToolContext(Asking, Context):
         """Send the user to a view of this site that is decorated with `mcp_app.visits.visit`.
 
         Only this user can open the page. Use it for data that must not pass through the client.
-        `view_name` and `arguments` are those of Django's `reverse`. The answer is accepted when the
-        visit is completed (`Visit.done`), and `content` is the value that was passed there. Until
-        then the question is asked again.
+        `key` and `message` are those of `elicit`. `view_name` and `arguments` are the name and the
+        keyword arguments for Django's `reverse`. The answer is accepted when the visit is completed
+        (`Visit.done`), and `content` is the value that was passed there. Until then the question is
+        asked again.
 
-        Raises `CannotAsk` if the caller has no account here, or if the client declares no URL mode.
+        Raises `CannotAsk` if the caller has no account here, if the client declares no URL mode, or
+        if another tool started this call. Raises `ImproperlyConfigured` if `MCP["PUBLIC_URL"]` is
+        not set. Source: 2026-07-28 client/elicitation.
         """
         answer: Answer[Any] = self.ask(**{key: self._run.page(key, message, view_name, arguments)})[key]
         return answer
@@ -174,10 +208,13 @@ class ToolContext(Asking, Context):
         progress is sent to no client, and it cannot ask questions. Commit data that it must see
         first.
 
-        Raises `InvalidArguments`. Raises `ToolError` if the caller has no such tool or no access
-        any more, if too many calls are open (`MCP["MAX_CHILDREN"]`) or nested
+        `tool` is its name, and the keyword arguments are its arguments, as JSON.
+
+        Raises `InvalidArguments` if they do not fit. Raises `CannotAsk` if the tool `requires` a
+        client. Raises `ToolError` if the caller has no such tool or no access any more, if too many
+        calls are open (`MCP["MAX_CHILDREN"]`, `MCP["MAX_CHILDREN_PER_PRINCIPAL"]`) or nested
         (`MCP["MAX_CHILD_DEPTH"]`), if the tool's own `rate` or `concurrency` is exceeded, or if the
-        broker is unavailable.
+        broker is unavailable. Raises `ToolCancelled` if this call was cancelled.
         """
         return self._children.start(tool, arguments)
 
@@ -192,9 +229,24 @@ class ToolContext(Asking, Context):
     ) -> Completed:
         """Run a subprocess that ends with this call, and return its exit status and output.
 
-        `env` is added to the environment. `progress` reports each line of output as progress. If
-        the call is cancelled, the process and everything that it started are killed, and its output
-        becomes `partial_result`.
+        Example::
+
+            ran = ctx.run(["git", "clone", "--", url, folder], progress=True)
+            if ran.returncode:
+                raise ToolError(ran.output)
+
+        - `argv`: the program and its arguments. There is no shell.
+        - `cwd`: its working directory. `None`: that of the worker.
+        - `env`: variables to add to the environment.
+        - `on_line`: called with each line of output, including its line end.
+        - `progress` (bool): whether to report each line as progress, with its number.
+
+        If the call is cancelled, the process and everything that it started are killed, and its
+        output becomes `partial_result`, unless the tool has set that. In a coroutine use the
+        subprocesses of `asyncio`, because this blocks its event loop.
+
+        Raises `ToolError` if the program cannot be started, but not for its exit status. Raises
+        `ToolCancelled` if the call was cancelled.
         """
         self.has_run = True
         return subprocesses.run(

@@ -70,8 +70,8 @@ WARN_AFTER_SECONDS: Final = 10.0
 class StartedCall:
     """A call that a tool has started. It is cancelled when the run that started it ends, at the latest.
 
-    `id` is the id of its request, `tool` its tool's name. In a coroutine, `await` it instead of
-    calling `result`.
+    `ToolContext.start` returns it. `id` is the id of its request, `tool` its tool's name. In a
+    coroutine, `await` it instead of calling `result`.
     """
 
     def __init__(self, starter: "ChildCalls", request_id: UUID, tool: str) -> None:
@@ -88,7 +88,10 @@ class StartedCall:
         return self._starter.state_of(self.id).status
 
     def result(self, timeout: float | None = None) -> mcp_types.CallToolResult:
-        """Wait for the call to end, and return its result. `timeout` is in seconds.
+        """Wait for the call to end, and return its result.
+
+        `timeout` is in seconds. `None`: only the time limits of both calls apply. In a coroutine,
+        `await` the call instead.
 
         Raises `CallFailed` with the tool's message if the call failed, was cancelled or is lost.
         Raises `TimeoutError` if it has not ended in time; the call goes on. Raises `ToolCancelled` if the
@@ -99,7 +102,8 @@ class StartedCall:
     def cancel(self, reason: str = "") -> None:
         """Ask the call, and all calls that it has started, to stop.
 
-        Does nothing if it has ended.
+        `reason` is stored in the audit, cut after `MCP["MAX_REASON_CHARS"]` characters. Does
+        nothing if the call has ended.
         """
         self._starter.cancel(self.id, reason)
 

@@ -30,11 +30,15 @@ MAX_OUTPUT_CHARS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The exit status and output of a subprocess. `truncated` says that the output was longer."""
+    """The exit status and output of a subprocess."""
 
     returncode: int
+    """As in `subprocess`: negative if a signal ended it."""
     output: str
+    """Standard output and standard error together, decoded as UTF-8, at most 1,000,000 characters.
+    Line ends are `\\n`."""
     truncated: bool = False
+    """Whether the output was longer."""
 
 
 class _Output:
