@@ -153,8 +153,11 @@ def test_a_token_is_good_while_its_use_cannot_be_noted(ada: User, monkeypatch: A
     def away(self: Any, **columns: Any) -> int:
         raise OperationalError("the database takes no writes")
 
-    text = issue(ada).text
+    issued = issue(ada)
     monkeypatch.setattr(type(Token.objects.all()), "update", away)
-    assert asked_with(f"Bearer {text}") is not None
-    assert "could not be stored" in caplog.text
-    assert text not in caplog.text
+    assert asked_with(f"Bearer {issued.text}") is not None
+    [failure] = caplog.records
+    assert failure.levelno == logging.WARNING
+    assert issued.row.prefix in failure.message
+    assert "the database takes no writes" in failure.message
+    assert issued.text not in caplog.text

@@ -36,8 +36,19 @@ def problems(registered: RegisteredTool, arguments: dict[str, Any]) -> list[str]
     with pytest.raises(InvalidArguments) as caught:
         bind(registered, arguments)
     first, *lines = str(caught.value).split("\n")
-    assert first == "The arguments do not fit this tool:"
+    assert "arguments" in first
     return [line.removeprefix("- ") for line in lines]
+
+
+def assert_problems(found: list[str], *expected: tuple[str, ...]) -> None:
+    """Check that there is one line for each problem.
+
+    `expected`: for each problem, its path and the facts in its message.
+    """
+    assert [line.partition(": ")[0] for line in found] == [path for path, *_ in expected]
+    for line, (path, *facts) in zip(found, expected, strict=True):
+        message = line.removeprefix(path)
+        assert [fact for fact in facts if fact not in message] == [], line
 
 
 def deliver(
@@ -55,30 +66,29 @@ def test_every_problem_has_a_line_with_its_path() -> None:
         register(deliver),
         {"count": "five", "address": {"lines": [1, "x"]}, "speed": True, "urgent": 1, "name": "too long", "extra": 1},
     )
-    assert found == [
-        'count: Input should be a valid integer, not "five"',
-        "address.city: this argument is required",
-        'address.lines[1]: Input should be a valid integer, not "x"',
-        "speed: Input should be a valid number, not true",
-        "urgent: Input should be a valid boolean, not 1",
-        'name: String should have at most 5 characters, not "too long"',
-        "extra: there is no such argument",
-    ]
+    assert_problems(
+        found,
+        ("count", "integer", '"five"'),
+        ("address.city", "required"),
+        ("address.lines[1]", "integer", '"x"'),
+        ("speed", "number", "true"),
+        ("urgent", "boolean", "1"),
+        ("name", "at most 5", '"too long"'),
+        ("extra", "no such"),
+    )
 
 
 def test_union_problems_are_told_without_names_of_our_types() -> None:
     found = problems(register(deliver), {"count": 1, "address": {"city": ""}, "target": {"city": 1}})
 
-    assert found == [
-        "target: Input should be a valid integer, not an object",
-        "target.city: Input should be a valid string, not 1",
-    ]
+    assert_problems(found, ("target", "integer", "an object"), ("target.city", "string", "1"))
+    assert "Address" not in str(found)
 
 
 def test_words_of_a_tools_own_validator_are_told() -> None:
     def halve(even: Even) -> None: ...
 
-    assert problems(register(halve), {"even": {"value": 3}}) == ["even.value: Value error, must be even, not 3"]
+    assert_problems(problems(register(halve), {"even": {"value": 3}}), ("even.value", "must be even", "3"))
 
 
 def test_whole_numbers_are_integers_however_they_are_written() -> None:
@@ -93,14 +103,12 @@ def test_whole_numbers_are_integers_however_they_are_written() -> None:
 def test_fractions_and_infinities_are_no_integers() -> None:
     registered = register(deliver)
 
-    assert problems(registered, {"count": 5.5, "address": {"city": ""}}) == [
-        "count: Input should be a valid integer, not 5.5"
-    ]
-    assert "out of range" in problems(registered, {"count": float("inf"), "address": {"city": ""}})[0]
+    assert_problems(problems(registered, {"count": 5.5, "address": {"city": ""}}), ("count", "integer", "5.5"))
+    assert "range" in problems(registered, {"count": float("inf"), "address": {"city": ""}})[0]
 
 
 def test_text_that_is_not_unicode_is_a_problem_of_the_caller() -> None:
-    assert "not valid Unicode" in problems(register(deliver), {"count": 1, "address": {"city": "\ud800"}})[0]
+    assert "Unicode" in problems(register(deliver), {"count": 1, "address": {"city": "\ud800"}})[0]
 
 
 def test_problems_are_bounded_in_number_and_length() -> None:
@@ -109,7 +117,7 @@ def test_problems_are_bounded_in_number_and_length() -> None:
     long = problems(registered, {"count": "9" * 100_000, "address": {"city": ""}, "k" * 100_000: 1})
 
     assert len(many) == 11
-    assert many[-1] == "and further problems"
+    assert "further" in many[-1]
     assert all(len(line) <= 300 for line in long)
 
 
@@ -132,16 +140,19 @@ def test_explicit_schema_problems_quote_the_schema_and_not_the_value() -> None:
         },
     )
     secret = "s3cret" * 10
-    assert problems(registered, {"a": secret, "b": 1, "c": 2, "d": 7, "e": secret, "f": secret, "g": secret}) == [
-        'a: must be one of ["x", null]',
-        "b: must be at least 3",
-        "b: must be a multiple of 2",
-        "c: must be 1",
-        "d: must fit exactly one of its alternatives",
-        'e: violates not {"type": "string"}',
-        "f: is not allowed",
-        "g: must have at most 2 characters",
-    ]
+    found = problems(registered, {"a": secret, "b": 1, "c": 2, "d": 7, "e": secret, "f": secret, "g": secret})
+    assert_problems(
+        found,
+        ("a", '["x", null]'),
+        ("b", "at least 3"),
+        ("b", "multiple of 2"),
+        ("c", "1"),
+        ("d", "exactly one"),
+        ("e", 'not {"type": "string"}'),
+        ("f", "not allowed"),
+        ("g", "at most 2"),
+    )
+    assert secret not in str(found)
 
 
 class Dated(BaseModel):
@@ -152,11 +163,11 @@ class Dated(BaseModel):
 @pytest.mark.parametrize(
     ("arguments", "first"),
     [
-        ({"items": [{}] * 5_000}, "items[0]"),
-        ({"items": [{} for _ in range(30_000)]}, "items[0]"),
-        ({"items": [{"city": 1}] * 2_000}, "items[0]"),
-        ({"items": [], **{f"a{number}": 0 for number in range(2_000)}}, "arguments"),
-        ({"items": [{"city": "x", "lines": [0] * 400_000}]}, "they are too large"),
+        ({"items": [{}] * 5_000}, "items[0]: "),
+        ({"items": [{} for _ in range(30_000)]}, "items[0]: "),
+        ({"items": [{"city": 1}] * 2_000}, "items[0].city: "),
+        ({"items": [], **{f"a{number}": 0 for number in range(2_000)}}, "arguments: "),
+        ({"items": [{"city": "x", "lines": [0] * 400_000}]}, "too large"),
     ],
     ids=["incomplete", "very many", "of a wrong type", "unknown", "more than is checked"],
 )
@@ -165,7 +176,7 @@ def test_what_is_wrong_with_very_many_is_not_told_of_each(arguments: dict[str, A
         """Visit."""
 
     found = problems(register(visit), arguments)
-    assert found[0].startswith(first)
+    assert first in found[0]
     assert len(found) <= 11
 
 
@@ -174,8 +185,9 @@ def test_what_a_schema_cannot_tell_of_very_many_is_told_of_all_at_once() -> None
     def visit(days: list[Dated]) -> None:
         """Visit."""
 
-    found = problems(register(visit), {"days": [{"day": "soon"}] * 2_000})
-    assert found == ["nearly all of them are wrong; read the tool's schema again"]
+    [found] = problems(register(visit), {"days": [{"day": "soon"}] * 2_000})
+    assert "schema" in found
+    assert "days" not in found
 
 
 def test_an_array_of_many_that_fit_is_bound() -> None:

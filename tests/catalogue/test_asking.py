@@ -58,12 +58,15 @@ def test_an_answer_is_given_at_once_as_an_object_of_its_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
-    [(accepted(10), "n: must be at most 9"), (12345, ""), ({"action": "maybe"}, ""), (None, "")],
+    ("answer", "reasons"), [(accepted(10), ["n: ", "at most 9"]), (12345, []), ({"action": "maybe"}, []), (None, [])]
 )
-def test_what_does_not_fit_is_asked_again_with_the_reason_if_it_is_an_answer_at_all(answer: Any, reason: str) -> None:
+def test_what_does_not_fit_is_asked_again_with_the_reason_if_it_is_an_answer_at_all(
+    answer: Any, reasons: list[str]
+) -> None:
     message = play(how_many, {"count": answer}).questions["count"]["params"]["message"]
-    assert message.partition("\n\nThe last answer was not valid: ")[::2] == ("How many?", reason)
+    question, *added = message.split("\n\n")
+    assert (question, bool(added)) == ("How many?", bool(reasons))
+    assert all(reason in added[0] for reason in reasons)
 
 
 def test_several_are_asked_in_one_round_and_only_those_that_are_missing() -> None:
@@ -110,7 +113,7 @@ def test_what_was_done_once_is_not_done_in_the_runs_that_follow() -> None:
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}], ids=["an object", "NaN", "a set"])
 def test_what_is_done_once_returns_plain_json(value: Any) -> None:
-    with pytest.raises(TypeError, match="must return plain, finite JSON"):
+    with pytest.raises(TypeError, match=r"once\('key'\) .*JSON"):
         play(lambda visit: visit.once("key", lambda: value))
 
 
@@ -119,21 +122,23 @@ def test_a_key_names_one_question() -> None:
         how_many(visit)
         visit.elicit("count", "How much?", Count)
 
-    with pytest.raises(ValueError, match="'count' is used for two questions"):
+    with pytest.raises(ValueError, match=r"'count' .*two"):
         play(twice, {"count": DECLINED})
-    for key in ("", "k" * (MAX_KEY_CHARS + 1), "count~2"):
-        with pytest.raises(ValueError, match="must have 1 to"):
+    size = f"1 to {MAX_KEY_CHARS}"
+    for key, rule in (("", size), ("k" * (MAX_KEY_CHARS + 1), size), ("count~2", "tilde")):
+        with pytest.raises(ValueError, match=rule):
             play(lambda visit, key=key: visit.roots(key))
 
 
 def test_a_client_that_cannot_be_asked_is_said_to_lack_what_it_lacks() -> None:
-    with pytest.raises(CannotAsk, match=r"declares the capability elicitation form\.$") as lacking:
+    with pytest.raises(CannotAsk, match="elicitation form") as lacking:
         play(how_many, capabilities={"elicitation": {"url": {}}, "sampling": {}})
+    assert "session" not in str(lacking.value)
     assert lacking.value.required == {"elicitation": {"form": {}}}
 
 
 def test_a_page_of_the_site_is_for_tools() -> None:
-    with pytest.raises(RuntimeError, match="Only a tool can wait for a page"):
+    with pytest.raises(RuntimeError, match="elicit_url"):
         play(lambda visit: visit.elicit_page("page", "Sign.", "home"))
 
 
@@ -151,7 +156,7 @@ def test_who_lists_completes_or_decides_may_not_ask() -> None:
         lambda: reads.prompts_page(None, ANONYMOUS),
         lambda: completion.complete_template("x://{a}", "a", "", {}, ANONYMOUS),
     ):
-        with pytest.raises(RuntimeError, match="Only the function of a prompt or a resource may ask"):
+        with pytest.raises(RuntimeError, match=r"prompt .*resource"):
             asked()
 
 

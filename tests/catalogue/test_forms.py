@@ -73,41 +73,39 @@ def test_the_subset_passes_as_it_stands(schema):
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "facts"),
     [
-        ({"type": "string"}, "it must be an object"),
-        ({"type": "object", "properties": {}, "additionalProperties": False}, "may not have additionalProperties"),
-        ({"type": "object", "properties": {}, "required": ["x"]}, "required must be a list of names"),
-        (field(type="object", properties={}), "a field must be a string"),
-        (field(type=["string", "null"]), "neither unions nor null"),
-        (field(anyOf=[{"type": "string"}, {"type": "null"}]), "neither unions nor null"),
-        (field(type="string", pattern="^a$"), "pattern is not among"),
-        (field(type="string", format="ipv4"), "format is one of"),
-        (field(type="integer", default="1"), "default has a value of the wrong type"),
-        (field(type="integer", enum=[1, 2]), "a field must be a string"),
-        (field(type="string", enum=["a"], enumNames=["A", "B"]), "a name for each value"),
-        (field(type="string", oneOf=[{"const": "a"}]), "a const and a title"),
-        (field(type="array", items={"type": "string"}), "a choice of strings"),
-        (field(type="array", items={"type": "integer", "enum": [1]}), "the choices must be strings"),
-        (field(type="string", description="See https://example.com"), "must not contain links"),
-        (field(type="string", enum=["a"], enumNames=["https://example.com"]), "must not contain links"),
-        (field(type="string", oneOf=[{"const": "a", "title": "See http://example.com"}]), "must not contain links"),
-        (
-            field(type="array", items={"anyOf": [{"const": "a", "title": "https://example.com"}]}),
-            "must not contain links",
-        ),
-        (field(type="string", format="password"), "do not ask for secrets"),
-        (field(type="string", title="Your API key"), "do not ask for secrets"),
-        ({"type": "object", "properties": {"accessToken": {"type": "string"}}}, "do not ask for secrets"),
-        ({"type": "object", "properties": {"new_password": {"type": "string"}}}, "do not ask for secrets"),
-        ({"type": "object", "properties": {"card_number": {"type": "string"}}}, "do not ask for secrets"),
-        ({"type": "object", "properties": {"apiKeys": {"type": "string"}}}, "do not ask for secrets"),
+        ({"type": "string"}, ['"type": "object"']),
+        ({"type": "object", "properties": {}, "additionalProperties": False}, ["additionalProperties"]),
+        ({"type": "object", "properties": {}, "required": ["x"]}, ["required", "properties"]),
+        (field(type="object", properties={}), ["x: ", "boolean"]),
+        (field(type=["string", "null"]), ["x: ", "unions"]),
+        (field(anyOf=[{"type": "string"}, {"type": "null"}]), ["x: ", "unions"]),
+        (field(type="string", pattern="^a$"), ["x: ", "pattern", "minLength, maxLength"]),
+        (field(type="string", format="ipv4"), ["x: ", "format", "date-time"]),
+        (field(type="integer", default="1"), ["x: ", "default", "wrong type"]),
+        (field(type="integer", enum=[1, 2]), ["x: ", "boolean"]),
+        (field(type="string", enum=["a"], enumNames=["A", "B"]), ["x: ", "enumNames", "each"]),
+        (field(type="string", oneOf=[{"const": "a"}]), ["x: ", "oneOf", "const", "title"]),
+        (field(type="array", items={"type": "string"}), ["x: ", "items", "anyOf"]),
+        (field(type="array", items={"type": "integer", "enum": [1]}), ["x: ", "choices", "strings"]),
+        (field(type="string", description="See https://example.com"), ["x: ", "links", "elicit_url"]),
+        (field(type="string", enum=["a"], enumNames=["https://example.com"]), ["x: ", "links", "elicit_url"]),
+        (field(type="string", oneOf=[{"const": "a", "title": "See http://example.com"}]), ["x: ", "links"]),
+        (field(type="array", items={"anyOf": [{"const": "a", "title": "https://example.com"}]}), ["x: ", "links"]),
+        (field(type="string", format="password"), ["x: ", "secrets", "elicit_url"]),
+        (field(type="string", title="Your API key"), ["x: ", "secrets"]),
+        ({"type": "object", "properties": {"accessToken": {"type": "string"}}}, ["accessToken: ", "secrets"]),
+        ({"type": "object", "properties": {"new_password": {"type": "string"}}}, ["new_password: ", "secrets"]),
+        ({"type": "object", "properties": {"card_number": {"type": "string"}}}, ["card_number: ", "secrets"]),
+        ({"type": "object", "properties": {"apiKeys": {"type": "string"}}}, ["apiKeys: ", "secrets"]),
     ],
     ids=str,
 )
-def test_anything_else_is_refused_with_what_to_change(schema, words):
-    with pytest.raises(InvalidForm, match=words):
+def test_anything_else_is_refused_with_what_to_change(schema, facts):
+    with pytest.raises(InvalidForm) as caught:
         requested_schema(schema)
+    assert [fact for fact in facts if fact not in str(caught.value)] == []
 
 
 class Nested(BaseModel):
@@ -128,16 +126,17 @@ class Undrawable(BaseModel):
 
 @pytest.mark.parametrize("model", [Nested, Optional, Secret, Undrawable])
 def test_a_model_that_is_no_form_is_refused_by_name_when_what_asks_it_is_registered(model):
-    with pytest.raises(InvalidForm, match=f"{model.__name__} cannot be a form"):
+    with pytest.raises(InvalidForm, match=f"^{model.__name__} "):
         requested_schema(model)
 
     def ask() -> str:
         """Ask."""
         return ""
 
-    with pytest.raises(InvalidTool, match=r"The tool 'ask' .* cannot be offered: "):
+    reason = rf"\(tests\.catalogue\.test_forms\..*\) .*\b{model.__name__}\b"
+    with pytest.raises(InvalidTool, match=rf"tool 'ask' {reason}"):
         tool(asks=[Everything, model])(ask)
-    with pytest.raises(InvalidPrompt, match=r"The prompt 'ask' .* cannot be offered: "):
+    with pytest.raises(InvalidPrompt, match=rf"prompt 'ask' {reason}"):
         prompt(asks=[Everything, model])(ask)
-    with pytest.raises(InvalidResource, match=r"The resource 'x://a' .* cannot be offered: "):
+    with pytest.raises(InvalidResource, match=rf"resource 'x://a' {reason}"):
         resource("x://a", asks=[Everything, model])(ask)

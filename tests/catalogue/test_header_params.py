@@ -40,7 +40,7 @@ def test_property_that_is_called_like_the_keyword_is_no_annotation() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "Re gion", "Región", "a:b", "a\r\nX: 1", "a\n", "(a)", 7, None, ["a"]])
 def test_name_that_is_no_field_name_token_is_refused(name: Any) -> None:
-    with pytest.raises(InvalidTool, match="field name token"):
+    with pytest.raises(InvalidTool, match=r"#/properties/a: x-mcp-header .*token"):
         header_params(a=marked(name=name))
 
 
@@ -51,7 +51,7 @@ def test_every_token_is_a_name(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["number", "object", "array", "null", ["string", "null"]])
 def test_type_without_one_text_form_is_refused(kind: Any) -> None:
-    with pytest.raises(InvalidTool, match="string, integer or boolean"):
+    with pytest.raises(InvalidTool, match=r"#/properties/a: x-mcp-header .*boolean"):
         header_params(a=marked(kind))
 
 
@@ -59,7 +59,7 @@ def test_type_without_one_text_form_is_refused(kind: Any) -> None:
     ("name", "schema"), [("password", {}), ("apiKey", {}), ("a", {"title": "Token"}), ("a", {"writeOnly": True})]
 )
 def test_a_secret_is_not_repeated_in_a_header(name: str, schema: dict[str, Any]) -> None:
-    with pytest.raises(InvalidTool, match="would put a secret"):
+    with pytest.raises(InvalidTool, match=f"#/properties/{name}: x-mcp-header .*secret"):
         header_params(**{name: {**marked(), **schema}})
 
 
@@ -89,7 +89,7 @@ def test_names_are_unique_whatever_their_case() -> None:
     ],
 )
 def test_annotation_off_the_chain_of_properties_is_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(InvalidTool, match="reached by properties alone"):
+    with pytest.raises(InvalidTool, match=r"x-mcp-header .*by properties"):
         of_schema(schema)
 
 
@@ -103,7 +103,7 @@ def test_parameter_is_marked_through_its_field() -> None:
 
 
 def test_optional_parameter_is_refused_with_the_way_out() -> None:
-    with pytest.raises(InvalidTool, match="give it a default instead of null"):
+    with pytest.raises(InvalidTool, match=r"#/properties/region: x-mcp-header .*default .*null"):
 
         @tool
         def query(
@@ -131,5 +131,5 @@ def test_field_of_a_model_that_is_not_reached_by_properties_is_refused(annotatio
     def query(place: Any) -> str: ...
 
     query.__annotations__["place"] = annotation
-    with pytest.raises(InvalidTool, match="reached by properties alone"):
+    with pytest.raises(InvalidTool, match=r"x-mcp-header .*by properties"):
         tool(query)

@@ -1,6 +1,7 @@
 """Hostile or unusable schemas are refused at registration. Validation is bounded (faults G10)."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from mcp_app.catalogue.arguments import bind
 from mcp_app.catalogue.errors import InvalidArguments, InvalidTool
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools, tool
-from mcp_app.catalogue.schema.json_schema import MAX_SUBSCHEMAS
+from mcp_app.catalogue.schema.json_schema import MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS
 
 CONFORMANCE = json.loads(
     """
@@ -52,13 +53,12 @@ def test_conformance_schema_is_kept_verbatim_and_checked_in_full() -> None:
     for wrong, reason in [
         ({"contactMethod": "phone", "email": "a@b"}, 'must have "phone"'),
         ({"phone": "1"}, 'must have "email"'),
-        ({}, 'fits none of the alternatives: must have "phone" | must have "email"'),
-        ({"email": "a", "address": {"city": 1}}, "address.city: must be of type string"),
+        ({}, r'must have "phone" \| must have "email"'),
+        ({"email": "a", "address": {"city": 1}}, r"address\.city: .*string"),
         ({"email": "a", "fax": 1}, 'must not have "fax"'),
     ]:
-        with pytest.raises(InvalidArguments) as caught:
+        with pytest.raises(InvalidArguments, match=reason):
             bind(taking, wrong)
-        assert reason in str(caught.value)
 
 
 def test_references_inside_the_document_are_followed() -> None:
@@ -70,7 +70,7 @@ def test_references_inside_the_document_are_followed() -> None:
         }
     )
     assert bind(taking, {"one": 1, "two": True, "me": {"me": {"one": 2}}})
-    with pytest.raises(InvalidArguments, match=r"me\.me\.one: must be of type integer"):
+    with pytest.raises(InvalidArguments, match=r"me\.me\.one: .*integer"):
         bind(taking, {"me": {"me": {"one": "two"}}})
 
 
@@ -93,35 +93,38 @@ def test_draft_07_is_checked_as_draft_07() -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}}}, "leaves the schema"),
-        ({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}, "leaves the schema"),
-        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}, "points to no schema"),
-        ({"type": "object", "properties": {"a": {"$ref": "#nowhere"}}}, "points to no schema"),
-        ({"type": "object", "x": {"a": {}}, "$ref": "#/x/a"}, "points to no schema"),
-        ({"type": "object", "$ref": "#"}, "leads back to itself"),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}}},
+            r"'https://example.com/a' .*\$defs",
+        ),
+        ({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}, r"'file:///etc/passwd' .*\$defs"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}, r"'#/\$defs/none' .*no schema"),
+        ({"type": "object", "properties": {"a": {"$ref": "#nowhere"}}}, "'#nowhere' .*no schema"),
+        ({"type": "object", "x": {"a": {}}, "$ref": "#/x/a"}, "'#/x/a' .*no schema"),
+        ({"type": "object", "$ref": "#"}, r" #: .*\$ref .*itself"),
         (
             {
                 "type": "object",
                 "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}},
             },
-            "leads back to itself",
+            r" #/\$defs/a: .*\$ref .*itself",
         ),
-        (doubling(20), "are nested too deeply"),
-        (doubling(200), "are nested too deeply"),
-        ({"type": "object", "$dynamicRef": "#a"}, r"\$dynamicRef is not supported"),
-        ({"type": "object", "properties": {"a": {"$id": "https://example.com/"}}}, "only the root"),
-        ({"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}, "is not supported; use"),
-        ({"$schema": 7, "type": "object"}, "is not supported; use"),
+        (doubling(20), "references .*too deeply"),
+        (doubling(200), "references .*too deeply"),
+        ({"type": "object", "$dynamicRef": "#a"}, r" #: \$dynamicRef .*\$ref"),
+        ({"type": "object", "properties": {"a": {"$id": "https://example.com/"}}}, r" #/properties/a: .*root .*\$id"),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}, "draft-04.*2020-12.*draft-07"),
+        ({"$schema": 7, "type": "object"}, r"\$schema 7 .*2020-12.*draft-07"),
         ({"type": "string"}, '"type": "object"'),
         ({"properties": {}}, '"type": "object"'),
         ({"type": "object", "properties": []}, "#/properties"),
         ({"type": "objects"}, "#/type"),
-        ([], "must be a JSON object"),
+        ([], "JSON object"),
         ({"type": "object", "maximum": float("nan")}, "finite JSON"),
         ({"type": "object", "description": "\ud800"}, "valid Unicode"),
         ({"type": "object", "default": object()}, "plain"),
-        (nested(40), "levels deep"),
-        (nested(20_000), "finite JSON|levels deep"),
+        (nested(40), f"{MAX_SCHEMA_DEPTH} levels"),
+        (nested(20_000), "finite JSON|levels"),
         ({"type": "object", "description": "x" * 300_000}, "bytes"),
         ({"type": "object", "properties": {f"p{n}": {} for n in range(MAX_SUBSCHEMAS)}}, f"more than {MAX_SUBSCHEMAS}"),
         ({"type": "object", "properties": {"a": {"pattern": "(a)\\1"}}}, "linear time"),
@@ -132,7 +135,7 @@ def test_draft_07_is_checked_as_draft_07() -> None:
         ({"type": "object", "properties": {"a": {"pattern": "a" * 1_001}}}, "1000 characters"),
         (
             {"type": "object", "patternProperties": {"a": {}}, "unevaluatedProperties": False},
-            "cannot be used in one schema",
+            "patternProperties .*unevaluatedProperties",
         ),
     ],
 )
@@ -146,7 +149,7 @@ def test_backtracking_pattern_is_matched_in_linear_time() -> None:
     taking = register({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
 
     assert bind(taking, {"a": "a" * 100_000})
-    with pytest.raises(InvalidArguments, match="a: must match the pattern"):
+    with pytest.raises(InvalidArguments, match=r'a: .*pattern "\^\(a\+\)\+\$"'):
         bind(taking, {"a": "a" * 100_000 + "!"})
 
 
@@ -164,7 +167,7 @@ def test_recursion_that_doubles_with_every_level_of_the_value_is_cut_off(monkeyp
     value: dict[str, Any] = {}
     for _ in range(40):
         value = {"a": value}
-    with pytest.raises(InvalidArguments, match="too large or too deep"):
+    with pytest.raises(InvalidArguments, match="too large"):
         bind(taking, value)
 
 
@@ -172,7 +175,7 @@ def test_recursion_that_doubles_with_every_level_of_the_value_is_cut_off(monkeyp
 def test_large_array_is_cut_off_and_the_next_call_is_served() -> None:
     taking = register({"type": "object", "properties": {"a": {"items": {"type": "integer"}}}})
 
-    with pytest.raises(InvalidArguments, match="too large or too deep"):
+    with pytest.raises(InvalidArguments, match="too large"):
         bind(taking, {"a": [0] * 300_000})
     assert bind(taking, {"a": [0] * 1_000})
 
@@ -189,8 +192,8 @@ def test_pattern_properties_and_additional_properties_agree() -> None:
     assert bind(taking, {"known": None, "x-a": 1, "other": "text"})
     with pytest.raises(InvalidArguments) as caught:
         bind(taking, {"x-a": "one", "other": 2})
-    assert "x-a: must be of type integer" in str(caught.value)
-    assert "other: must be of type string" in str(caught.value)
+    assert re.search("x-a: .*integer", str(caught.value))
+    assert re.search("other: .*string", str(caught.value))
 
 
 def test_unique_items_are_equal_as_json_is() -> None:
@@ -198,5 +201,5 @@ def test_unique_items_are_equal_as_json_is() -> None:
 
     assert bind(taking, {"a": [1, True, "1", [1], {"a": 1}, {"a": True}, None]})
     for twice in ([1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], [[None], [None]]):
-        with pytest.raises(InvalidArguments, match="a: must not have duplicate items"):
+        with pytest.raises(InvalidArguments, match=r"a: .*duplicate"):
             bind(taking, {"a": twice})

@@ -48,9 +48,9 @@ def test_a_refusal_has_no_content_whatever_came_with_it(action):
     ("content", "words"),
     [
         ({}, 'must have "name"'),
-        ({"name": 1}, "name: must be of type string"),
-        ({"name": "Ada", "age": "36"}, "age: must be of type integer"),
-        ({"name": "Nobody"}, "name: Value error, Nobody is nobody"),
+        ({"name": 1}, "name: .*string"),
+        ({"name": "Ada", "age": "36"}, "age: .*integer"),
+        ({"name": "Nobody"}, "name: .*Nobody is nobody"),
     ],
     ids=str,
 )
@@ -74,10 +74,12 @@ def test_the_model_s_and_the_client_s_words_are_the_protocol_s_objects():
 
 
 def test_asking_again_says_what_did_not_fit_last_time_only():
-    first = questions.again(FORM.request(), "name: must be of type string")
-    second = questions.again(first, "age: must be of type integer")
-    message = second["params"]["message"]
-    assert message == "Who are you?\n\nThe last answer was not valid: age: must be of type integer"
+    first = questions.again(FORM.request(), "the first problem")
+    second = questions.again(first, "the second problem")
+    question, reason = second["params"]["message"].split("\n\n")
+    assert question == "Who are you?"
+    assert "the second problem" in reason
+    assert "the first problem" not in reason
 
 
 @pytest.mark.parametrize(

@@ -208,9 +208,9 @@ def test_text_that_nobody_can_read_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({}, "The argument count is required."),
-        ({"count": "many"}, "The argument count does not fit"),
-        ({"count": "1", "other": "x"}, "There is no argument other."),
+        ({}, "count .*required"),
+        ({"count": "many"}, "count .*integer"),
+        ({"count": "1", "other": "x"}, "no argument .*other"),
     ],
 )
 def test_a_prompts_arguments_are_checked(arguments: dict[str, str], reason: str) -> None:
@@ -274,19 +274,21 @@ def test_a_templates_members_are_listed_among_the_resources(configure, monkeypat
     ]
     monkeypatch.setattr(reads, "MAX_MEMBERS", 1)
     assert len(reads.resources_page(None, ANN).items) == 2
-    assert "lists more than 1" in caplog.text
+    [left_out] = caplog.messages
+    assert "notes://{day} " in left_out
+    assert "more than 1 " in left_out
 
 
 def test_a_member_of_another_template_is_not_listed() -> None:
     resource("notes://{day}", members=lambda visit: [mcp_types.Resource(uri="other://a", name="a")])(lambda day: day)
-    with pytest.raises(InvalidResult, match="not a resource of notes"):
+    with pytest.raises(InvalidResult, match=r"other://a.* not .*notes://\{day\}"):
         reads.resources_page(None, ANN)
 
 
 def test_a_member_that_nobody_could_read_is_not_listed() -> None:
     member = mcp_types.Resource(uri="notes://Müller GmbH", name="a")
     resource("notes://{customer}", members=lambda visit: [member])(lambda customer: customer)
-    with pytest.raises(InvalidResult, match="is not a URI"):
+    with pytest.raises(InvalidResult, match=r"'notes://Müller GmbH' .*URI"):
         reads.resources_page(None, ANN)
 
 

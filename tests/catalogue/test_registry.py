@@ -80,7 +80,7 @@ def test_two_tools_of_one_name_are_refused_with_both_places() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "é", "a/b", "a\n", "x" * 129])
 def test_name_that_clients_may_not_take_is_refused(name: str) -> None:
-    with pytest.raises(InvalidTool, match="1 to 128 characters"):
+    with pytest.raises(InvalidTool, match="1 to 128"):
         tool(name=name)(lambda: None)
 
 
@@ -109,8 +109,8 @@ def test_names_are_case_sensitive_and_may_be_128_long() -> None:
         ({"annotations": {"readOnlyHint": True}}, "ToolAnnotations"),
         ({"requires": {"sampling": "yes"}}, "sampling"),
         ({"meta": {"a": object()}}, "plain, finite JSON"),
-        ({"meta": {"io.modelcontextprotocol/serverInfo": 1}}, "not a valid key of meta"),
-        ({"meta": {"not a key": 1}}, "not a valid key of meta"),
+        ({"meta": {"io.modelcontextprotocol/serverInfo": 1}}, r"'io\.modelcontextprotocol/serverInfo' .*key of meta"),
+        ({"meta": {"not a key": 1}}, "'not a key' .*key of meta"),
     ],
 )
 def test_unusable_option_is_refused(options: dict[str, Any], reason: str) -> None:

@@ -21,8 +21,6 @@ from mcp_app.catalogue.registry import registered_tools, tool
 from mcp_app.conf import settings
 from mcp_app.lifecycle.redaction import RedactedError
 
-FAILED = "The tool failed because of an internal error. The server's log has the details."
-
 
 class Point(BaseModel):
     x: int = Field(ge=0)
@@ -130,7 +128,7 @@ def test_text_mixes_with_content_blocks() -> None:
 
 
 def test_value_among_content_blocks_that_is_no_text_is_refused() -> None:
-    with pytest.raises(InvalidResult, match="only content blocks and text, not a dict"):
+    with pytest.raises(InvalidResult, match=r"content blocks .*\bdict\b"):
         convert([Image(b"x"), {"a": 1}])
 
 
@@ -194,13 +192,13 @@ def test_ready_made_result_passes_with_its_nulls() -> None:
 @pytest.mark.parametrize(
     ("value", "annotation", "reason"),
     [
-        ({"x": "many"}, Point, "not match its annotation"),
-        ({"x": -1}, Point, "not match its annotation"),
-        (Point.model_construct(x=-1), Point, r"\$\.x must be at least 0"),
-        ("text", Point, "not match its annotation"),
+        ({"x": "many"}, Point, r"annotation: \$\.x: .*integer.* str\b"),
+        ({"x": -1}, Point, r"annotation: \$\.x: .* 0.* int\b"),
+        (Point.model_construct(x=-1), Point, r"schema: \$\.x .*at least 0"),
+        ("text", Point, r"annotation: \$: .*\bPoint\b.* str\b"),
         (mcp_types.CallToolResult(content=[]), Point, "no structured content"),
-        (mcp_types.CallToolResult(content=[], structured_content={"x": -1}), Point, r"\$\.x must be at least 0"),
-        (None, int, "not match its annotation"),
+        (mcp_types.CallToolResult(content=[], structured_content={"x": -1}), Point, r"schema: \$\.x .*at least 0"),
+        (None, int, r"annotation: \$: .*integer.* NoneType\b"),
     ],
 )
 def test_result_that_contradicts_its_output_schema_is_refused(value: Any, annotation: Any, reason: str) -> None:
@@ -229,14 +227,14 @@ def deep() -> list[Any]:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"bytes", "bytes have no MIME type"),
-        (Image("text"), "the data of Image must be bytes"),  # type: ignore[arg-type]  # the mistake under test
-        (float("nan"), "cannot be written as JSON"),
-        ({"a": [float("inf")]}, "cannot be written as JSON"),
-        (object(), "the object cannot be written as JSON"),
-        ({"a": object()}, "cannot be written as JSON"),
-        (cyclic(), "cannot be written as JSON"),
-        (deep(), "cannot be written as JSON"),
+        (b"bytes", "MIME type.* Image"),
+        (Image("text"), r"Image .*bytes.* str\b"),  # type: ignore[arg-type]  # the mistake under test
+        (float("nan"), r"^the float\b.* JSON"),
+        ({"a": [float("inf")]}, r"\bfloat at \$\.a\[0\] .*JSON"),
+        (object(), r"\bobject\b.* JSON"),
+        ({"a": object()}, r"\bobject at \$\.a .*JSON"),
+        (cyclic(), r"\blist\b.* JSON"),
+        (deep(), r"\blist\b.* JSON"),
     ],
 )
 def test_value_without_a_json_form_is_refused(value: Any, reason: str) -> None:
@@ -257,8 +255,8 @@ def test_result_above_the_limit_becomes_an_error_that_says_so() -> None:
     for large in ("x" * 1_001, "é" * 501, ["x" * 501], Image(b"x" * 1_000)):
         result = convert(large)
         assert result["isError"] is True
-        assert "limit is 1000 bytes" in texts(result)[0]
-    assert "limit is 1000 bytes" in texts(results.error_result("x" * 2_000))[0]
+        assert "1000 bytes" in texts(result)[0]
+    assert "1000 bytes" in texts(results.error_result("x" * 2_000))[0]
 
 
 def test_tool_error_is_told_in_its_own_words_and_nothing_else_is() -> None:
@@ -266,20 +264,28 @@ def test_tool_error_is_told_in_its_own_words_and_nothing_else_is() -> None:
         "content": [{"type": "text", "text": "This tool intentionally returns an error for testing"}],
         "isError": True,
     }
-    for error in (ValueError("password=hunter2"), ToolError(""), KeyError("/etc/passwd")):
-        assert texts(results.failure_result(error)) == [FAILED]
+    # The message is the same for all of them, so it contains nothing of the exception.
+    errors = (ValueError("password=hunter2"), ToolError(""), KeyError("/etc/passwd"))
+    [told] = {texts(results.failure_result(error))[0] for error in errors}
+    assert "internal error" in told
+    assert "log" in told
 
 
 def test_under_debug_the_type_and_text_of_other_errors_are_told(settings: Any) -> None:
+    [usual] = texts(results.failure_result(KeyError("a")))
     settings.DEBUG = True
     assert texts(results.failure_result(ToolError("in my words"))) == ["in my words"]
-    assert texts(results.failure_result(KeyError("a"))) == [f"{FAILED} Shown because DEBUG is on: KeyError: 'a'"]
-    told = results.failure_result(KeyError("hush"), RedactedError("KeyError: ***"))
-    assert texts(told) == [f"{FAILED} Shown because DEBUG is on: KeyError: ***"]
+    [told] = texts(results.failure_result(KeyError("a")))
+    [redacted] = texts(results.failure_result(KeyError("hush"), RedactedError("KeyError: ***")))
+    for text, shown in ((told, "KeyError: 'a'"), (redacted, "KeyError: ***")):
+        assert text.startswith(usual)
+        assert "DEBUG" in text
+        assert text.endswith(f": {shown}")
+    assert "hush" not in redacted
 
     class UnreadableError(Exception):
         def __str__(self) -> str:
             raise ValueError
 
-    assert texts(results.failure_result(UnreadableError()))[0].endswith("UnreadableError: its text cannot be shown")
+    assert "UnreadableError: " in texts(results.failure_result(UnreadableError()))[0]
     assert len(texts(results.failure_result(ValueError("x" * 10_000)))[0]) < 2_200

@@ -77,7 +77,7 @@ def test_context_is_found_by_its_annotation_even_as_text_and_is_no_argument() ->
 def test_two_context_parameters_are_refused() -> None:
     def confused(first: Context, second: Context) -> None: ...
 
-    with pytest.raises(InvalidTool, match="only one parameter may take the context"):
+    with pytest.raises(InvalidTool, match=r"\) .*context.* first and second"):
         tool(confused)
 
 
@@ -209,11 +209,11 @@ def test_unsuitable_signatures_are_refused_with_the_reason() -> None:
     def aliased(value: Annotated[int, Field(alias="other")]) -> None: ...
 
     for function, reason in [
-        (variadic, "cannot be passed by name"),
-        (by_position, "cannot be passed by name"),
-        (anything, "cannot be passed by name"),
-        (undefined, "'Later' is not known when the module is imported"),
-        (aliased, "instead of giving it an alias"),
+        (variadic, r" \*values: int .*by name"),
+        (by_position, " value: int .*by name"),
+        (anything, r" \*\*values: int .*by name"),
+        (undefined, "'Later' .*TYPE_CHECKING"),
+        (aliased, r"\bvalue\b.*\balias\b"),
     ]:
         with pytest.raises(InvalidTool, match=reason):
             tool(function)
@@ -242,5 +242,5 @@ def test_explicit_schema_is_kept_verbatim_and_its_arguments_arrive_as_one_dict()
 def test_explicit_schema_with_several_parameters_is_refused() -> None:
     def take(a: int, b: int) -> str: ...
 
-    with pytest.raises(InvalidTool, match="input_schema must take one parameter"):
+    with pytest.raises(InvalidTool, match=r"input_schema .*one parameter"):
         tool(input_schema={"type": "object"})(take)

@@ -3,6 +3,7 @@
 The caller needs the rights, the arguments are checked, and a result is made.
 """
 
+import re
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
@@ -54,3 +55,8 @@ def call(name: str, caller: User | None, /, scopes: list[str] | None = None, **a
         return str(error)
     except Exception as error:
         return results.failure_result(error)["content"][0]["text"]
+
+
+def is_not_found(told: Any, model: str, key: object) -> bool:
+    """Return whether a call's text says that there is no row of `model` with this key."""
+    return re.search(rf"\bno {model}\b.* {key}\b", told) is not None

@@ -6,6 +6,7 @@ import pytest
 from django.db.models import QuerySet
 
 from mcp_app.model_tools import ModelTools, register
+from tests.derived.calling import is_not_found
 from tests.derived.conftest import Shop
 from tests.derived.shop.models import Book
 
@@ -32,4 +33,5 @@ def test_a_row_is_made_and_found_by_its_owner_alone(shop: Shop, mcp_client: Any)
     assert "already exists" in refused.text
     mcp_client.force_login(shop.ben)
     refused = mcp_client.call("get_book", pk=made["pk"])
-    assert (refused.is_error, refused.text) == (True, f"There is no book {made['pk']}.")
+    assert refused.is_error
+    assert is_not_found(refused.text, "book", made["pk"])

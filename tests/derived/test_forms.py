@@ -1,5 +1,6 @@
 """A Django form as a tool: its fields are the arguments, and the model gets its errors."""
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -122,18 +123,18 @@ def test_the_function_is_called_with_what_the_form_cleaned(shop: Shop, taken: li
         ({"email": "nobody"}, "- email: Enter a valid email address."),
         ({"author": 10**6}, "- author: Select a valid choice."),
         ({"copies": 3}, "- copies: "),
-        ({"copies": 2}, "- Two copies of what?"),
+        ({"copies": 2}, r"- Two copies of what\?"),
         ({"agreed": False}, "- agreed: "),
         ({"version": "v2"}, 'must not have "version"'),
-        ({"until": "soon"}, "- until: This is not a date and time"),
+        ({"until": "soon"}, "- until: .*date and time"),
         ({"limit": 1000}, "- limit: Ensure that there are no more than 3 digits before the decimal point."),
     ],
     ids=lambda value: str(value)[:20],
 )
 def test_what_is_not_valid_is_said_by_field(shop: Shop, taken: Any, given: dict[str, Any], complaint: str) -> None:
     told = order(**{"author": shop.anns.author_id, "email": "a@b.example", "agreed": True, **given})
-    assert told.startswith("The arguments do not fit this tool:\n- ")
-    assert complaint in told
+    assert told.splitlines()[1].startswith("- ")
+    assert re.search(complaint, told)
     assert taken == []
 
 
@@ -146,19 +147,17 @@ class Mine(forms.Form):
         super().__init__(**options)
 
 
-@pytest.mark.parametrize(("form", "why"), [(Upload, "file is a FileField"), (Mine, "'user'")])
+@pytest.mark.parametrize(("form", "why"), [(Upload, r"\bfile\b.* FileField\b"), (Mine, "'user'")])
 def test_a_form_that_no_arguments_can_fill_is_refused(form: Any, why: str) -> None:
-    with pytest.raises(InvalidDeclaration, match=r"The tool 'send' .* cannot be offered") as refused:
+    with pytest.raises(InvalidDeclaration, match=rf"tool 'send' \(.*\.send\) .*{why}"):
 
         @form_tool(form)
         def send(data: dict[str, Any]) -> str:
             return ""
 
-    assert why in str(refused.value)
-
 
 def test_the_function_takes_the_data_alone() -> None:
-    with pytest.raises(InvalidDeclaration, match="besides its context it must take one parameter"):
+    with pytest.raises(InvalidDeclaration, match="one parameter"):
         form_tool(forms.Form)(lambda data, more: "")
 
 

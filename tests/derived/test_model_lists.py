@@ -1,5 +1,6 @@
 """Lists of model tools: filters, order, pages, and a fixed number of queries."""
 
+import re
 from typing import Annotated, Any
 
 from django.db import connection
@@ -47,10 +48,11 @@ def test_a_list_is_narrowed_sorted_and_paged_within_bounds(shop: Shop) -> None:
         {"offset": 10_001},
         {"order_by": "secret"},
         {"owner": 1},
+        {"title__icontains": "a\x00b"},
+        {"author": 2**63},
     ):
-        assert "do not fit" in call("list_books", shop.ann, **beyond)
-    assert "do not fit" in call("list_books", shop.ann, title__icontains="a\x00b")
-    assert "do not fit" in call("list_books", shop.ann, author=2**63)
+        [argument] = beyond
+        assert re.search(rf'\n- ({argument}: |.*"{argument}")', call("list_books", shop.ann, **beyond))
 
 
 def test_a_longer_list_takes_no_more_queries(shop: Shop) -> None:

@@ -1,5 +1,6 @@
 """Model tools create and update rows: Django's validation, and all or nothing."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.contrib.auth.models import User
 from mcp_app.catalogue import completion
 from mcp_app.model_tools import ModelTools, register
 from tests.derived.books import ALL, publish
-from tests.derived.calling import call, principal
+from tests.derived.calling import call, is_not_found, principal
 from tests.derived.conftest import Shop
 from tests.derived.shop.models import Book, Novel, Tag
 
@@ -58,22 +59,22 @@ def test_an_update_changes_what_was_given_and_nothing_else(shop: Shop) -> None:
     [
         ({"title": "LOUD"}, "- title: Do not shout."),
         ({"title": "   "}, "- title: This field is required."),
-        ({"title": "x" * 21}, "- title: must have at most 20 characters"),
+        ({"title": "x" * 21}, "- title: .*at most 20"),
         ({"price": -1}, "- price: "),
         ({"price": "10.555"}, "- price: Ensure that there are no more than 2 decimal places."),
         ({"author": 10**6}, "- author: Select a valid choice. That choice is not one of the available choices."),
         ({"tags": ["nothing"]}, "- tags: Select a valid choice. nothing is not one of the available choices."),
         ({"status": "lost"}, "- status: "),
-        ({"published": "tomorrow"}, "- published: This is not a date; write it as 2026-11-22."),
-        ({"sold_at": "9999-12-31T23:59:59-12:00"}, "- sold_at: This is not a date and time; "),
+        ({"published": "tomorrow"}, r"- published: .* date\b.* \d{4}-\d\d-\d\d\W"),
+        ({"sold_at": "9999-12-31T23:59:59-12:00"}, r"- sold_at: .* date and time\b.* \d{4}-\d\d-\d\dT"),
         ({"status": "out"}, "- published: What is in the shops was published."),
         ({"title": "taken"}, "- Book with this Author and Title already exists."),
         ({"title": "forbidden"}, "- Constraint “shop_not_forbidden” is violated."),
         ({"secret": "mine"}, 'must not have "secret"'),
         ({"title": None}, "- title: "),
-        ({"title": "a\x00b"}, "- title: Null characters are not allowed."),
-        ({"details": {"a": [{"b\x00": 1}]}}, "- details: Null characters are not allowed."),
-        ({"details": "\\\x00"}, "- details: Null characters are not allowed."),
+        ({"title": "a\x00b"}, "- title: Null characters"),
+        ({"details": {"a": [{"b\x00": 1}]}}, "- details: Null characters"),
+        ({"details": "\\\x00"}, "- details: Null characters"),
         ({"details": None}, "- details: This field cannot be null."),
     ],
     ids=lambda value: str(value)[:30],
@@ -86,9 +87,9 @@ def test_what_does_not_fit_is_said_by_field_and_nothing_is_stored(
     new = {"title": "new", "author": shop.anns.author_id, "price": "1", "published": None}
     before = list(Book.objects.order_by("pk").values())
     told = call("create_book", shop.ann, **{**new, **given})
-    assert told.startswith("The arguments do not fit this tool:\n- ")
-    assert complaint in told
-    assert complaint in call("update_book", shop.ann, pk=shop.anns.pk, **given)
+    assert told.splitlines()[1].startswith("- ")
+    assert re.search(complaint, told)
+    assert re.search(complaint, call("update_book", shop.ann, pk=shop.anns.pk, **given))
     assert list(Book.objects.order_by("pk").values()) == before
 
 
@@ -106,7 +107,7 @@ def test_whether_a_row_may_be_changed_is_asked_of_it_as_it_is_when_locked(shop: 
         return may
 
     publish(has_object_permission=has_object_permission)
-    assert call("update_book", shop.ann, pk=shop.anns.pk, pages=2) == "You may not change this."
+    assert "may not change" in call("update_book", shop.ann, pk=shop.anns.pk, pages=2)
 
 
 def test_a_row_takes_the_permission_on_itself_where_that_is_asked_for(shop: Shop, monkeypatch: Any) -> None:
@@ -119,9 +120,9 @@ def test_a_row_takes_the_permission_on_itself_where_that_is_asked_for(shop: Shop
     monkeypatch.setattr(User, "has_perm", has_perm)
     publish(object_permissions=True, get_queryset=lambda self, user: Book.objects.all())
     assert [each["pk"] for each in call("list_books", shop.ann)["items"]] == [shop.anns.pk]
-    assert call("get_book", shop.ann, pk=shop.bens.pk) == f"There is no book {shop.bens.pk}."
-    assert call("update_book", shop.ann, pk=shop.bens.pk, pages=2) == f"There is no book {shop.bens.pk}."
-    assert call("update_book", shop.ann, pk=shop.anns.pk, pages=2) == "You may not change this."
+    assert is_not_found(call("get_book", shop.ann, pk=shop.bens.pk), "book", shop.bens.pk)
+    assert is_not_found(call("update_book", shop.ann, pk=shop.bens.pk, pages=2), "book", shop.bens.pk)
+    assert "may not change" in call("update_book", shop.ann, pk=shop.anns.pk, pages=2)
     granted.add(("shop.change_book", shop.anns.pk))
     assert call("update_book", shop.ann, pk=shop.anns.pk, pages=2)["pages"] == 2
 
@@ -176,7 +177,7 @@ def test_what_the_database_alone_refuses_is_a_conflict(shop: Shop) -> None:
 
     publish(save=save)
     told = call("create_book", shop.ann, title="new", author=shop.anns.author_id, price=1)
-    assert told.startswith("This conflicts with stored data, perhaps with a change made in the meantime")
+    assert "conflicts" in told
     assert not Book.objects.filter(title="new").exists()
 
 
@@ -197,7 +198,7 @@ def test_a_row_of_two_tables_is_one(shop: Shop) -> None:
     changed = call("update_novel", root, pk=pk, title="Eve", words=7, length="P1DT2H")
     assert (changed["title"], changed["letters"], changed["length"]) == ("Eve", 42, "P1DT02H00M00S")
     assert call("list_novels", root, length__gte="P1D") == {"items": [changed], "next_offset": None}
-    assert "- length: This is not a duration" in call("update_novel", root, pk=pk, length="P999999999D")
-    assert "- length__gte: This is not a duration" in call("list_novels", root, length__gte="P999999999D")
+    assert re.search("- length: .*duration", call("update_novel", root, pk=pk, length="P999999999D"))
+    assert re.search("- length__gte: .*duration", call("list_novels", root, length__gte="P999999999D"))
     found = completion.complete_template("model://shop.novel/{pk}", "pk", str(pk), {}, principal(root))
     assert found["completion"]["values"] == [str(pk)]

@@ -79,9 +79,8 @@ async def test_a_task_is_working_until_its_stop_is_proved_and_a_finished_one_is_
     assert (await get(created["taskId"]))["status"] == "working"
     await worker.finish(request.pk, Status.CANCELLED)
     cancelled = await get(created["taskId"])
-    assert (cancelled["status"], cancelled["statusMessage"]) == (
-        *("cancelled", "The call was cancelled by its client."),
-    )
+    assert cancelled["status"] == "cancelled"
+    assert "by its client" in cancelled["statusMessage"]
     assert await result_of("tasks/cancel", created["taskId"]) == acknowledged
     assert await in_thread(lambda: [each.outcome for each in Cancellation.objects.order_by("pk")]) == [
         *(Outcome.ACCEPTED, Outcome.TOO_LATE),

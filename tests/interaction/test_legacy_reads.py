@@ -5,6 +5,7 @@ They ask on the stream of their own POST. Another POST answers, to any process.
 """
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from mcp_app.prompts import CannotAsk, ReadContext, prompt
 from mcp_app.protocol.revisions import LEGACY_REVISIONS
 from mcp_app.resources import resource
 from mcp_app.transport import shutdown
+from mcp_app.transport.legacy.asking_reads import UNANSWERED
 from tests.support.asgi_client import run
 from tests.support.legacy_asgi_client import Client, Stream, notification, request
 from tests.support.stdio_client import connect
@@ -91,7 +93,7 @@ async def test_a_prompt_runs_again_with_each_answer(version: str, runs: list[str
     assert first.message["params"]["message"] == "How many?"
     assert (await client.reply(first.message["id"], accepted(12))).status == 202
     again = await next_question(stream)
-    assert "The last answer was not valid" in again.message["params"]["message"]
+    assert re.search("How many[?]\n\n.*n: .*at most 9", again.message["params"]["message"])
     assert runs == ["plan"]
     await client.reply(again.message["id"], accepted(3))
     second = await next_question(stream)
@@ -118,13 +120,13 @@ async def test_roots_are_asked_in_every_revision_and_an_error_is_the_authors_to_
         ({"result": {"roots": [{"uri": "file:///a"}]}}, "1 roots"),
         (
             {"error": {"code": -32601, "message": "None here"}},
-            "did without: The client answered roots/list with an",
+            "did without: .*roots/list .*None here",
         ),
     ):
         stream = await client.post(request("prompts/get", name="guess"))
         question = (await next_question(stream, "roots/list")).message["id"]
         await client.post({"jsonrpc": "2.0", "id": question, **answer})
-        assert (await said(stream)).startswith(text)
+        assert re.match(text, await said(stream))
 
 
 async def test_only_the_session_that_is_asked_answers_and_once() -> None:
@@ -191,7 +193,7 @@ async def test_what_nobody_answers_in_time_ends_and_is_taken_back(configure: Cal
     withdrawn, final = await stream.events()
     assert withdrawn.message["method"] == "notifications/cancelled"
     assert withdrawn.message["params"]["requestId"] == question.message["id"]
-    assert "The question was not answered in time" in final.message["error"]["message"]
+    assert final.message["error"]["message"] == UNANSWERED
     assert await in_thread(nothing_is_left)
 
 

@@ -3,6 +3,7 @@
 The tests play the worker, step by step. Each `run` is a server process of its own.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -188,15 +189,25 @@ async def test_nothing_is_asked_again_of_a_client_that_does_not_declare_it_any_m
     assert await in_thread(everything, asking) == before
 
 
-@pytest.mark.parametrize("content", [{"n": 10}, {"n": "3"}, {}, None, {"n": True}], ids=repr)
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"n": 10}, "n: .*at most 9"),
+        ({"n": "3"}, "n: .*integer"),
+        ({}, 'must have "n"'),
+        (None, 'must have "n"'),
+        ({"n": True}, "n: .*integer"),
+    ],
+    ids=repr,
+)
 async def test_an_answer_that_does_not_fit_its_form_is_asked_again_with_the_reason(
-    worker: Worker, content: Any
+    worker: Worker, content: Any, reason: str
 ) -> None:
     _, result = await ask(worker)
     answers = {"n": {"action": "accept", "content": content}}
     again = (await (await post(retry(result["requestState"], answers=answers))).json())["result"]
     assert again["resultType"] == "input_required"
-    assert "The last answer was not valid: " in again["inputRequests"]["n"]["params"]["message"]
+    assert re.search(f"How many[?]\n\n.*{reason}", again["inputRequests"]["n"]["params"]["message"])
 
 
 @pytest.mark.parametrize(
@@ -259,4 +270,5 @@ async def test_a_client_whose_call_was_cancelled_while_it_asked_is_told_so(worke
     await in_thread(cancellation.cancel, asking.pk, **options)
     told = (await (await post(retry(result["requestState"]))).json())["result"]
     assert told["isError"]
-    assert told["content"][0]["text"] == "The call was cancelled by an administrator. Reason: too late"
+    assert "administrator" in told["content"][0]["text"]
+    assert "too late" in told["content"][0]["text"]

@@ -105,10 +105,8 @@ def test_I11_more_values_than_the_limit_are_refused_with_the_number_and_text_is_
     for too_many in (b"[" + b"1," * 100 + b"1]", b"[" + b"[]," * 60 + b"[]]", b"[" + b'{"a":1},' * 60 + b"1]"):
         outcome = parse_message(BODY % too_many, within)
         assert isinstance(outcome, Rejection)
-        assert (outcome.code, outcome.message) == (
-            -32700,
-            "The JSON may contain at most 100 values; send less at once.",
-        )
+        assert outcome.code == -32700
+        assert "at most 100 values" in outcome.message
 
 
 def test_the_limits_are_the_callers() -> None:

@@ -103,9 +103,9 @@ def test_roots_are_asked_for_without_params() -> None:
 @pytest.mark.parametrize(
     ("revision", "request_", "words"),
     [
-        (OLD, form(**FIELDS), "asks its user for input"),
-        (MIDDLE, page(), "sends its user to a page"),
-        (MIDDLE, form(several=SEVERAL), "choose several"),
+        (OLD, form(**FIELDS), "input"),
+        (MIDDLE, page(), "page"),
+        (MIDDLE, form(several=SEVERAL), "several"),
         (MIDDLE, sample({"type": "tool_result", "toolUseId": "1", "content": []}), "tool results"),
     ],
 )

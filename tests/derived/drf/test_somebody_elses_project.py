@@ -50,10 +50,10 @@ def test_its_permissions_hold(settings: Any) -> None:
 def test_its_validation_is_told_by_field() -> None:
     ann = user("ann")
     told = call("create_apns_device", ann, registration_id="not hex")
-    assert told == "The arguments do not fit this tool:\n- registration_id: Registration ID (device token) is invalid"
+    assert told.splitlines()[1:] == ["- registration_id: Registration ID (device token) is invalid"]
     call("add_phone", ann, registration_id="a", cloud_message_type="FCM")
     told = call("add_phone", ann, registration_id="a", cloud_message_type="FCM")
-    assert told == "The arguments do not fit this tool:\n- registration_id: This field must be unique."
+    assert told.splitlines()[1:] == ["- registration_id: This field must be unique."]
     assert GCMDevice.objects.count() == 1
 
 

@@ -155,13 +155,12 @@ def test_rows_are_made_changed_and_read_through_the_serializer(shop: Shop) -> No
 def test_an_action_may_answer_with_a_response_of_djangos(shop: Shop) -> None:
     assert call("plain_book", shop.ann) == {"books": 2}
     assert call("plain_book", shop.ben) == "Two."
-    assert call("plain_book", shop.looker) == "This action returns a file, which a tool cannot return."
+    assert "a file" in call("plain_book", shop.looker)
     assert call("plain_book", shop.nobody) == "Nobody counts."
 
 
 def test_errors_keep_their_place(shop: Shop) -> None:
-    told = call("create_book", shop.ann, title="ann's", author=shop.anns.author_id, price="7.555").splitlines()
-    assert told[0] == "The arguments do not fit this tool:"
+    _, *told = call("create_book", shop.ann, title="ann's", author=shop.anns.author_id, price="7.555").splitlines()
     assert "- price: Ensure that there are no more than 2 decimal places." in told
 
 
@@ -219,13 +218,12 @@ class ForUsersViewSet(FileViewSet):
 @pytest.mark.parametrize(
     ("viewset", "name", "why"),
     [
-        (FileViewSet, "create", "upload is a FileField"),
+        (FileViewSet, "create", r"\bupload\b.* FileField\b"),
         (FileViewSet, "list", "no such action"),
-        (BookViewSet, "helper", "nor decorated with @action"),
-        (ForUsersViewSet, "create", "cannot be made without a request"),
+        (BookViewSet, "helper", "@action"),
+        (ForUsersViewSet, "create", "without a request"),
     ],
 )
 def test_an_action_that_cannot_be_offered_is_refused(viewset: Any, name: str, why: str) -> None:
-    with pytest.raises(InvalidDeclaration, match="cannot be offered") as refused:
+    with pytest.raises(InvalidDeclaration, match=rf"action '{name}' .*\b{viewset.__qualname__} .*{why}"):
         viewset_tools(viewset, actions=[name])
-    assert why in str(refused.value)
