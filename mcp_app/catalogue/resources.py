@@ -206,15 +206,17 @@ def resource(
 
 def _check(declared: RegisteredResource) -> None:
     variables = () if declared.template is None else declared.template.variables
-    if set(variables) != set(declared.signature.arguments):
-        raise UnusableOptionError("its parameters must have the names of the variables in its URI")
+    parameters = declared.signature.arguments
+    if set(variables) != set(parameters):
+        have, need = (", ".join(sorted(names)) or "none" for names in (parameters, variables))
+        raise UnusableOptionError(f"its parameters must be the variables in its URI ({need}), but are: {have}")
     if declared.template is not None and declared.size is not None:
         raise UnusableOptionError("a template cannot have a size")
     if declared.template is None and declared.members is not None:
         raise UnusableOptionError("only a template can have members")
-    numbers = [number for number in (declared.size, declared.ttl_ms) if number is not None]
-    if any(type(number) is not int or number < 0 for number in numbers):
-        raise UnusableOptionError("size (bytes) and ttl_ms (milliseconds) must be whole numbers of at least 0")
+    for option, number in {"size": declared.size, "ttl_ms": declared.ttl_ms}.items():
+        if number is not None and (type(number) is not int or number < 0):
+            raise UnusableOptionError(f"{option} must be a whole number of at least 0, not {number!r}")
     if declared.cache_scope not in (None, "public", "private"):
         raise UnusableOptionError('cache_scope must be "public" or "private"')
     if declared.cache_scope == "public" and declared.depends_on_caller:
