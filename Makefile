@@ -4,6 +4,7 @@ check:
 	ruff format --check .
 	lint-imports
 	mypy
+	python manage.py makemigrations --check
 	python -m pytest -n 2 --dist loadfile
 test:
 	.ci/run

@@ -101,10 +101,15 @@ may still stop, and the request then records the stage that stopped it.
 class Cause(TextChoices):
     """Why a cancellation was requested. (The `cause` in `Request.error` is the cause of a failure.)
 
-    To add a cause, add its message for clients (`lifecycle.requests.observation`), the choices in
-    the migrations (see `CONTRIBUTING.md`), and entries in `docs/glossary.md`, in the table of the
-    export in `docs/audit.md`, in `docs/architecture.md`, and in the lists of `README.md` and
-    `CHANGELOG.md`. The admin, metrics and statistics need no change.
+    To add a cause, add the function that asks for it, and:
+
+    - its message for clients, in `lifecycle.requests.observation` (`test_endings` checks it),
+    - the choices of four fields in `migrations/0001_initial.py` (`makemigrations --check`),
+    - entries in `docs/glossary.md`, in the table of the export in `docs/audit.md`, and in the table
+      of `docs/architecture.md` with the function (`test_glossary` checks them),
+    - a word in the lists of `README.md` and `CHANGELOG.md`, which no test checks.
+
+    The admin, metrics and statistics use the label, and need no change.
     """
 
     DISCONNECT = "disconnect", _("client disconnected")

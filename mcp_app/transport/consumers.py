@@ -169,7 +169,7 @@ class MCPConsumer(AsyncConsumer):
             logger.info("a response was not delivered: %s", error)
 
     async def _receive_body(self, receive: Receive) -> Rejection | None:
-        """Receive the whole body, or return why it is refused. Set `_left` if the client leaves."""
+        """Receive the whole body, or return why it is refused. Set `_client_left` if the client leaves."""
         self._server.arriving.add(self)
         try:
             async with asyncio.timeout(settings.BODY_TIMEOUT) as self._body_timeout:

@@ -201,15 +201,18 @@ def _record_all(
     attempts: Sequence[Attempt],
     throttle: BurstThrottle | None,
     sweeping: bool,
-    last: _TransactionAttempt,
+    transaction: _TransactionAttempt,
 ) -> list[Decided]:
-    """Decide and write. `last` has the decisions of the previous try, which hold if its row was in fact stored."""
-    if last.written is None or not audit.is_stored(last.written):
-        last.written = None
-        last.decided = _decide_all(asks, attempts, throttle, sweeping, last)
-    if accepted := [row for outcome, row in last.decided if outcome == Outcome.ACCEPTED and row is not None]:
+    """Decide and write.
+
+    `transaction` has the decisions of the previous try, which hold if its row was in fact stored.
+    """
+    if transaction.written is None or not audit.is_stored(transaction.written):
+        transaction.written = None
+        transaction.decided = _decide_all(asks, attempts, throttle, sweeping, transaction)
+    if accepted := [row for outcome, row in transaction.decided if outcome == Outcome.ACCEPTED and row is not None]:
         databases.on_commit(partial(_notify_workers, accepted))
-    return last.decided
+    return transaction.decided
 
 
 def _decide_all(
@@ -217,7 +220,7 @@ def _decide_all(
     attempts: Sequence[Attempt],
     throttle: BurstThrottle | None,
     sweeping: bool,
-    now: _TransactionAttempt,
+    transaction: _TransactionAttempt,
 ) -> list[Decided]:
     """Decide on each request, and write all of them with a few statements.
 
@@ -244,8 +247,8 @@ def _decide_all(
             continue
         accepted.add(row.pk)
         is_running = row.status == Status.RUNNING
-        now.written = (audit.accepted_running if is_running else audit.accepted_waiting)(attempt, row, at=at)
-        written.append(now.written)
+        transaction.written = (audit.accepted_running if is_running else audit.accepted_waiting)(attempt, row, at=at)
+        written.append(transaction.written)
         (stopping if is_running else closing)[attempt].append(row)
         if not is_running:
             row.status = Status.CANCELLED

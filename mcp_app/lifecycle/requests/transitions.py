@@ -251,7 +251,7 @@ def request_stop(rows: Sequence[Request], event: Event, **columns: Any) -> None:
 
 
 def cancel_waiting(rows: Sequence[Request], event: Event, **columns: Any) -> None:
-    """Close rows that no worker runs, and that this transaction has locked, as CANCELLED."""
+    """Set rows that no worker runs, and that this transaction has locked, to CANCELLED."""
     ended = {"status": Status.CANCELLED, "finished_at": Now(), "deadline_at": None, "error": None, "unredacted": None}
     _update_all(rows, [event, events.transition(Status.CANCELLED)], ended | columns)
 

@@ -38,7 +38,8 @@ from mcp_app.transport.serving.responder import DetachedResponse, PeerGoneError,
 class Interruption:
     """Why a request's handler is cancelled, set before that happens.
 
-    If nothing is set, the server process ends.
+    If neither is set, the cause is `SHUTDOWN`: only the end of the server process cancels a handler
+    for another reason.
     """
 
     disconnected: bool = False
