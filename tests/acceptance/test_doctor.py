@@ -1,6 +1,7 @@
 """`mcp doctor` on PostgreSQL and Redis: an unreachable broker, and a worker that consumes no tool's queue."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ def test_on_real_engines_it_tells_who_takes_which_queue_and_what_is_gone(
     with layouts.apart(tmp_path, engines, servers=0) as stack:
         well = examined(stack)
         assert {state for told in well.values() for state, _ in told} == {"ok"}, well
-        assert well["channel layer"][0][1].startswith("RedisChannelLayer: a message arrives in ")
+        assert re.search(r"RedisChannelLayer\b.* \d+\.\d ms", well["channel layer"][0][1])
         assert well["database"][0][1].startswith("default: PostgreSQL ")
         assert "prefork, 2 slots" in well["workers"][0][1]
 
@@ -72,7 +73,7 @@ def test_on_real_engines_it_tells_who_takes_which_queue_and_what_is_gone(
         [(state, sentence)] = gone["broker"]
         assert (state, sentence.split(": ")[0]) == ("failed", f"redis://127.0.0.1:{port}/0")
         assert "geheim" not in str(gone)
-        assert "could not be asked" in gone["workers"][0][1]
+        assert "not be asked" in gone["workers"][0][1]
         assert gone["database"][0][0] == "ok"
         assert gone["channel layer"][0][0] == "ok"
 
@@ -83,5 +84,5 @@ def test_on_real_engines_it_tells_who_takes_which_queue_and_what_is_gone(
             stack.restore_workers()
         assert [state for state, _ in deaf["workers"]] == ["failed", "ok"]
         assert "takes mail, and none of the tools' queues" in deaf["workers"][1][1]
-        assert all(state == "failed" and "no worker consumes it" in told for state, told in deaf["queues"])
+        assert all(state == "failed" and "no worker" in told for state, told in deaf["queues"])
         assert deaf["supervision"][0][0] == "warning"

@@ -39,6 +39,11 @@ def error_text(call: Connection) -> str:
     return text(result)
 
 
+def assert_told_lost(told: str) -> None:
+    """Check that the client reads that its call was lost and did not run again."""
+    assert all(fact in told for fact in ("worker process", "lost", "not run again"))
+
+
 def accepted(row: Row) -> Attempt:
     """Return the one accepted attempt. Others may be duplicates, because several processes supervise."""
     [attempt] = [attempt for attempt in row.attempts if attempt.outcome == "accepted"]
@@ -58,7 +63,8 @@ def test_cancel_from_the_command_line_stops_the_call_and_tells_the_client_why(
     command = [*MANAGE, "mcp", "cancel", row.id, "--reason", "wrong file", "--settings", SETTINGS]
     done = subprocess.run(command, cwd=ROOT, env=stack.environment, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
-    assert error_text(call) == "The call was cancelled by an administrator. Reason: wrong file"
+    told = error_text(call)
+    assert all(fact in told for fact in ("cancelled", "administrator", "wrong file"))
     row = stack.ended(call)
     assert (row.status, row.cancel_cause, row.cancel_reason, row.stage) == (
         *("cancelled", "admin", "wrong file"),
@@ -74,7 +80,8 @@ def test_cancel_from_the_command_line_stops_the_call_and_tells_the_client_why(
 def test_a_call_past_its_time_limit_is_stopped(stack: Stack, tool: str, stage: int, steps: Path) -> None:
     with stack.limited(tool, time_limit=0.5):
         call = commence(stack, steps, tool)
-        assert error_text(call).startswith("The call was stopped because its time limit passed.")
+        told = error_text(call)
+        assert all(fact in told for fact in ("stopped", "time limit"))
     row = stack.ended(call)
     assert (row.status, row.cancel_cause, row.stage) == ("cancelled", "deadline", stage)
     assert accepted(row).actor == "system"
@@ -89,7 +96,7 @@ def test_a_killed_worker_child_loses_its_call_which_is_not_run_again(stack: Stac
     assert child is not None
     os.kill(child, signal.SIGKILL)
     killed_at = time.monotonic()
-    assert "was lost, and the call was not run again" in error_text(call)
+    assert_told_lost(error_text(call))
     assert time.monotonic() - killed_at < TOLD_IN
     row = stack.ended(call)
     assert (row.status, row.cancel_cause, row.attempts) == ("lost", "", [])
@@ -107,7 +114,7 @@ def test_a_killed_worker_loses_its_calls_and_others_go_on(stack: Stack, steps: P
     for worker in workers:
         os.kill(stack.workers()[str(worker)], signal.SIGKILL)
     for each in (call, spawning):
-        assert "was lost, and the call was not run again" in error_text(each)
+        assert_told_lost(error_text(each))
         assert stack.ended(each, LOST_IN).status == "lost"
     stack.restore_workers()
     assert_runs_once(stack, steps.with_name("count"))
@@ -147,7 +154,7 @@ def test_a_server_that_is_told_to_stop_ends_its_streams_and_its_calls(stack: Sta
         server.program.signal(signal.SIGTERM)
         assert listening.result()["resultType"] == "complete"
         assert text(brief.result()) == "10 steps"
-        assert error_text(long).startswith("The call was stopped because the server is shutting down")
+        assert "shutting down" in error_text(long)
         row = stack.ended(long)
         assert (row.status, row.cancel_cause, row.stage) == ("cancelled", "shutdown", INTERRUPT)
         assert stack.ended(brief).status == "completed"
@@ -168,7 +175,7 @@ def test_sigterm_of_the_whole_site_ends_every_call_and_process(tmp_path: Path) -
         [server] = site.servers
         server.program.signal(signal.SIGTERM)
         for call in (running, queued, *blockers):
-            assert error_text(call).startswith("The call was stopped because the server is shutting down")
+            assert "shutting down" in error_text(call)
             row = site.ended(call)
             assert (row.status, row.cancel_cause) == ("cancelled", "shutdown")
         assert server.program.wait() == 0

@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.situations import LONG, STEP
 from tests.acceptance.test_disconnect import assert_runs_once
-from tests.acceptance.test_endings import LOST_IN, accepted, error_text
+from tests.acceptance.test_endings import LOST_IN, accepted, assert_told_lost, error_text
 from tests.support.site.inspector import ROOT, Row
 from tests.support.site.programs import STARTING
 from tests.support.site.stack import MANAGE, SETTINGS, Stack
@@ -101,7 +101,7 @@ def test_with_a_killed_worker_nothing_of_a_family_is_left(stack: Stack, tmp_path
     folder = tmp_path / "children"
     parent, row = begin(stack, folder, children=5)
     os.kill(stack.workers()[str(row.worker)], signal.SIGKILL)
-    assert "was lost, and the call was not run again" in error_text(parent)
+    assert_told_lost(error_text(parent))
     found = ended_children(stack, row, LOST_IN)
     for child in found:
         assert child["status"] in ("cancelled", "lost")
@@ -119,7 +119,8 @@ def test_a_cancellation_whose_process_dies_before_the_children_is_finished(stack
     command = [sys.executable, "-c", DIES_IN_BETWEEN, row.id]
     died = subprocess.run(command, cwd=ROOT, env=stack.environment, timeout=60)
     assert died.returncode == 9
-    assert error_text(parent) == "The call was cancelled by an administrator. Reason: in between"
+    told = error_text(parent)
+    assert all(fact in told for fact in ("cancelled", "administrator", "in between"))
     assert_gone_with_parent(ended_children(stack, row), folder)
 
 
@@ -141,7 +142,8 @@ def test_all_calls_of_a_tool_are_cancelled_by_one_command(stack: Stack, tmp_path
     assert_frozen(folder)
     assert len(list(folder.iterdir())) == stack.slots
     for each in calls:
-        assert error_text(each) == "The call was cancelled by an administrator. Reason: an incident"
+        told = error_text(each)
+        assert all(fact in told for fact in ("cancelled", "administrator", "an incident"))
         attempt = accepted(stack.row(each))
         assert (attempt.reason, attempt.part_of) == ("an incident", "tool sleep_sync")
     assert text(other.result()) == "5 steps"

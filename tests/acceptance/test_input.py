@@ -84,4 +84,4 @@ def test_a_call_that_asks_can_be_cancelled_and_its_client_is_told(stack: Stack, 
     assert (row.status, row.cancel_cause, row.stage) == ("cancelled", "admin", 0)
     told = post(stack, server, tmp_path / "lines", requestState=state, inputResponses={}).result()
     assert told["isError"] is True
-    assert text(told) == "The call was cancelled by an administrator. Reason: closing time"
+    assert all(fact in text(told) for fact in ("cancelled", "administrator", "closing time"))

@@ -38,7 +38,7 @@ def test_an_answer_is_taken_by_the_other_process(stack: Stack, client: Client, t
         assert client.reply(question, other, {"action": "accept", "content": {"quantity": 10}}) == 202
         again = asked(stream)
         assert again.message is not None
-        assert "The last answer was not valid" in again.message["params"]["message"]
+        assert "not valid" in again.message["params"]["message"]
         assert client.reply(again, other, TWO) == 202
         assert client.reply(asked(stream), first, YES) == 202
         assert result_of(stream) == "17: 2 small, accept"
@@ -94,5 +94,6 @@ def test_a_call_that_asks_is_cancelled_at_once(stack: Stack, client: Client, tmp
     asked(stream)
     stack.ask("cancel", request_id=stack.row(call).id, reason="closing time")
     asked(stream, "notifications/cancelled")
-    assert result_of(stream) == "The call was cancelled by an administrator. Reason: closing time"
+    told = result_of(stream)
+    assert all(fact in told for fact in ("cancelled", "administrator", "closing time"))
     assert stack.ended(call).status == "cancelled"

@@ -65,9 +65,10 @@ def test_C6_what_no_worker_takes_raises_an_alarm_is_cancelled_at_once_or_ends_at
                 ["queued", "cancel", "cancelled"],
             )
             assert accepted(row).latency_ms == 0
-            assert error_text(cancelled).startswith("The call was cancelled by an administrator.")
-            assert server.program.says(r"queue mcp: a request has waited \d+ s for a worker \(waiting: 1\)")
-            assert error_text(waiting).endswith("Reason: no worker claimed it in time")
+            told = error_text(cancelled)
+            assert all(fact in told for fact in ("cancelled", "administrator", "nobody takes it"))
+            assert server.program.says(r"queue mcp\b.* \d+ s .*waiting: 1\b")
+            assert "no worker" in error_text(waiting)
             row = site.ended(waiting)
             assert (row.status, row.cancel_cause) == ("cancelled", "deadline")
         assert text(site.call("echo", text="again").result()) == "again"

@@ -1,6 +1,7 @@
 """The broker is stopped, killed or frozen while calls start, run, wait and are cancelled: rows C7, C8, C9 and B11."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -48,7 +49,7 @@ def refused(site: Site, server: Server) -> tuple[float, Row]:
     answer = call.answer()
     took = time.monotonic() - began_at
     assert answer["error"]["code"] == UNAVAILABLE
-    assert answer["error"]["message"] == "The task queue cannot be reached; try again in a moment."
+    assert all(fact in answer["error"]["message"] for fact in ("task queue", "try again"))
     site.measure("refused without a broker", took)
     site.measure("others served meanwhile", served_at - began_at)
     return took, site.stack.row(call)
@@ -132,8 +133,8 @@ def test_B11_a_tool_whose_client_leaves_while_the_broker_is_away_is_stopped_all_
     assert [(attempt.outcome, attempt.settled) for attempt in row.attempts] == [("accepted", True)]
     site.measure(f"{tool} stopped without a broker", (row.attempts[0].latency_ms or 0.0) / 1000)
     assert_stopped(row, steps)
-    untold = f"the broker did not take mcp_cancel {{'request_ids': ['{row.id}']}}"
-    eventually(lambda: untold in site.log(), "the log says that nobody could be told")
+    untold = rf"broker did not .*\bmcp_cancel\b.*'{row.id}'"
+    eventually(lambda: re.search(untold, site.log()), "the log says that nobody could be told")
     begin_again(site.broker)
 
 

@@ -156,7 +156,8 @@ def test_A5_a_client_that_sent_more_behind_its_call_and_left_is_noticed_by_the_n
     call.send_raw(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (BEHIND, bytes(BEHIND)))
     call.close()
     row = stack.ended(call)
-    assert row.cancel_reason in ("", "the client has disconnected")  # writing to the connection may fail first
+    # Writing to the connection may fail first.
+    assert row.cancel_reason == "" or "client has disconnected" in row.cancel_reason
     assert_cancelled(row, cause="disconnect", stage=INTERRUPT, actor="anonymous", reason=row.cancel_reason)
 
 
@@ -248,7 +249,7 @@ def test_C13_a_server_that_is_told_to_stop_beside_a_half_uploaded_request_ends_i
     server.program.signal(signal.SIGTERM)
     result = call.result()
     assert result["isError"] is True
-    assert text(result).startswith("The call was stopped because the server is shutting down")
+    assert "shutting down" in text(result)
     row = stack.ended(call)
     assert (row.status, row.cancel_cause) == ("cancelled", "shutdown")
     assert_stopped(row, steps)

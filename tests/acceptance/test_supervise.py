@@ -142,10 +142,10 @@ def test_D2_supervision_outlives_a_database_that_is_away(engines: dict[str, str]
         supervisor.says("Supervising")
         vars(site).pop("inspector").close()  # its connection is about to be ended
         with away(engines["MCPSITE_DATABASE"]):
-            supervisor.says("supervision waits for the database")
-        supervisor.says("the database is back")
+            supervisor.says("supervision waits")
+        supervisor.says("database is back")
         kill_everything(site, spare=frozenset({supervisor.pid}))
         await_every_end(site)
         assert (row(site, queued).status, row(site, queued).cancel_cause) == ("cancelled", "lost_server")
-        assert supervisor.output().count("waits for the database") == 1
+        assert supervisor.output().count("supervision waits") == 1
         assert supervisor.stop() == 0

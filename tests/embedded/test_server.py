@@ -194,7 +194,7 @@ def test_I11_a_body_in_many_small_chunks_is_refused_and_the_rest_of_it_is_not_re
             connection.sendall(b"1\r\nx\r\n" * 5_000)
         head, _, body = read_all(connection).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
-    assert json.loads(body)["error"]["message"] == "The request's body comes in too many small chunks."
+    assert "small chunks" in json.loads(body)["error"]["message"]
 
 
 CHUNKED = b"3\r\nabc\r\n0\r\n\r\n"

@@ -113,11 +113,9 @@ def test_a_connection_too_many_is_refused_with_the_time_to_come_back(start: Star
         head, _, body = read_all(refused).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b"\r\nRetry-After: 1" in head
-    assert json.loads(body)["error"] == {
-        "code": 503,
-        "message": "The server is busy; try again in a moment.",
-        "data": {"retryAfter": 1},
-    }
+    error = json.loads(body)["error"]
+    assert "busy" in error.pop("message")
+    assert error == {"code": 503, "data": {"retryAfter": 1}}
     for connection in held:
         connection.close()
     deadline = time.monotonic() + 10

@@ -85,7 +85,9 @@ def test_an_answer_that_only_the_model_refuses_is_asked_again(one_slot, tmp_path
     one_slot.ask(driver.asking, request_id)
     one_slot.ask(driver.answer, request_id, {"order": {"action": "accept", "content": {"quantity": 10}}})
     message = one_slot.ask(driver.asking, request_id)["order"]["params"]["message"]
-    assert message.startswith("How many, and how large?\n\nThe last answer was not valid: quantity: ")
+    question, told = message.split("\n\n")
+    assert question == "How many, and how large?"
+    assert all(fact in told for fact in ("not valid", "quantity:"))
     assert one_slot.cancel(request_id) == "accepted"
     assert one_slot.ended(request_id)["status"] == "cancelled"
 
@@ -103,27 +105,27 @@ def test_a_page_is_asked_for_until_it_is_completed(one_slot):
     one_slot.ask(driver.answer, request_id, {"page": {"action": "accept"}})
     again = one_slot.ask(driver.asking, request_id)["page"]["params"]
     assert again["url"] == params["url"]
-    assert again["message"].endswith("the page is not completed yet.")
+    assert "not completed" in again["message"]
     one_slot.ask(driver.visit, request_id, "page", 17)
     one_slot.ask(driver.answer, request_id, {"page": {"action": "accept"}})
     assert text(one_slot.ended(request_id)) == "accept 17"
     nobody = one_slot.ended(submit(one_slot, code))
-    assert text(nobody).startswith("This call needs a caller with an account")
+    assert "account" in text(nobody)
 
 
 def test_a_client_that_cannot_be_asked_ends_the_call_unless_its_tool_catches_that(one_slot):
     ended = one_slot.ended(submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}))
     assert (ended["status"], ended["result"]) == ("failed", None)
+    assert "elicitation form" in ended["error"].pop("message")
     assert ended["error"] == {
         "cause": "protocol",
         "code": -32021,
-        "message": "This call needs a client that declares the capability elicitation form.",
         "data": {"requiredCapabilities": {"elicitation": {"form": {}}}},
     }
     older = one_slot.ended(
         submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}, protocol_version="2025-11-25")
     )
-    assert text(older).endswith("declares the capability elicitation form in its session and accepts event streams.")
+    assert all(fact in text(older) for fact in ("elicitation form", "session", "event streams"))
     url_only = {"elicitation": {"url": {}}}
     caught = one_slot.ended(one_slot.submit("ask_if_possible", {}, client_capabilities=url_only))
     assert caught["status"] == "completed"
@@ -133,23 +135,12 @@ def test_a_client_that_cannot_be_asked_ends_the_call_unless_its_tool_catches_tha
 def test_a_question_that_a_revision_cannot_put_ends_the_call_in_words(one_slot):
     several = "{'type': 'object', 'properties': {'n': {'type': 'array', 'items': {'type': 'string', 'enum': ['a']}}}}"
     for version, code, words in (
-        (
-            "2025-03-26",
-            "ctx.elicit('n', 'How many?', NUMBER)",
-            "This call asks its user for input, which MCP 2025-03-26",
-        ),
-        (
-            "2025-06-18",
-            "ctx.elicit_url('n', 'Sign', 'https://example.com')",
-            "This call sends its user to a page, which",
-        ),
-        (
-            "2025-06-18",
-            f"ctx.elicit('n', 'Which?', {several})",
-            "This call asks its user to choose several items of a list",
-        ),
+        ("2025-03-26", "ctx.elicit('n', 'How many?', NUMBER)", "for input"),
+        ("2025-06-18", "ctx.elicit_url('n', 'Sign', 'https://example.com')", "a page"),
+        ("2025-06-18", f"ctx.elicit('n', 'Which?', {several})", "several items"),
     ):
-        assert text(one_slot.ended(submit(one_slot, code, protocol_version=version))).startswith(words)
+        told = text(one_slot.ended(submit(one_slot, code, protocol_version=version)))
+        assert all(fact in told for fact in (words, f"MCP {version}"))
 
 
 def test_an_error_in_place_of_an_answer_is_raised_where_the_question_stands(one_slot):
@@ -183,8 +174,7 @@ def test_a_question_cannot_be_asked_inside_a_shield_and_no_key_twice(one_slot):
             answer += str(error)
     """
     said = text(one_slot.ended(submit(one_slot, code)))
-    assert "cannot be asked inside shield()" in said
-    assert "'n' is used for two questions" in said
+    assert all(fact in said for fact in ("shield()", "'n'", "two questions"))
 
 
 def test_what_is_done_once_is_plain_json(one_slot):

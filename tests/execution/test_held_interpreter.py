@@ -64,7 +64,8 @@ def test_nothing_is_written_in_a_transaction_while_a_tool_runs(one_slot: Site) -
     ended = one_slot.ended(request_id)
     assert json.loads(found.read_text()) == []
     assert (ended["status"], ended["cancel_cause"], ended["progress_message"]) == ("cancelled", "deadline", "one")
-    assert ended["cancel_reason"] == "the time limit of 0.5 s has passed"
+    assert " 0.5 s" in ended["cancel_reason"]
+    assert "caller" not in ended["cancel_reason"]
     kinds = [kind for kind, _ in one_slot.ask(driver.events, request_id)]
     assert kinds[:2] == ["transition"] * 2
     assert sorted(kinds[2:6]) == ["cancel", "log", "progress", "stage"]
@@ -95,5 +96,6 @@ def test_I6_the_worker_measures_the_limit_of_a_tool_that_holds_the_interpreter(o
     request_id = one_slot.submit("python", {"code": code}, cancel_policy="kill", hard_grace=0.1, time_limit=1.0)
     ended = one_slot.ended(request_id)
     assert (ended["status"], ended["cancel_cause"], ended["stage"]) == ("cancelled", "deadline", "kill")
-    assert ended["cancel_reason"] == "the time limit of 1 s has passed"
+    assert " 1 s" in ended["cancel_reason"]
+    assert "caller" not in ended["cancel_reason"]
     assert 1.0 < time.monotonic() - began_at < 15.0

@@ -53,21 +53,20 @@ def test_a_tool_that_has_a_rate_is_started_no_more_often(mcp_client: Client) -> 
     mcp_client.call("rare")
     told = mcp_client.call("starts", name="rare", times=2).structured
     assert told[0] == "done"
-    assert told[1].startswith("rare was not started: its rate limit is reached; its caller may call it again in ")
+    assert all(fact in told[1] for fact in ("rare", "not started", "rate limit", "again in "))
     assert Request.objects.filter(tool="rare").count() == 2
 
 
 def test_of_a_tool_that_has_a_limit_no_more_are_started_at_once(mcp_client: Client) -> None:
-    refused = "alone was not started: its caller may have at most 1 open calls of this tool."
-    assert mcp_client.call("alone", again=True).text == refused
-    assert mcp_client.call("starts_twice").text == refused
+    for told in (mcp_client.call("alone", again=True).text, mcp_client.call("starts_twice").text):
+        assert all(fact in told for fact in ("alone", "not started", " 1 open"))
     assert mcp_client.call("starts", name="alone", times=2).structured == ["done", "done"]
 
 
 def test_what_cannot_be_counted_is_not_started(mcp_client: Client, settings: Any) -> None:
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
-    told = mcp_client.call("starts", name="rare", times=1).structured
-    assert told == ["rare was not started: its rate limit cannot be checked at the moment."]
+    [told] = mcp_client.call("starts", name="rare", times=1).structured
+    assert all(fact in told for fact in ("rare", "not started", "rate limit", "cannot be checked"))
 
 
 def test_the_site_s_limits_are_not_for_what_tools_start(mcp_client: Client, configure: Any) -> None:

@@ -1,5 +1,6 @@
 """Tools that start others: real calls of the same caller in other processes, awaited or not."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -61,18 +62,18 @@ def test_a_child_that_fails_raises_its_words_which_uncaught_are_the_starters(fam
 
 
 @pytest.mark.parametrize(
-    ("start", "told"),
+    ("start", "facts"),
     [
-        ("ctx.start('nothing')", "Unknown tool: nothing."),
-        ("ctx.start('brief', path='/dev/null')", "name: this argument is required"),
-        ("ctx.start('order', path='/dev/null').result()", "order has no client to ask."),
+        ("ctx.start('nothing')", ("Unknown tool", "nothing")),
+        ("ctx.start('brief', path='/dev/null')", ("name:", "required")),
+        ("ctx.start('order', path='/dev/null').result()", ("order", "no client")),
     ],
     ids=["unknown", "arguments", "asks"],
 )
-def test_what_cannot_be_started_says_why(family, start, told):
+def test_what_cannot_be_started_says_why(family, start, facts):
     ended = family.ended(python(family, start))
     assert ended["status"] == "failed"
-    assert told in words(ended)
+    assert all(fact in words(ended) for fact in facts)
 
 
 @pytest.mark.fault("G6")
@@ -83,12 +84,12 @@ def test_a_tool_starts_nothing_that_its_caller_may_not_call(family, tmp_path):
     refused = family.ended(
         python(family, code.format("permitted", f", path={str(tmp_path / 'ran')!r}"), principal=nobody)
     )
-    assert words(refused) == "Unknown tool: permitted."
+    assert "Unknown tool: permitted" in words(refused)
     refused = family.ended(python(family, code.format("refill", ""), principal=nobody))
-    assert words(refused) == "refill was not started: the caller's token lacks the scope ink."
+    assert all(fact in words(refused) for fact in ("refill", "not started", "scope ink"))
     again = code.format("python", f", code={code.format('refill', '')!r}")
     assert answer(family, again, principal=replace(nobody, scopes=frozenset({"ink"}))) == "filled"
-    assert words(family.ended(python(family, again, principal=nobody))).endswith("lacks the scope ink.")
+    assert "scope ink" in words(family.ended(python(family, again, principal=nobody)))
 
 
 def test_calls_start_one_another_to_a_depth(family):
@@ -97,7 +98,7 @@ def test_calls_start_one_another_to_a_depth(family):
         nested = f"ctx.start('python', code={nested!r}).result()"
     request_id = python(family, nested, depth=1)
     ended = family.ended(request_id)
-    assert "calls may be nested at most" in words(ended)
+    assert re.search(r"nested .*\b3\b", words(ended))
     assert family.ask(driver.children, request_id)[0]["depth"] == 2
 
 

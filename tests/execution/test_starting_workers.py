@@ -25,4 +25,5 @@ def test_a_worker_whose_database_is_away_as_it_begins_ends_and_says_why(
     worker.take_for_tools(consumer, follows=False)
     with pytest.raises(WorkerTerminate):
         worker._start(SimpleNamespace(controller=consumer))
-    assert "could not read which tools it must run" in caplog.text
+    [logged] = [record for record in caplog.records if record.levelname == "CRITICAL"]
+    assert all(fact in logged.getMessage() for fact in ("tools", "exits", "the database is away"))

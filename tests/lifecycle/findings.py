@@ -1,4 +1,7 @@
-"""The requests that each step of supervision must find, according to the model."""
+"""The requests that each step of supervision must find, according to the model.
+
+Reasons are in the words of `stored.REASONS`.
+"""
 
 from mcp_app.lifecycle.sessions import call_connections
 from mcp_app.lifecycle.supervision import rounds
@@ -18,9 +21,7 @@ def of_lost_servers(machine):
         awaited = life.status in ("queued", "running") and life.session is None and life.server is not None
         awaited = awaited and life.cancelled_by is None and machine.is_silent(life.server)
         if awaited and older(life.queued_at, machine.now, LOST_AFTER):
-            life.cancel(
-                "lost_server", "system", "the server process died or sent no more heartbeats", None, machine.now
-            )
+            life.cancel("lost_server", "system", "server process", None, machine.now)
 
 
 def left(machine):
@@ -34,14 +35,11 @@ def abandoned(machine):
     for life in machine.lives:
         left = life.session is not None and life.open and life.cancelled_by is None
         if left and older(life.left_at, machine.now, ABANDONED_AFTER):
-            life.cancel("abandoned", "system", "no client came back for its result", None, machine.now)
+            life.cancel("abandoned", "system", "no client", None, machine.now)
 
 
 def overdue(machine):
-    why = {
-        "queued": "no worker claimed it in time",
-        "input_required": "its question was not answered in time",
-    }
+    why = {"queued": "no worker", "input_required": "question"}
     for life in machine.lives:
         if life.status in why and life.cancelled_by is None and older(life.deadline_at, machine.now, 0):
             life.cancel("deadline", "system", why[life.status], None, machine.now)
@@ -50,7 +48,7 @@ def overdue(machine):
 def expired(machine):
     for life in machine.lives:
         if life.open and life.cancelled_by is None and older(life.expires_at, machine.now, 0):
-            life.cancel("deadline", "system", "its task has expired", None, machine.now)
+            life.cancel("deadline", "system", "expired", None, machine.now)
 
 
 SUPERVISED = {

@@ -7,7 +7,10 @@ from uuid import UUID
 from mcp_app.models import Cancellation, Request, RequestEvent
 from tests.lifecycle.model import Attempt
 
-NOTES = {"Handed over to its client as a task.": "task", "The client disconnected; the call continues.": "goes on"}
+NOTES = {"task": "task", "disconnected": "goes on"}
+"""Notes of the model, by a word of the app's note."""
+REASONS = ("server process", "no client", "no worker", "question", "expired", "session")
+"""The words that tell the app's own reasons for a cancellation apart."""
 
 
 @dataclass
@@ -34,6 +37,11 @@ def stored() -> Stored:
     return found
 
 
+def brief(reason: str) -> str:
+    """Return the words that identify one of the app's own reasons. Other reasons are returned as they are."""
+    return next((words for words in REASONS if words in reason), reason)
+
+
 def _told(attempt: Cancellation) -> Attempt:
     assert attempt.requested_at is not None
     ended = attempt.settled_at is not None and attempt.outcome in ("accepted", "too_late") and attempt.stopped_at
@@ -41,7 +49,7 @@ def _told(attempt: Cancellation) -> Attempt:
     return Attempt(
         attempt.cause,
         attempt.actor,
-        attempt.reason,
+        brief(attempt.reason),
         attempt.outcome,
         attempt.status_before,
         attempt.status_after,
@@ -55,7 +63,7 @@ def _in_words(kind: str, data: dict[str, Any]) -> tuple[str, Any]:
         case "transition":
             return kind, data["status"]
         case "cancel":
-            return kind, (data["cause"], data["actor"], data["reason"])
+            return kind, (data["cause"], data["actor"], brief(data["reason"]))
         case "stage":
             return kind, data["stage"]
         case "progress":
@@ -63,6 +71,7 @@ def _in_words(kind: str, data: dict[str, Any]) -> tuple[str, Any]:
         case "log":
             return kind, data["data"]
         case "note":
-            return kind, NOTES[data["message"]]
+            [note] = [note for word, note in NOTES.items() if word in data["message"]]
+            return kind, note
     [(what, told)] = data.items()
     return what, tuple(sorted(told)) if what == "answered" else next(iter(told))

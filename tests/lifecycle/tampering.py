@@ -1,5 +1,6 @@
 """Changes by an attacker who can write to the database and has removed the triggers."""
 
+import re
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
 
@@ -71,6 +72,12 @@ def findings(noted=""):
     """The findings of `verify`, except that the triggers are missing."""
     found = [(finding.kind, finding.what) for finding in verification.verify(noted)]
     return [(kind, what) for kind, what in found if "triggers" not in what]
+
+
+def is_about(finding, kind, *facts):
+    """Return whether a finding is of this kind and its description has all these words."""
+    found, what = finding
+    return found == kind and all(re.search(rf"\b{fact}\b", what) for fact in facts)
 
 
 def kinds(noted=""):

@@ -48,7 +48,8 @@ def test_with_a_parent_go_its_children_and_theirs(worker):
             "Grace",
             f"started by {row.parent}",
         )
-    assert rows.audited(first)[0].reason == "dig, which started it, was cancelled (administrator)"
+    reason = rows.audited(first)[0].reason
+    assert all(fact in reason for fact in ("dig", "cancelled", "administrator"))
     assert rows.fresh(queued).status == Status.CANCELLED
     assert rows.fresh(innocent).cancel_requested_at is None
 
@@ -126,7 +127,8 @@ def test_a_run_that_ends_to_ask_takes_its_children_with_it(worker):
     assert input_rounds.ask(parent.pk, rows.QUESTIONS, worker=worker) == Status.INPUT_REQUIRED
     rounds.supervise()
     assert rows.fresh(row).cancel_cause == Cause.PARENT
-    assert rows.audited(row)[0].reason == "the run of dig that started it has ended"
+    reason = rows.audited(row)[0].reason
+    assert all(fact in reason for fact in ("run of dig", "ended"))
 
 
 def stopping(worker):
@@ -239,7 +241,7 @@ def test_a_principal_has_as_many_open_as_may_be(worker, configure):
     configure(MAX_CHILDREN_PER_PRINCIPAL=2)
     child(rows.running(worker))
     child(rows.running(worker))
-    with pytest.raises(TooManyChildrenError, match="the calls of its caller"):
+    with pytest.raises(TooManyChildrenError, match=r"caller .*\b2\b"):
         child(rows.running(worker))
     child(rows.running(worker, principal=rows.STRANGER), principal=rows.STRANGER)
 

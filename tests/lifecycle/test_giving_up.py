@@ -37,8 +37,7 @@ def test_the_client_gets_an_error_which_says_that_it_may_still_run(row):
     assert seen.result is not None
     assert seen.result["isError"] is True
     [content] = seen.result["content"]
-    assert "could not be stopped where it runs: it may still be running" in content["text"]
-    assert content["text"].endswith("Reason: too long")
+    assert all(fact in content["text"] for fact in ("could not be stopped", "still be running", "too long"))
 
 
 def test_a_request_that_was_asked_to_stop_is_not_answered_before_it_is_given_up():
@@ -80,6 +79,6 @@ def test_as_a_task_an_unstoppable_request_is_working_until_its_end():
     transitions.give_up(row.pk)
     task = task_handles.shown(rows.fresh(row))
     assert task.status == "working"
-    assert "could not be stopped where it runs" in (task.status_message or "")
+    assert "could not be stopped" in (task.status_message or "")
     finish(row.pk, Status.CANCELLED, worker=WORKER)
     assert task_handles.shown(rows.fresh(row)).status == "cancelled"

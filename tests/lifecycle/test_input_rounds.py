@@ -106,10 +106,8 @@ def test_an_unanswered_question_is_cancelled_at_its_deadline(worker):
     Request.objects.filter(pk=row.pk).update(deadline_at=F("deadline_at") - past)
     rounds.cancel_overdue_requests()
     row = rows.fresh(row)
-    assert (row.status, row.cancel_cause, row.cancel_reason) == (
-        *(Status.CANCELLED, Cause.DEADLINE),
-        "its question was not answered in time",
-    )
+    assert (row.status, row.cancel_cause) == (Status.CANCELLED, Cause.DEADLINE)
+    assert "question" in row.cancel_reason
 
 
 def test_the_open_questions_of_a_caller_are_limited(worker, configure):

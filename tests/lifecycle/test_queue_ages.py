@@ -54,15 +54,15 @@ def test_C6_supervision_raises_the_alarm_once_in_a_while_and_says_when_it_is_ove
         rounds.supervise()
         rounds.supervise()
         [alarm] = alarms(caplog)
-        assert alarm.startswith("queue deaf: a request has waited ")
-        assert "(waiting: 1)" in alarm
+        assert all(fact in alarm for fact in ("deaf", "waiting: 1"))
         queues._alarmed_at["deaf"] -= 61
         rounds.supervise()
         assert len(alarms(caplog)) == 2
         assert transitions.claim(row.pk, worker=worker, pid=4711)
         rounds.supervise()
         rounds.supervise()
-        assert alarms(caplog, logging.WARNING) == ["queue deaf: no request waits too long any more"]
+        [over] = alarms(caplog, logging.WARNING)
+        assert all(fact in over for fact in ("deaf", "no request"))
 
 
 def test_C6_no_alarm_if_it_is_switched_off(configure, caplog):

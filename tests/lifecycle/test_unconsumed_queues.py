@@ -1,6 +1,7 @@
 """If no worker consumes a queue, the log names the remedy, and with `DEBUG` the error does too."""
 
 import logging
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from mcp_app.models import Process, Request
 from mcp_app.states import ProcessRole, Status
 from tests.support import rows
 
+COMMAND = "`python manage.py mcp worker`"
 pytestmark = [pytest.mark.usefixtures("_unreported"), pytest.mark.django_db(transaction=True)]
 
 
@@ -43,9 +45,8 @@ def test_a_queue_that_no_worker_consumes_is_reported_once_with_the_command(caplo
         rounds.supervise()
         rounds.supervise()
     [said] = reported(caplog)
-    assert said == (
-        'No worker consumes the queue "deaf". Start one: `python manage.py mcp worker`. Calls that wait: 1.'
-    )
+    assert all(fact in said for fact in ('"deaf"', COMMAND))
+    assert re.findall(r"\d+", said) == ["1"]
 
 
 def test_only_live_workers_that_consume_the_queue_count(caplog: pytest.LogCaptureFixture) -> None:
@@ -72,4 +73,4 @@ def test_under_debug_the_clients_error_names_the_command_that_starts_a_worker(se
     assert (old.status, young.status) == (Status.FAILED if debug else Status.QUEUED, Status.QUEUED)
     if debug:
         [content] = observation.final_result(old)["content"]
-        assert content["text"] == 'No worker consumes the queue "deaf". Start one: `python manage.py mcp worker`.'
+        assert all(fact in content["text"] for fact in ('"deaf"', COMMAND))

@@ -23,6 +23,7 @@ from tests.lifecycle.tampering import (
     attempts,
     execute,
     findings,
+    is_about,
     kinds,
     past_the_triggers,
     seal,
@@ -124,14 +125,16 @@ def test_an_inserted_row_that_was_sealed_with_the_others_is_found(chain, monkeyp
     seal(monkeypatch, TODAY)
     forged = Cancellation.objects.latest("pk")
     assert forged.sealed_on == TODAY
-    assert findings() == [("inserted", f"cancellation {forged.pk}, or changed before it was sealed")]
+    [found] = findings()
+    assert is_about(found, "inserted", f"cancellation {forged.pk}", "changed")
 
 
 def test_a_change_of_an_unsealed_row_is_found(chain):
     attempts(1)
     newest = Cancellation.objects.latest("pk").pk
     execute(f"UPDATE {TABLE} SET actor = 'somebody else' WHERE id = %s", newest)
-    assert findings() == [("inserted", f"cancellation {newest}, or changed before it was sealed")]
+    [found] = findings()
+    assert is_about(found, "inserted", f"cancellation {newest}", "changed")
 
 
 @pytest.mark.parametrize("column", ["requested_at", "settled_at", "stopped_at"])
@@ -139,7 +142,8 @@ def test_a_changed_time_of_an_unsealed_row_is_found(chain, column):
     attempts(1)
     newest = Cancellation.objects.latest("pk").pk
     execute(f"UPDATE {TABLE} SET {column} = '2020-01-01 00:00:00+00:00' WHERE id = %s", newest)
-    assert findings() == [("inserted", f"cancellation {newest}, or changed before it was sealed")]
+    [found] = findings()
+    assert is_about(found, "inserted", f"cancellation {newest}", "changed")
 
 
 @pytest.mark.parametrize("column", ["requested_at", "stopped_at"])
@@ -147,7 +151,8 @@ def test_a_changed_time_of_an_attempt_on_an_open_request_is_found(chain, worker,
     rows.stopping(worker)
     newest = Cancellation.objects.latest("pk").pk
     execute(f"UPDATE {TABLE} SET {column} = '2020-01-01 00:00:00+00:00' WHERE id = %s", newest)
-    assert findings() == [("inserted", f"cancellation {newest}, or changed before it was sealed")]
+    [found] = findings()
+    assert is_about(found, "inserted", f"cancellation {newest}", "changed")
 
 
 @pytest.fixture
@@ -178,18 +183,17 @@ def test_an_attempt_that_is_hidden_in_a_purged_day_is_found(purged, changes):
     rows.cancel(rows.queued(), principal=rows.STRANGER)
     newest = Cancellation.objects.latest("pk").pk
     place(purged, newest, **changes)
-    assert findings() == [
-        ("inserted", f"cancellation {newest}, or changed before it was sealed")
-        if changes
-        else ("changed", f"cancellation {newest}: it is sealed on {purged}, before it was settled")
-    ]
+    [found] = findings()
+    kind, *facts = ("inserted", "changed") if changes else ("changed", purged, "settled")
+    assert is_about(found, kind, f"cancellation {newest}", *facts)
 
 
 def test_an_attempt_on_work_that_goes_on_is_found_in_a_purged_day(purged, worker):
     rows.stopping(worker)
     newest = Cancellation.objects.latest("pk").pk
     place(purged, newest)
-    assert findings() == [("changed", f"cancellation {newest}: it is sealed on {purged}, before it was settled")]
+    [found] = findings()
+    assert is_about(found, "changed", f"cancellation {newest}", purged, "settled")
 
 
 def test_a_row_of_a_purged_day_that_is_forged_or_cannot_be_read_is_found(purged):
@@ -197,16 +201,19 @@ def test_a_row_of_a_purged_day_that_is_forged_or_cannot_be_read_is_found(purged)
     with past_the_triggers():
         execute(f"DELETE FROM {TABLE} WHERE sealed_on = %s AND seal_number < 3", purged)
         row = Cancellation.objects.create(cause="admin", actor="nobody", outcome="denied", **forged)
-        assert findings() == [("inserted", f"cancellation {row.pk}, or changed before it was sealed")]
+        [found] = findings()
+        assert is_about(found, "inserted", f"cancellation {row.pk}", "changed")
         if databases.connection().vendor == "sqlite":
             execute(f"UPDATE {TABLE} SET attempt_id = 'x' WHERE id = %s", row.pk)
-            assert findings() == [("changed", f"cancellation {row.pk}: it cannot be read")]
+            [found] = findings()
+            assert is_about(found, "changed", f"cancellation {row.pk}", "read")
 
 
 def test_an_accepted_attempt_that_is_deleted_before_it_is_sealed_is_missed(chain, worker):
     row = rows.stopping(worker)
     execute(f"DELETE FROM {TABLE} WHERE id = %s", Cancellation.objects.latest("pk").pk)
-    assert findings() == [("deleted", f"the accepted attempt to cancel the request {row.pk}")]
+    [found] = findings()
+    assert is_about(found, "deleted", "accepted", row.pk)
 
 
 def test_an_attempt_that_is_put_back_to_before_its_end_is_found(chain, worker):
@@ -217,9 +224,8 @@ def test_an_attempt_that_is_put_back_to_before_its_end_is_found(chain, worker):
         "outcome = 'accepted', status_after = '', stage = 0, stopped_at = NULL, latency_ms = NULL, settled_at = NULL"
     )
     execute(f"UPDATE {TABLE} SET {reopened}, signature = %s WHERE id = %s", before.signature, before.pk)
-    assert findings() == [
-        ("changed", f"cancellation {before.pk}: it is not settled, although its request is no longer open")
-    ]
+    [found] = findings()
+    assert is_about(found, "changed", f"cancellation {before.pk}", "not settled")
 
 
 @pytest.mark.parametrize("day", [YESTERDAY, TODAY])
@@ -235,13 +241,14 @@ def test_a_day_that_is_gone_with_its_rows_is_found(chain):
     with past_the_triggers():
         execute(f"DELETE FROM {TABLE} WHERE sealed_on = %s", YESTERDAY)
         execute(f"DELETE FROM {DAYS} WHERE day = %s", YESTERDAY)
-        assert ("deleted", f"the days before {TODAY}: its chain does not begin where the last one ends") in findings()
+        assert any(is_about(finding, "deleted", f"before {TODAY}") for finding in findings())
 
 
 def test_a_day_whose_row_is_gone_is_found(chain):
     with past_the_triggers():
         execute(f"DELETE FROM {DAYS} WHERE day = %s", TODAY)
-        assert findings() == [("deleted", f"the row of the day {TODAY}, although cancellations sealed on it exist")]
+        [found] = findings()
+        assert is_about(found, "deleted", "row", TODAY)
 
 
 def test_a_chain_that_was_put_back_as_a_whole_is_found_by_a_head_that_was_noted(chain, monkeypatch):
@@ -279,7 +286,7 @@ def test_a_row_that_cannot_be_read_is_a_finding(chain):
         pytest.skip("only SQLite's columns hold anything")
     with past_the_triggers():
         execute(f"UPDATE {TABLE} SET requested_at = 'never', attempt_id = 'x' WHERE id = %s", chain[1])
-        assert findings()[0] == ("changed", f"cancellation {chain[1]}: it cannot be read")
+        assert is_about(findings()[0], "changed", f"cancellation {chain[1]}", "read")
 
 
 def test_triggers_that_are_gone_are_found(chain):
@@ -336,7 +343,8 @@ def test_replaced_triggers_of_the_same_name_are_found(chain, how):
             execute(statement)
         [found] = verification.verify()
         transaction.set_rollback(True, using=databases.connection().alias)
-    assert found.what.startswith("the table of cancellations: its triggers mcp_audit_")
+    assert found.kind == "changed"
+    assert "mcp_audit_" in found.what
     assert list(verification.verify()) == []
 
 
@@ -363,7 +371,7 @@ def test_sealed_rows_cannot_be_replaced_on_sqlite(chain, column, way):
         )
         parameters = [chain[2], unsealed.pk]
     before = list(Cancellation.objects.values())
-    with pytest.raises(IntegrityError, match="sealed rows of the audit cannot be replaced"):
+    with pytest.raises(IntegrityError, match="sealed rows"):
         execute(statement, *parameters)
     assert list(Cancellation.objects.values()) == before
 

@@ -23,7 +23,7 @@ from mcp_app.states import Cause, ProcessRole
 from tests.lifecycle.ageing import REQUEST_TIMES
 from tests.lifecycle.findings import ABANDONED_AFTER, LOST_AFTER, SUPERVISED
 from tests.lifecycle.model import OPEN, Life, older
-from tests.lifecycle.stored import stored
+from tests.lifecycle.stored import brief, stored
 from tests.support import rows
 
 LIMITS = {
@@ -90,7 +90,7 @@ class World(RuleBasedStateMachine):
             assert (row["task_handle"] is not None) == life.is_task
             asked = life.cancelled_by
             told = (asked.cause, asked.actor, asked.reason) if asked else ("", "", "")
-            assert (row["cancel_cause"], row["cancel_actor"], row["cancel_reason"]) == told
+            assert (row["cancel_cause"], row["cancel_actor"], brief(row["cancel_reason"])) == told
             assert (row["cancel_requested_at"] is not None) == (asked is not None)
             assert found.numbers[life.pk] == list(range(1, row["event_seq"] + 1))
             assert found.stories[life.pk] == life.story
@@ -110,7 +110,7 @@ class World(RuleBasedStateMachine):
         calls = [life for life in of_session if life.cancelled_by is None]
         sessions.end(self.session, actor=rows.ADA)
         for life in calls:
-            life.cancel("client", "Ada", "the session was ended", None, self.now)
+            life.cancel("client", "Ada", "session", None, self.now)
         self.session = None
 
     def supervise(self):

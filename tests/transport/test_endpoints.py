@@ -182,7 +182,8 @@ async def test_cursors_and_request_states_of_one_are_nothing_to_the_other(config
     answers = {"n": {"action": "accept", "content": {"n": 3}}}
     brought = {"inputResponses": answers, "requestState": asked["requestState"]}
     refused = await ask("staff", "tools/call", name="both", arguments={}, **brought)
-    assert "requestState is not valid" in refused["error"]["message"]
+    assert refused["error"]["code"] == -32602
+    assert "params.requestState" in refused["error"]["message"]
     assert (await row(request_id)).answers == {}
 
 

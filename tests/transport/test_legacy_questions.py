@@ -68,7 +68,9 @@ async def test_what_does_not_fit_is_asked_again_and_the_rest_is_kept(worker: Wor
     first, second = await next_question(stream), await next_question(stream)
     await client.reply(first.message["id"], TEN)
     again = await next_question(stream)
-    assert again.message["params"]["message"].startswith("a?\n\nThe last answer was not valid: ")
+    asked, told = again.message["params"]["message"].split("\n\n")
+    assert asked == "a?"
+    assert all(fact in told for fact in ("not valid", "n:"))
     assert again.message["id"] != first.message["id"]
     for late in (first, first):
         await client.reply(late.message["id"], THREE)

@@ -106,7 +106,9 @@ async def test_a_session_whose_user_thinks_is_neither_expired_nor_displaced(conf
     question = await next_question(stream, "roots/list")
     await in_thread(Session.objects.update, seen_at=timezone.now() - timedelta(days=30))
     await in_thread(sessions.expire)
-    assert (await Client().initialize())["error"]["message"].startswith("You have too many busy sessions")
+    error = (await Client().initialize())["error"]
+    assert error["code"] == 429
+    assert "busy sessions" in error["message"]
     assert (await client.reply(question.message["id"], {"roots": []})).status == 202
     [final] = await stream.events()
     assert "0 roots" in str(final.message["result"])

@@ -138,7 +138,7 @@ async def test_a_transaction_that_is_left_open_does_not_reach_the_next(configure
     for _ in range(2):
         assert "result" in await read()
     assert states == [False, False]
-    assert "left a transaction open" in caplog.text
+    assert all(fact in caplog.text for fact in ("resource", "transaction open"))
 
 
 async def test_a_failure_is_logged_and_not_told(caplog) -> None:

@@ -54,7 +54,7 @@ async def assert_revoked(request_id: UUID) -> None:
     assert (await row(request_id)).cancel_cause == Cause.REVOKED
     attempt = await attempt_on(request_id)
     assert (attempt.cause, attempt.outcome, attempt.actor) == (Cause.REVOKED, Outcome.ACCEPTED, "system")
-    assert attempt.reason == "the caller's credential is no longer accepted"
+    assert all(fact in attempt.reason for fact in ("credential", "no longer accepted"))
 
 
 async def test_a_running_call_of_a_revoked_caller_is_sent_nothing_more_and_is_cancelled(
@@ -258,10 +258,8 @@ async def test_an_authenticator_that_fails_for_long_cancels_the_call(
     now_it_fails()
     assert (await _last(client))["error"]["code"] == 503
     attempt = await attempt_on(request_id)
-    assert (attempt.cause, attempt.reason) == (
-        Cause.REVOKED,
-        "the caller's credential could not be confirmed for 0.4 s",
-    )
+    assert attempt.cause == Cause.REVOKED
+    assert all(fact in attempt.reason for fact in ("credential", "not be confirmed", " 0.4 s"))
 
 
 async def _last(client: Connection) -> Any:

@@ -1,5 +1,7 @@
 """Repeated cancellations without effect get equal responses and few audit rows (faults B6, B10)."""
 
+import re
+
 import pytest
 
 from mcp_app.lifecycle.cancellation.throttling import RECORDED
@@ -26,9 +28,9 @@ async def test_many_cancellations_of_unknown_tasks_are_refused_alike_and_audited
         assert (await asked.json())["error"]["code"] == -32602
     assert await in_thread(audit) == [(Outcome.UNKNOWN, "")] * RECORDED
     await shutdown.drain()
-    assert (await in_thread(audit))[RECORDED:] == [
-        (Outcome.UNKNOWN, f"{MANY - RECORDED} more such attempts within 60 s")
-    ]
+    [(outcome, reason)] = (await in_thread(audit))[RECORDED:]
+    assert outcome == Outcome.UNKNOWN
+    assert set(re.findall(r"\d+", reason)) == {str(MANY - RECORDED), "60"}
 
 
 @pytest.mark.fault("B6")

@@ -31,22 +31,9 @@ ORIGIN = "https://mcp.example.com"
 RESOURCE = f"{ORIGIN}/mcp"
 
 
-BAD = "The credentials of this call are invalid or have expired; ask the server's operator for new ones."
-
-
-GONE = "The user of this call is no longer active."
-
-
-SHUT = "You do not have access to this endpoint; ask the server's operator for it."
-
-
-NO_ENDPOINT = "The endpoint of this call no longer exists."
-
-
-NO_INK = "Your token lacks a scope that this needs; request a token that also has the scope ink."
-
-
-NO_MCP = "Your token lacks a scope that this needs; request a token that also has the scope mcp."
+BAD, GONE, SHUT, NO_ENDPOINT = "credentials", "no longer active", "access to", "no longer exists"
+NO_INK, NO_MCP, NO_TOOL = " ink", " mcp", "Unknown tool: internal"
+"""The words that tell the errors of refused calls apart."""
 
 
 ran: list[str] = []
@@ -71,7 +58,10 @@ def queued(principal: Principal, name: str = "plain", **changes: Any) -> Request
 
 
 def run(at_work: InProcessWorker, row: Request) -> tuple[int, str] | None:
-    """Run the queued calls in the worker. Return the error that the caller gets, or `None` if the tool ran."""
+    """Run the queued calls in the worker.
+
+    Return the code of the caller's error and the words by which it is known, or `None` if the tool ran.
+    """
     at_work.run_queued()
     row.refresh_from_db()
     if row.status == Status.COMPLETED:
@@ -79,7 +69,9 @@ def run(at_work: InProcessWorker, row: Request) -> tuple[int, str] | None:
         return None
     assert (row.status, ran) == (Status.FAILED, [])
     assert row.error is not None
-    return row.error["code"], row.error["message"]
+    known = (BAD, GONE, SHUT, NO_ENDPOINT, NO_INK, NO_MCP, NO_TOOL)
+    [found] = [phrase for phrase in known if phrase in row.error["message"]]
+    return row.error["code"], found
 
 
 def lose_a_scope() -> None:

@@ -11,7 +11,18 @@ from mcp_app.auth.principal import ANONYMOUS, Principal
 from mcp_app.models import Request
 from mcp_app.testing.worker import InProcessWorker
 from mcp_app.tools import tool
-from tests.execution.asked_again.calls import GONE, NO_ENDPOINT, NO_INK, SHUT, TOKENS, let_in, queued, ran, run
+from tests.execution.asked_again.calls import (
+    GONE,
+    NO_ENDPOINT,
+    NO_INK,
+    NO_TOOL,
+    SHUT,
+    TOKENS,
+    let_in,
+    queued,
+    ran,
+    run,
+)
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.fault("G6")]
 
@@ -30,7 +41,7 @@ STAFF = {"staff": {"PATH": "/mcp/staff", "GROUPS": ["staff"], "PERMISSIONS": ["a
             (404, NO_ENDPOINT),
         ),
         (lambda configure: configure(ENDPOINTS={}), (404, NO_ENDPOINT)),
-        (lambda configure: _withdraw(), (-32602, "Unknown tool: internal.")),
+        (lambda configure: _withdraw(), (-32602, NO_TOOL)),
         (lambda configure: None, None),
     ],
     ids=["group", "permission", "asks for more", "endpoint gone", "no endpoints", "tool withdrawn", "nothing"],
