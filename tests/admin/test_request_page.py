@@ -97,7 +97,7 @@ def test_what_its_caller_gave_it_is_told_beside_the_tools_time_limit(log_in):
 def test_the_cancellation_is_a_story_of_every_attempt(log_in, payload_row):
     response = log_in(SEE).get(f"/admin/mcp_app/request/{payload_row.pk}/change/")
     first, second = response.context["tellings"]
-    for part in ("root (192.0.2.1)", "administrator", "“too dear”", "Accepted while it was running", "interrupt"):
+    for part in ("root (192.0.2.1)", "administrator", "“too dear”", "running", "interrupt"):
         assert part in first.words
     assert (first.outcome, second.outcome) == ("accepted", "duplicate")
     assert "“me too”" in second.words
@@ -155,7 +155,7 @@ def test_a_megabyte_is_cut_and_the_rest_is_counted(log_in, worker):
     transitions.finish(row.pk, Status.COMPLETED, worker=worker, result={"text": hostile.LONG})
     shown = page(log_in(SEE, SEE_PAYLOAD), row)
     assert len(shown) < 4 * TEXT_CHARS
-    assert shown.count("more characters are not shown") == 3
+    assert len(re.findall(r"\b9\d{5} more characters", shown)) == 3
 
 
 def test_a_long_timeline_is_paged(log_in, worker):
@@ -166,7 +166,9 @@ def test_a_long_timeline_is_paged(log_in, worker):
     assert [line.seq for line in newest.lines] == list(range(LINES + 2, 2, -1))
     assert (newest.remaining, newest.older) == (2, 3)
     older = browser.get(f"/admin/mcp_app/request/{row.pk}/change/?before=3").context["timeline"]
-    assert [line.text.text for line in older.lines] == ["running in process 4711", "queued"]
+    running, queued = (line.text.text for line in older.lines)
+    assert all(fact in running for fact in ("running", "4711"))
+    assert queued == "queued"
     assert older.older is None
 
 
@@ -280,4 +282,4 @@ def test_what_cannot_be_stopped_where_it_runs_says_so_wherever_it_is_seen(log_in
     assert not any(b"unstoppable here" in browser.get(path).content for path in paths)
     assert transitions.give_up(row.pk)
     assert all(b"unstoppable here" in browser.get(path).content for path in paths)
-    assert b"it runs until it ends by itself" in browser.get(paths[-1]).content
+    assert b"until it ends" in browser.get(paths[-1]).content

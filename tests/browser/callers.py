@@ -38,3 +38,9 @@ def ended(stack: Stack, calling: Connection) -> Row:
 def answer(calling: Connection) -> str:
     """Return the text of the tool's result."""
     return wire.text(calling.result())
+
+
+def assert_told_cancelled(calling: Connection, reason: str) -> None:
+    """Check that the client reads that an administrator cancelled the call, and why."""
+    told = answer(calling)
+    assert all(fact in told for fact in ("cancelled", "administrator", reason)), told

@@ -1,5 +1,6 @@
 """The admin shows and closes connections: a session with its calls, a listen stream with its result."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def test_a_session_is_seen_and_closed_and_its_work_stops(
     page.get_by_role("link", name="Close…").click()
     page.get_by_label("Reason").fill("it floods us")
     page.get_by_role("button", name="Close 1 session").click()
-    expect(page.locator(".messagelist")).to_have_text("Sessions closed: 1. Calls cancelled: 1.")
+    expect(page.locator(".messagelist")).to_have_text(re.compile(r"closed: 1\b.*cancelled: 1\b"))
     expect(pages.row(page, "acceptance 1")).to_have_count(0)
     row = stack.ended(calling, 30.0)
     assert (row.status, row.cancel_cause, row.cancel_actor, row.cancel_reason) == (
@@ -66,7 +67,7 @@ def test_a_listen_stream_is_seen_and_closed(stack: Stack, browse: "Browse", pict
     page.get_by_label("Action:").select_option(label="Close selected…")
     pages.run_action(page)
     page.get_by_role("button", name="Close 1 listen stream").click()
-    expect(page.locator(".messagelist")).to_have_text("Listen streams that are being closed: 1.")
+    expect(page.locator(".messagelist")).to_contain_text("closed: 1.")
     [final] = stream.messages()
     assert final["result"]["resultType"] == "complete"
     eventually(lambda: page.reload() and pages.row(page, "list of tools").count() == 0, "its row is gone")
@@ -76,7 +77,7 @@ def test_the_list_of_listen_streams_keeps_itself_current(stack: Stack, browse: "
     page = browse("janitor")
     page.goto(pages.LISTEN_STREAMS)
     page.evaluate("window.loadedOnce = true")
-    expect(page.locator("#mcp-rows")).to_contain_text("No listen stream is open.")
+    expect(page.locator("#mcp-row-none")).to_be_visible()
     wanted = {"toolsListChanged": True}
     stream = stack.post(message("subscriptions/listen", meta={META + "clientInfo": CLIENT}, notifications=wanted))
     row = pages.row(page, "list of tools")

@@ -230,7 +230,7 @@ def test_a_page_that_is_not_kept_current_says_so(page: "Page") -> None:
     state = page.locator("#content-main").get_by_role("status").first
     expect(state).to_have_text("")
     page.context.clear_cookies()
-    expect(state).to_contain_text("No longer kept up to date")
+    expect(state).to_contain_text("load the page")
 
 
 def test_without_scripts_the_tables_are_read(tallied: list[tuple[Any, ...]], browse: "Browse") -> None:

@@ -39,7 +39,7 @@ def test_texts_of_clients_and_tools_are_inert(stack: Stack, browse: "Browse") ->
     page.goto(pages.request(running.id))
     assert_inert(page, shown=5)
     pages.cancel(page, running.id, TEXT)
-    assert answer(calling).startswith("The call was cancelled by an administrator.")
+    assert "administrator" in answer(calling)
     ended(stack, calling)
     expect(page.locator("#mcp-partial-result")).to_be_visible()
     assert_inert(page, shown=6)
@@ -47,7 +47,7 @@ def test_texts_of_clients_and_tools_are_inert(stack: Stack, browse: "Browse") ->
         page.goto(path)
         assert_inert(page, shown=1)
     page.locator("#result_list tbody tr").first.get_by_role("link").first.click()
-    expect(page.get_by_role("main")).to_contain_text("It ended as cancelled")
+    expect(page.get_by_role("main")).to_contain_text("ended as cancelled")
     assert_inert(page, shown=1)
 
 

@@ -46,7 +46,7 @@ def renewed(page: "Page") -> None:
 
 
 def test_the_list_moves_while_a_tool_runs(stack: Stack, steps: Path, page: "Page", picture: "Picture") -> None:
-    expect(page.locator("#mcp-rows")).to_contain_text("Nothing is in flight.")
+    expect(page.locator("#mcp-row-none")).to_be_visible()
     expect(page.locator("#action-toggle")).not_to_be_checked()
     renewed(page)
     expect(page.locator("#action-toggle")).not_to_be_checked()
@@ -83,7 +83,8 @@ def test_new_calls_appear_wait_in_their_queue_and_leave_when_they_have_ended(
     expect(rows).to_have_count(1)
     page.reload()  # from here on only the times change
     (tmp_path / "one").touch()
-    expect(page.locator("#mcp-rows")).to_have_text("Nothing is in flight.")
+    expect(page.locator("#mcp-row-none")).to_be_visible()
+    expect(page.locator("#mcp-rows tr")).to_have_count(1)
 
 
 def test_what_is_ticked_stays_and_nothing_moves_meanwhile(
@@ -103,7 +104,7 @@ def test_what_is_ticked_stays_and_nothing_moves_meanwhile(
     assert ended(stack, finishing).status == "completed"
     expect(waits).to_contain_text("completed")
     expect(waits).to_have_class("mcp-left")
-    expect(page.locator("[data-waiting-for]")).to_have_text("1 new, not shown yet.")
+    expect(page.locator("[data-waiting-for]")).to_contain_text("1 new")
     expect(indexing).to_have_count(1)
     expect(indexing.get_by_role("checkbox")).to_be_checked()
     expect(indexing).to_have_class("selected")
@@ -164,7 +165,7 @@ def test_it_says_that_the_server_does_not_answer_and_goes_on_when_it_does(browse
     page = browse("operator")
     page.add_init_script(AWAY)
     page.goto(pages.IN_FLIGHT)
-    expect(page.get_by_role("status")).to_have_text("Not up to date: the server does not answer. Trying again.")
+    expect(page.get_by_role("status")).to_contain_text("server does not answer")
     page.evaluate("window.isAway = false")
     expect(page.get_by_role("status")).to_have_text("")
     renewed(page)
@@ -174,4 +175,4 @@ def test_it_stops_and_says_so_when_its_user_is_logged_out(browse: "Browse") -> N
     page = browse("operator")
     page.goto(pages.IN_FLIGHT)
     page.context.clear_cookies()
-    expect(page.get_by_role("status")).to_have_text("No longer kept up to date: load the page again.")
+    expect(page.get_by_role("status")).to_contain_text("load the page")

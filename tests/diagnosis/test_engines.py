@@ -50,13 +50,13 @@ def test_a_usable_database_is_reported_with_its_engine_and_mode() -> None:
     of_app, of_site = database.check(shared())
     for finding, alias in ((of_app, "mcp"), (of_site, "default")):
         assert finding.state == State.OK
-        assert re.match(rf"{alias}: SQLite [\d.]+, WAL, at \S+, answers in \d+\.\d ms\.$", finding.found)
+        assert re.match(rf"{alias}: SQLite [\d.]+, WAL, .* \d+\.\d ms\.$", finding.found)
 
 
 def test_a_missing_database_file_is_reported_and_not_created(elsewhere: Path) -> None:
     _, finding = database.check(shared())
     assert finding.state == State.FAILED
-    assert finding.found == f"default: the file {elsewhere} is not there."
+    assert all(fact in finding.found for fact in ("default: ", f" {elsewhere} ", "not there"))
     assert "python manage.py migrate --database default" in finding.remedy
     assert not elsewhere.exists()
 
@@ -75,7 +75,7 @@ def test_a_lock_that_is_held_for_too_long_is_reported(monkeypatch: pytest.Monkey
     with write_lock():
         finding = next(iter(database.check(shared())))
     assert finding.state == State.FAILED
-    assert "For 0.1 s no process could write: database is locked." in finding.found
+    assert re.search(r" 0\.1 s\b.*: database is locked\.", finding.found)
 
 
 def test_a_database_without_a_write_ahead_log_is_reported(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_a_database_that_every_user_of_the_machine_can_read_is_reported(
     monkeypatch.setattr(file_permissions, "others_may", lambda permission, path: Path(path).stat().st_mode & permission)
     _, finding = database.check(shared())
     assert finding.state == State.WARNING
-    assert finding.found.endswith("Every user of this machine can read it.")
+    assert re.search(r"Every user\b.* read\b", finding.found)
     assert f"chmod o= {elsewhere}*" in finding.remedy
 
 
@@ -117,8 +117,9 @@ def test_migrations_that_are_not_applied_are_counted_for_each_database() -> None
     applied.delete()
     try:
         of_app, of_site = migrations.check(shared())
-        assert (of_app.state, of_app.found) == (State.FAILED, "mcp: 1 migration is not applied.")
-        assert of_app.remedy == "Run `python manage.py migrate --database mcp`."
+        assert of_app.state == State.FAILED
+        assert re.match(r"mcp: 1 migration\b.* not applied", of_app.found)
+        assert "`python manage.py migrate --database mcp`" in of_app.remedy
         assert of_site.state == State.OK
     finally:
         MigrationRecorder(connections["mcp"]).migration_qs.bulk_create(kept)
@@ -126,7 +127,7 @@ def test_migrations_that_are_not_applied_are_counted_for_each_database() -> None
 
 def test_the_clock_of_a_database_file_is_this_machines() -> None:
     found = only(clocks.check(shared()), State.OK).found
-    assert re.match(r"The database's clock is \d+ ms (ahead of|behind) this machine's, give or take \d+ ms\.$", found)
+    assert re.search(r"database's clock\b.* \d+ ms (ahead|behind)\b.* \d+ ms\.$", found)
 
 
 def test_another_hosts_clock_is_judged_by_its_most_precise_answer() -> None:
@@ -137,26 +138,24 @@ def test_another_hosts_clock_is_judged_by_its_most_precise_answer() -> None:
         answer(hostname="late", ahead=-2.0, doubt=0.1),
     ]
     _, near, far, late = clocks.check(shared(*answers))
-    assert (near.state, near.found) == (
-        State.OK,
-        "The clock of near is 200 ms ahead of this machine's, give or take 100 ms.",
-    )
-    assert far.state == State.OK
+    assert near.state == far.state == State.OK
+    assert re.search(r"\bnear\b.* 200 ms ahead\b.* 100 ms", near.found)
     assert late.state == State.WARNING
-    assert late.found == "The clock of late is 2000 ms behind this machine's, give or take 100 ms."
+    assert re.search(r"\blate\b.* 2000 ms behind\b.* 100 ms", late.found)
     assert "NTP" in late.remedy
 
 
 def test_a_writable_broker_folder_is_ok(folder: Path) -> None:
     folder.mkdir()
     found = only(broker.check(shared()), State.OK).found
-    assert re.match(rf"{re.escape(str(folder))}: can be written to in \d+\.\d ms\.$", found)
+    assert re.match(rf"{re.escape(str(folder))}: .*\bwritten\b.* \d+\.\d ms\.$", found)
     assert not list((folder / "tmp").iterdir())
 
 
 def test_a_missing_broker_folder_is_reported_and_not_created(folder: Path) -> None:
     finding = only(broker.check(shared()), State.WARNING)
-    assert finding.found.startswith(f"{folder}: the folder is not there")
+    assert finding.found.startswith(f"{folder}: ")
+    assert "not there" in finding.found
     assert "mcp worker" in finding.remedy
     assert not folder.exists()
 
@@ -174,7 +173,7 @@ def test_a_broker_that_refuses_connections_has_failed_and_its_password_is_not_sh
         finding = only(broker.check(shared()), State.FAILED)
     assert finding.found.startswith(f"{kind}://mcp@127.0.0.1:{port}/")
     assert "geheim" not in finding.found
-    assert finding.remedy == "Start it, or correct CELERY_BROKER_URL."
+    assert "CELERY_BROKER_URL" in finding.remedy
 
 
 @pytest.mark.parametrize("kind", ["redis", "amqp"])
@@ -190,7 +189,7 @@ def test_one_host_needs_no_channel_layer() -> None:
 
 def test_several_hosts_without_a_channel_layer_are_a_warning() -> None:
     finding = only(channel_layer.check(shared(answer(hostname="other"))), State.WARNING)
-    assert "2 hosts are in use" in finding.found
+    assert "2 hosts" in finding.found
     assert "CHANNEL_LAYERS" in finding.remedy
 
 
@@ -201,7 +200,8 @@ def test_a_channel_layer_whose_server_is_down_has_failed(settings: Any) -> None:
         layer = {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": hosts}}
         settings.CHANNEL_LAYERS = {"default": layer}
         finding = only(channel_layer.check(shared()), State.FAILED)
-    assert finding.found.startswith("RedisChannelLayer: a message sent through it does not arrive (")
+    assert finding.found.startswith("RedisChannelLayer: ")
+    assert "not arrive" in finding.found
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ def broken(shared: SharedFacts) -> Iterator[Finding]:
 
 def test_a_check_that_raises_is_a_finding_and_the_next_check_runs() -> None:
     first, second = examine([DiagnosticCheck("broken", broken, "Mend it."), DiagnosticCheck("fine", fine, "")])
-    assert first == failed("broken", "The check failed: OperationalError: no such table.", "Mend it.")
+    assert (first.name, first.state, first.remedy) == ("broken", State.FAILED, "Mend it.")
+    assert first.found.endswith(": OperationalError: no such table.")
     assert second.state == State.OK
 
 
@@ -36,7 +37,8 @@ def test_a_check_that_hangs_is_abandoned_after_its_time_limit() -> None:
         first, second = examine(
             [DiagnosticCheck("hanging", hanging, "Wake it."), DiagnosticCheck("fine", fine, "")], seconds=0.2
         )
-        assert first == failed("hanging", "No answer within 0.2 s.", "Wake it.")
+        assert (first.name, first.state, first.remedy) == ("hanging", State.FAILED, "Wake it.")
+        assert all(fact in first.found for fact in ("No answer", "0.2 s"))
         assert second.state == State.OK
     finally:
         let_go.set()
@@ -46,8 +48,9 @@ def test_a_check_is_skipped_if_a_check_that_it_needs_has_failed() -> None:
     ground = DiagnosticCheck("ground", lambda shared: [failed("ground", "It is gone.", "Lay it.")], "")
     house = DiagnosticCheck("house", broken, "", frozenset({"ground"}))
     _, finding = examine([ground, house])
-    assert (finding.state, finding.found) == (State.WARNING, "Not checked: it needs ground.")
-    assert finding.remedy == "Mend ground first."
+    assert finding.state == State.WARNING
+    assert all(fact in finding.found for fact in ("Not checked", " ground"))
+    assert " ground " in finding.remedy
 
 
 def test_a_database_error_is_not_reported_if_migrations_are_missing() -> None:
@@ -55,7 +58,8 @@ def test_a_database_error_is_not_reported_if_migrations_are_missing() -> None:
         "migrations", lambda shared: [failed("migrations", "3 are not applied.", "Apply them.")], ""
     )
     _, finding = examine([missing, DiagnosticCheck("rows", broken, "")])
-    assert (finding.state, finding.found) == (State.WARNING, "Not checked: it needs migrations.")
+    assert finding.state == State.WARNING
+    assert all(fact in finding.found for fact in ("Not checked", " migrations"))
 
 
 def test_a_check_closes_its_database_connections() -> None:
@@ -91,7 +95,5 @@ def test_an_error_is_shown_on_one_line(error: ValueError) -> None:
         raise error
 
     finding = only(examine([DiagnosticCheck("it", find, "Mend it.")]), State.FAILED)
-    assert finding.found in (
-        "The check failed: ValueError: ValueError.",
-        "The check failed: ValueError: what?.",
-    )
+    assert finding.found.endswith((": ValueError: ValueError.", ": ValueError: what?."))
+    assert "\n" not in finding.found

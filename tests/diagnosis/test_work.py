@@ -1,5 +1,6 @@
 """Checks of workers, queues, supervision, results and the audit."""
 
+import re
 import socket
 from collections.abc import Iterator
 from datetime import timedelta
@@ -54,12 +55,13 @@ def test_a_worker_with_a_heartbeat_and_an_answer_is_reported_with_its_queues(wor
     found = only(workers.check(shared(answer(worker, "mcp", "deep"))), State.OK).found
     assert found.startswith(f"{socket.gethostname()}:")
     assert worker.hex[:8] in found
-    assert found.endswith("s ago, takes mcp, deep.")
+    assert found.endswith(" mcp, deep.")
 
 
 def test_a_site_without_workers_has_failed() -> None:
     finding = only(workers.check(shared()), State.FAILED)
-    assert finding.found == "No worker for tools is alive: calls wait until they time out."
+    assert "No worker" in finding.found
+    assert "heartbeat" not in finding.found
     assert "python manage.py mcp worker" in finding.remedy
 
 
@@ -67,12 +69,14 @@ def test_a_worker_of_the_sites_own_tasks_does_not_count_as_one_that_runs_tools()
     other = answer(uuid4(), "celery", runs_tools=False)
     missing, alive = workers.check(shared(other))
     assert (missing.state, alive.state) == (State.FAILED, State.OK)
-    assert missing.found.startswith("No worker for tools is alive:")
+    assert "No worker" in missing.found
+    assert "heartbeat" not in missing.found
 
 
 def test_a_silent_worker_does_not_count_and_is_reported_as_the_last_one(worker: UUID) -> None:
     ageing.pass_time(300)
-    assert "sent its last heartbeat 300 s ago" in only(workers.check(shared()), State.FAILED).found
+    found = only(workers.check(shared()), State.FAILED).found
+    assert all(fact in found for fact in ("No worker", socket.gethostname(), "heartbeat 300 s"))
 
 
 def test_a_worker_whose_process_is_gone_does_not_count_despite_a_fresh_heartbeat(worker: UUID) -> None:
@@ -84,27 +88,29 @@ def test_a_worker_that_has_stopped_is_not_reported() -> None:
     identity = Identity(ProcessRole.WORKER)
     processes.beat(identity)
     processes.stop(identity)
-    assert only(workers.check(shared()), State.FAILED).found.startswith("No worker for tools is alive:")
+    found = only(workers.check(shared()), State.FAILED).found
+    assert "No worker" in found
+    assert "heartbeat" not in found
 
 
 def test_a_heartbeat_without_an_answer_over_the_broker_is_reported(worker: UUID) -> None:
     finding = only(workers.check(shared()), State.WARNING)
-    assert "and no response over the broker within" in finding.found
+    assert re.search(r"\bno response\b.* [\d.]+ s\.", finding.found)
 
 
 def test_missing_answers_are_not_reported_if_the_broker_is_down(worker: UUID) -> None:
-    assert "could not be asked" in only(workers.check(shared(silent=True)), State.OK).found
+    assert "not be asked" in only(workers.check(shared(silent=True)), State.OK).found
 
 
 def test_an_answer_without_a_heartbeat_is_reported(worker: UUID) -> None:
     ageing.pass_time(120)
     finding = only(workers.check(shared(answer(worker))), State.WARNING)
-    assert finding.found.endswith("responds over the broker, but its last heartbeat was 120 s ago.")
+    assert re.search(r"\bresponds\b.* heartbeat\b.* 120 s\b", finding.found)
 
 
 def test_a_worker_of_another_database_is_reported() -> None:
     finding = only(workers.check(shared(answer())), State.WARNING)
-    assert finding.found.endswith("has no row in this database.")
+    assert "no row" in finding.found
     assert "same database" in finding.remedy
 
 
@@ -117,9 +123,11 @@ def test_a_worker_that_runs_no_tools_does_not_consume_their_queue() -> None:
 @pytest.mark.usefixtures("_digging")
 def test_each_queue_of_a_tool_is_reported_with_its_workers(worker: UUID) -> None:
     deep, usual = queues.check(shared(answer(worker, "mcp")))
-    assert (deep.state, deep.found) == (State.FAILED, "deep (dig): none wait, and no worker consumes it.")
+    assert deep.state == State.FAILED
+    assert re.match(r"deep \(dig\): none wait\b.* no worker\b", deep.found)
     assert "mcp worker --queues deep" in deep.remedy
-    assert (usual.state, usual.found) == (State.OK, "mcp (delve): none wait, 1 worker takes it.")
+    assert usual.state == State.OK
+    assert re.match(r"mcp \(delve\): none wait\b.* 1 worker\b", usual.found)
 
 
 @pytest.mark.usefixtures("_digging")
@@ -139,32 +147,32 @@ def test_requests_that_wait_beyond_the_alarm_have_failed(worker: UUID, configure
     Request.objects.filter(pk=row.pk).update(queued_at=F("queued_at") - timedelta(seconds=90))
     _, finding = queues.check(taking)
     assert finding.state == State.FAILED
-    assert "2 wait, the oldest for 90." in finding.found
-    assert 'the limit is 60 s (MCP["QUEUE_ALARM_AFTER"])' in finding.found
+    assert re.search(r"\b2 wait\b.* 90\.", finding.found)
+    assert ' 60 s (MCP["QUEUE_ALARM_AFTER"])' in finding.found
 
 
 @pytest.mark.usefixtures("_digging")
 def test_a_queue_of_no_tool_in_which_requests_wait_is_reported() -> None:
     rows.queued(queue="former")
     *_, finding = sorted(queues.check(shared()), key=lambda finding: "former" in finding.found)
-    assert (finding.state, finding.found.split(":")[0]) == (State.FAILED, "former (used by no tool in the code)")
+    assert finding.state == State.FAILED
+    assert re.match(r"former \(.*\bno tool\b", finding.found)
 
 
 def test_a_site_without_tools_is_reported() -> None:
     with isolated_registries():
-        assert only(queues.check(shared()), State.WARNING).found == "There are no tools."
+        assert "no tools" in only(queues.check(shared()), State.WARNING).found
 
 
 def test_supervision_is_reported_with_the_processes_that_carry_it_out(worker: UUID) -> None:
     processes.beat(Identity(ProcessRole.SUPERVISOR))
-    assert only(supervision.check(shared()), State.OK).found.startswith(
-        "Supervision runs in 1 worker and 1 supervisor, last heartbeat "
-    )
+    found = only(supervision.check(shared()), State.OK).found
+    assert re.search(r"\b1 worker and 1 supervisor\b.* heartbeat \d", found)
 
 
 def test_missing_supervision_is_reported() -> None:
     finding = only(supervision.check(shared()), State.WARNING)
-    assert finding.found.endswith("Nothing is overdue.")
+    assert "Nothing is overdue" in finding.found
     assert "mcp supervise" in finding.remedy
 
 
@@ -173,8 +181,8 @@ def test_overdue_requests_have_failed(worker: UUID) -> None:
     rows.queued()
     ageing.pass_time(3600)
     found = only(supervision.check(shared()), State.FAILED).found
-    assert "1 running call belongs to workers that are gone." in found
-    assert "2 open requests passed the deadline more than" in found
+    assert re.search(r"\b1 running call\b.* gone\b", found)
+    assert re.search(r"\b2 open requests\b.* deadline\b", found)
 
 
 def test_a_running_call_of_a_live_worker_is_not_overdue(worker: UUID) -> None:
@@ -183,19 +191,16 @@ def test_a_running_call_of_a_live_worker_is_not_overdue(worker: UUID) -> None:
 
 
 def test_results_are_reported_with_the_age_of_the_newest() -> None:
-    assert only(results.check(shared()), State.OK).found == "django-db: none was stored yet."
+    assert re.match(r"django-db: .*\bnone\b", only(results.check(shared()), State.OK).found)
     TaskResult.objects.create(task_id="1", status="SUCCESS")
-    assert only(results.check(shared()), State.OK).found == "django-db: the newest was stored 0 s ago."
+    assert re.match(r"django-db: .* 0 s ago", only(results.check(shared()), State.OK).found)
 
 
 def test_an_audit_that_is_not_sealed_for_minutes_is_reported() -> None:
     rows.cancel(rows.queued())
-    assert (
-        only(audit.check(shared()), State.OK).found
-        == "Ended cancellations that are not sealed yet: 1, the oldest for 0 s."
-    )
+    assert re.search(r"not sealed\b.*\b1\b.* 0 s\b", only(audit.check(shared()), State.OK).found)
     with past_the_triggers():
         Cancellation.objects.all()._settle({"settled_at": F("settled_at") - timedelta(seconds=600)})
         finding = only(audit.check(shared()), State.WARNING)
-    assert "the oldest for 600 s" in finding.found
+    assert " 600 s" in finding.found
     assert "mcp supervise --once" in finding.remedy

@@ -110,7 +110,9 @@ def test_a_tool_sends_its_user_to_a_page_of_the_site(
     mcp_client.answer("signature", signs)
     assert mcp_client.call("sign", number=7).text == "Signed by admin."
     mcp_client.logout()
-    assert mcp_client.call("sign", number=7).text.startswith("This call needs a caller with an account on this site")
+    refused = mcp_client.call("sign", number=7)
+    assert refused.is_error
+    assert "an account" in refused.text
 
 
 def test_tools_start_others(mcp_client: Client, execute: Execute) -> None:

@@ -59,14 +59,20 @@ def refused(client: Client, uri: str) -> tuple[int, str]:
     return error.value.code, error.value.message
 
 
+def assert_not_found(client: Client, uri: str) -> None:
+    code, told = refused(client, uri)
+    assert code == -32602
+    assert "not found" in told
+
+
 def test_a_resource_and_a_template_are_read_and_stay_functions(mcp_client: Client, page: Names) -> None:
     assert text(mcp_client, "notes://about") == "One note a day."
     read = mcp_client.read("notes://2026-07-28")
     assert [(each.mime_type, each.text) for each in read.contents] == [("text/markdown", "# Moved in")]
     assert read.ttl_ms == 60_000
     assert page["note"](date(2026, 7, 28)) == "# Moved in"
-    nothing = (-32602, "Resource not found.")
-    assert refused(mcp_client, "notes://2026-07-30") == refused(mcp_client, "notes://yesterday") == nothing
+    for uri in ("notes://2026-07-30", "notes://yesterday"):
+        assert_not_found(mcp_client, uri)
 
 
 def test_what_is_returned_becomes_contents(mcp_client: Client) -> None:
@@ -79,9 +85,9 @@ def test_what_is_returned_becomes_contents(mcp_client: Client) -> None:
 
 def test_a_draft_is_its_authors_alone(mcp_client: Client, django_user_model: Any) -> None:
     uri = "drafts://ann/2026-07-28"
-    assert refused(mcp_client, uri) == (-32602, "Resource not found.")
+    assert_not_found(mcp_client, uri)
     mcp_client.force_login(django_user_model.objects.create_user("ben"))
-    assert refused(mcp_client, uri) == (-32602, "Resource not found.")
+    assert_not_found(mcp_client, uri)
     mcp_client.force_login(django_user_model.objects.create_user("ann"))
     assert text(mcp_client, uri) == '{"author": "ann", "day": "2026-07-28", "asked as": "drafts://ann/2026-07-28"}'
     assert mcp_client.read(uri).cache_scope == "private"

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -43,17 +44,15 @@ def say(*arguments: str) -> str:
 def test_verify_says_that_all_is_well_and_what_to_keep(audited: list[Cancellation]) -> None:
     head = verification.head()
     assert head.endswith(f":2:{audited[1].seal}")
-    said = say("verify", "--head", head)
-    assert said == (
-        "The audit is unchanged: 2 attempts sealed, 1 not yet, 0 days purged.\n"
-        f"Keep this head outside the database, for a later --head: {head}\n"
-    )
+    verdict, keep = say("verify", "--head", head).splitlines()
+    assert all(fact in verdict for fact in ("unchanged", " 2 attempts", " 1 not", " 0 days"))
+    assert keep.endswith(f"--head: {head}")
 
 
 def test_verify_says_a_line_for_each_finding_and_fails(audited: list[Cancellation]) -> None:
     unsealed = audited[0]
     Cancellation.objects.filter(pk=unsealed.pk)._settle({"actor": "nobody"})
-    with pytest.raises(CommandError, match="The audit could not be verified; findings: 1"):
+    with pytest.raises(CommandError, match="findings: 1"):
         say("verify")
 
 
@@ -61,15 +60,14 @@ def test_verify_says_a_line_for_each_finding_and_fails(audited: list[Cancellatio
 def test_verify_on_the_command_line_fails_where_somebody_wrote_past_the_app(data: Path) -> None:
     assert manage(data, "mcp", "cancel", str(UUID(int=1))).returncode == 1
     done = manage(data, "mcp", "audit", "verify")
-    assert (done.returncode, done.stdout.splitlines()[1]) == (
-        0,
-        "Keep this head outside the database, for a later --head: none yet",
-    )
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1].endswith("--head: none yet")
     write(data, FORGED)
     done = manage(data, "mcp", "audit", "verify")
     assert done.returncode == 1
-    assert done.stdout == "inserted  cancellation 1, or changed before it was sealed\n"
-    assert done.stderr == "CommandError: The audit could not be verified; findings: 1, see above.\n"
+    [finding], [error] = done.stdout.splitlines(), done.stderr.splitlines()
+    assert finding.startswith("inserted  cancellation 1")
+    assert re.search(r"^CommandError: .*findings: 1\b", error)
 
 
 @pytest.mark.acceptance
@@ -81,13 +79,11 @@ def test_what_a_served_site_audits_is_sealed_within_seconds_and_kept(data: Path,
     assert manage(data, "mcp", "cancel", request_id).returncode == 1
     eventually(lambda: read(data, "SELECT count(*) FROM ?cancellation WHERE seal_number IS NOT NULL") == [(2,)])
 
-    with pytest.raises(sqlite3.IntegrityError, match="sealed rows of the audit cannot be changed"):
+    with pytest.raises(sqlite3.IntegrityError, match="sealed rows"):
         write(data, FORGED)
     done = manage(data, "mcp", "audit", "verify")
-    assert (done.returncode, done.stdout.split(":")[1].split(".")[0]) == (
-        0,
-        " 2 attempts sealed, 0 not yet, 0 days purged",
-    )
+    assert done.returncode == 0
+    assert all(fact in done.stdout.splitlines()[0] for fact in ("unchanged", " 2 attempts", " 0 not", " 0 days"))
     write(data, "DROP TRIGGER mcp_audit_update")
     write(data, f"{FORGED} WHERE seal_number = 1")
     done = manage(data, "mcp", "audit", "verify")
@@ -97,7 +93,7 @@ def test_what_a_served_site_audits_is_sealed_within_seconds_and_kept(data: Path,
 
 @pytest.mark.parametrize("head", ["nonsense", "2026-13-01:1:" + "0" * 64, "2026-11-01:x:" + "0" * 64])
 def test_what_is_no_head_is_refused(head: str) -> None:
-    with pytest.raises(CommandError, match="is not a head"):
+    with pytest.raises(CommandError, match=f"--head: {head} "):
         say("verify", "--head", head)
 
 
@@ -153,7 +149,8 @@ def test_the_exported_file_is_utf8_whatever_the_terminal_is(data: Path) -> None:
 
 def test_purge_says_what_it_deleted(audited: list[Cancellation]) -> None:
     call_command("mcp", "purge", stdout=(output := io.StringIO()))
-    assert output.getvalue() == "0 requests and 0 attempts to cancel deleted.\n"
+    [told] = output.getvalue().splitlines()
+    assert re.search(r"^0 requests\b.* 0 attempts\b.* deleted", told)
     assert Cancellation.objects.count() == len(audited)
 
 

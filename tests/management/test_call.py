@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,39 +59,34 @@ def newest(data: Path, columns: str) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("words", "status", "out", "aside"),
     [
-        (["roman", "--arg", "number=1994"], 0, "MCMXCIV\n", "completed, "),
+        (["roman", "--arg", "number=1994"], 0, "MCMXCIV\n", ("completed, ",)),
         (["roman", "--args", '{"number": 4}', "-v", "0"], 0, "IV\n", None),
-        (["romn", "--arg", "number=4"], 2, "", "Did you mean roman?"),
-        (["roman", "--arg", "number=x"], 2, "", "number takes JSON (integer)"),
-        (["roman", "--arg", "number=4000"], 2, "", "number: Input should be less than or equal to 3999"),
-        (["roman", "--user", "nobody"], 1, "", "no active user 'nobody'"),
-        (["roman", "--endpoint", "nowhere"], 1, "", "There is no endpoint 'nowhere'"),
-        (["roman", "--timeout", "0"], 2, "", "0 is not a number of seconds above 0"),
-        (["test_error_handling"], 1, "", "This tool intentionally returns an error for testing"),
-        (["test_missing_capability"], 1, "", "must declare the capabilities"),
-        (["test_image_content"], 0, "[image image/png, about ", "completed"),
-        (["blocked", "--arg", "seconds=60", "--timeout", "1"], 1, "", "its time limit passed"),
-        (
-            ["visit"],
-            0,
-            "decline\n",
-            "The tool asks “Please sign there.”: declined, because there is no terminal to ask at.",
-        ),
-        (["test_tool_with_logging"], 0, "Three log", "info: test_tool_with_logging: Tool execution started"),
-        (["test_tool_with_progress"], 0, "Progress was", "100 of 100  Completed step 100 of 100"),
-        (["step_as_task", "--arg", "seconds=0.1", "--arg", "path=/dev/null"], 0, "1 steps\n", "completed"),
+        (["romn", "--arg", "number=4"], 2, "", ("'romn'", "mean roman?")),
+        (["roman", "--arg", "number=x"], 2, "", ("--arg number:", "'x'", "JSON (integer)")),
+        (["roman", "--arg", "number=4000"], 2, "", ("number:", "equal to 3999")),
+        (["roman", "--user", "nobody"], 1, "", ("active user", "'nobody'")),
+        (["roman", "--endpoint", "nowhere"], 1, "", ("no endpoint", "'nowhere'")),
+        (["roman", "--timeout", "0"], 2, "", ("--timeout: 0 ", "above 0")),
+        (["test_error_handling"], 1, "", ("This tool intentionally returns an error for testing",)),
+        (["test_missing_capability"], 1, "", ("declare the capabilities",)),
+        (["test_image_content"], 0, "[image image/png, about ", ("completed",)),
+        (["blocked", "--arg", "seconds=60", "--timeout", "1"], 1, "", ("time limit",)),
+        (["visit"], 0, "decline\n", ("“Please sign there.”", "declined", "no terminal")),
+        (["test_tool_with_logging"], 0, "Three log", ("info: test_tool_with_logging: Tool execution started",)),
+        (["test_tool_with_progress"], 0, "Progress was", ("100 of 100  Completed step 100 of 100",)),
+        (["step_as_task", "--arg", "seconds=0.1", "--arg", "path=/dev/null"], 0, "1 steps\n", ("completed",)),
     ],
     ids=lambda value: "-".join(value[:3]) if isinstance(value, list) else None,
 )
 def test_the_result_is_on_standard_output_and_everything_else_beside_it(
-    site: Path, words: list[str], status: int, out: str, aside: str | None
+    site: Path, words: list[str], status: int, out: str, aside: tuple[str, ...] | None
 ) -> None:
     done = manage(site, "mcp", "call", *words, **SITE)
     assert (done.returncode, done.stdout[: len(out) or None]) == (status, out), done.stderr
     if aside is None:
         assert done.stderr == ""
     else:
-        assert aside in done.stderr
+        assert all(fact in done.stderr for fact in aside), done.stderr
 
 
 def test_json_is_the_whole_result_and_an_argument_may_come_from_standard_input(site: Path) -> None:
@@ -211,7 +207,8 @@ def test_what_a_tool_asks_is_asked_at_the_terminal(site: Path, tmp_path: Path) -
     with terminal(site, "call", "order", "--arg", f"path={tmp_path / 'runs'}", **SITE) as shown:
         shown.wait_shows("quantity (integer): ")
         shown.press("12\n")
-        shown.wait_shows("quantity: must be at most 9")
+        shown.wait_shows("at most 9")
+        assert re.search("quantity: .*at most 9", shown.raw)
         shown.press("3\n")
         shown.wait_shows("size (optional) [small]: ")
         shown.press("\n")
@@ -237,7 +234,7 @@ def test_ctrl_c_at_a_question_cancels_the_call(site: Path, tmp_path: Path) -> No
 
 def test_where_no_worker_is_alive_one_is_started_and_none_is_left(data: Path, steps: Path) -> None:
     with terminal(data, *stepping("spawn", steps), **SITE) as shown:
-        shown.wait_shows("No worker is alive; starting one for this call.")
+        shown.wait_shows("starting one")
         eventually(steps.exists)
         shown.press(CTRL_C)
         assert shown.wait() == 130
@@ -253,8 +250,8 @@ def test_where_no_worker_is_alive_one_is_started_and_none_is_left(data: Path, st
 
 def test_without_a_worker_it_says_what_to_start_and_waits(data: Path) -> None:
     with terminal(data, "call", "roman", "--arg", "number=4", "--no-worker", **SITE) as shown:
-        shown.wait_shows("start `python manage.py mcp worker`")
-        shown.wait_shows("waiting for a worker")
+        shown.wait_shows("`python manage.py mcp worker`")
+        shown.wait_shows("waiting for")
         shown.press(CTRL_C)
         assert shown.wait() == 130
     assert newest(data, "status, stage") == ("cancelled", 0)
@@ -265,6 +262,8 @@ def test_a_call_whose_worker_cannot_be_started_is_cancelled_and_fails(data: Path
     done = manage(data, "mcp", "call", "roman", "--arg", "number=4", **settings)
     assert done.returncode == 1
     assert "worker: this worker's package is broken" in done.stderr
-    assert "The worker cannot be started" in done.stderr
-    assert newest(data, "status, cancel_reason") == ("cancelled", "the worker cannot be started")
+    assert "cannot be started" in done.stderr
+    status, reason = newest(data, "status, cancel_reason")
+    assert status == "cancelled"
+    assert "cannot be started" in str(reason)
     assert processes(data) == []

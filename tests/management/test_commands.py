@@ -34,7 +34,10 @@ def test_cancel_stops_a_running_call_and_a_second_one_comes_too_late(data: Path,
     assert (cause, actor.split(":")[0], reason) == ("admin", "command line", "enough of it")
 
     late = manage(data, "mcp", "cancel", request_id)
-    assert (late.returncode, late.stderr) == (1, f"CommandError: {request_id}: had already finished\n")
+    [error] = late.stderr.splitlines()
+    assert late.returncode == 1
+    assert error.startswith(f"CommandError: {request_id}: ")
+    assert "already finished" in error
 
 
 @pytest.mark.django_db(databases="__all__")
@@ -92,7 +95,7 @@ def test_cancel_says_whose_name_is_not_clear() -> None:
         rows.queued(principal=replace(rows.OWNER, client_id=client_id))
     with pytest.raises(CommandError, match="site,7,editor; site,7,shell"):
         stopped("--principal", "Ada")
-    with pytest.raises(CommandError, match="No caller named Bob"):
+    with pytest.raises(CommandError, match=r"No caller\b.* Bob\b"):
         stopped("--principal", "Bob")
     assert stopped("--principal", "site,7,shell")[0] == "caller Ada: 1 cancel requested"
 
@@ -100,7 +103,7 @@ def test_cancel_says_whose_name_is_not_clear() -> None:
 @pytest.mark.django_db(databases="__all__")
 def test_cancel_says_how_many_have_not_stopped_in_time() -> None:
     rows.running(uuid4(), tool="dig")
-    with pytest.raises(CommandError, match=r"tool dig: 1 not stopped within 0\.1 s"):
+    with pytest.raises(CommandError, match=r"tool dig: 1 not stopped\b.* 0\.1 s"):
         stopped("--tool", "dig", "--wait", "0.1")
 
 
@@ -121,12 +124,13 @@ def test_tools_lists_every_tool_with_its_state() -> None:
     assert list(said) == sorted(said)
     countdown = registered_tools()["countdown"]
     size = len(encode(offered.wire())) if (offered := catalogue.offer(countdown, None)) else 0
-    assert said["countdown"] == f"new: enabled at the next start, {size} bytes"
+    assert said["countdown"].startswith("new: ")
+    assert said["countdown"].endswith(f", {size} bytes")
     assert said["former"] == "code is gone"
     assert said["roman"] == "disabled"
     sizes = [int(size.replace(",", "")) for size in re.findall(r", ([\d,]+) bytes", output.getvalue())]
     assert len(sizes) == len(lines) - 2
-    assert last.startswith(f"tools/list: {sum(sizes):,} bytes for all {len(sizes)} tools")
+    assert all(fact in last for fact in ("tools/list", f" {sum(sizes):,} bytes", f" {len(sizes)} tools"))
 
 
 @pytest.mark.django_db(databases="__all__")
@@ -142,4 +146,6 @@ def test_tools_are_made_known_where_no_serve_does_that() -> None:
 @pytest.mark.acceptance
 def test_worker_without_its_parent_does_not_begin(data: Path) -> None:
     done = manage(data, "mcp", "worker", "--parent-pid", "1")
-    assert (done.returncode, done.stderr) == (1, "The process 1 that this worker belongs to is gone.\n")
+    [error] = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert re.search(r"process 1\b.* gone\b", error)

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -79,10 +80,7 @@ def test_what_the_system_checks_find_is_told_with_their_lines_and_does_not_keep_
     settings.CELERY_RESULT_BACKEND = "django-db"
     output, failed = told("--timeout", "30")
     assert failed
-    assert (
-        "x   settings       mcp_app.E003: The database routers do not send mcp_app's rows "
-        "to the database 'mcp'." in output
-    )
+    assert re.search(r"^x   settings +mcp_app\.E003: .*'mcp'", output, re.MULTILINE)
     assert 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]' in output
     assert marks(output)["database"] == "ok"
 
@@ -116,7 +114,9 @@ def test_a_time_that_makes_no_sense_is_refused(seconds: str) -> None:
 @pytest.mark.acceptance
 def test_before_the_first_start_it_says_what_to_run_and_makes_no_database(tmp_path: Path) -> None:
     done = manage(tmp_path / "data", "mcp", "doctor")
-    assert (done.returncode, done.stderr) == (1, "CommandError: 2 failed; see above for what to do.\n")
+    [error] = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert error.startswith("CommandError: 2 failed")
     assert {marks(done.stdout)[name] for name in ("database", "workers")} == {"x ", "! "}
     assert "python manage.py migrate --database mcp" in done.stdout
     assert not list((tmp_path / "data").glob("*.sqlite3"))

@@ -41,26 +41,31 @@ def test_endpoints_that_share_nothing_are_well(configure: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("endpoints", "expected", "words"),
+    ("endpoints", "expected", "facts"),
     [
-        ({"a": A, "b": {"PATH": "/mcp/a/"}}, "E025", "The endpoints a, b have the same path, /mcp/a."),
-        ({"a": A, "b": {"PATH": "mcp"}}, "E024", "'b' is at 'mcp', which is not a path"),
-        ({"a": A, "B b": B}, "E024", "named 'B b'"),
-        ({"a": {**A, "QUEUE": "q"}}, "E001", 'MCP["ENDPOINTS"]["a"] cannot have QUEUE of its own'),
-        ({"a": None}, "E001", "must be a dictionary from names to dictionaries"),
-        ({"a": {**A, "GROUPS": "staff"}}, "E006", "not a list of strings"),
-        ({"a": {**A, "ALLOWED_ORIGINS": ["http://a/"]}}, "E007", 'MCP["ENDPOINTS"]["a"]["ALLOWED_ORIGINS"] has'),
-        ({"a": {**A, "AUTHENTICATOR": "nowhere.to"}}, "E016", 'MCP["ENDPOINTS"]["a"]["AUTHENTICATOR"], nowhere.to,'),
-        ({"a": {**A, "ALLOW_ANONYMOUS": False}}, "W008", "No client can call at the endpoint 'a'"),
+        ({"a": A, "b": {"PATH": "/mcp/a/"}}, "E025", ("a, b", "same path", "/mcp/a")),
+        ({"a": A, "b": {"PATH": "mcp"}}, "E024", ("'b'", "'mcp'", "path")),
+        ({"a": A, "B b": B}, "E024", ("named 'B b'",)),
+        ({"a": {**A, "QUEUE": "q"}}, "E001", ('MCP["ENDPOINTS"]["a"]', "cannot have QUEUE")),
+        ({"a": None}, "E001", ('MCP["ENDPOINTS"]', "dictionaries")),
+        ({"a": {**A, "GROUPS": "staff"}}, "E006", ('"GROUPS"', "'staff'", "list of strings")),
+        (
+            {"a": {**A, "ALLOWED_ORIGINS": ["http://a/"]}},
+            "E007",
+            ('MCP["ENDPOINTS"]["a"]["ALLOWED_ORIGINS"]', "http://a/"),
+        ),
+        ({"a": {**A, "AUTHENTICATOR": "nowhere.to"}}, "E016", ('MCP["ENDPOINTS"]["a"]["AUTHENTICATOR"]', "nowhere.to")),
+        ({"a": {**A, "ALLOW_ANONYMOUS": False}}, "W008", ("No client", "endpoint 'a'")),
     ],
 )
 def test_what_is_wrong_with_an_endpoint_is_found(
-    configure: Any, monkeypatch: pytest.MonkeyPatch, endpoints: dict[str, Any], expected: str, words: str
+    configure: Any, monkeypatch: pytest.MonkeyPatch, endpoints: dict[str, Any], expected: str, facts: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(MCPConsumer, "mounted", set(endpoints))
     configure(ENDPOINTS=endpoints)
     [message] = found()
-    assert (message.id, words in message.msg) == (f"mcp_app.{expected}", True)
+    assert message.id == f"mcp_app.{expected}"
+    assert all(fact in message.msg for fact in facts), message.msg
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,8 @@ def test_what_is_wrong_with_an_endpoint_is_found(
 def test_endpoints_for_whose_audience_one_token_would_do_are_found(configure: Any, own: dict[str, Any]) -> None:
     configure(ENDPOINTS={"a": {**A, "OAUTH_RESOURCE": SITE}, "b": {**B, **own}}, **OAUTH)
     [message] = found()
-    assert (message.id, message.msg.split(":")[0]) == ("mcp_app.E025", "The endpoints a, b have the same audience")
+    assert message.id == "mcp_app.E025"
+    assert all(fact in message.msg for fact in ("a, b", "same audience"))
 
 
 def test_an_audience_is_each_endpoint_s_own_and_missed_where_only_the_site_has_one(configure: Any) -> None:
@@ -87,10 +93,10 @@ def test_a_tool_that_is_offered_nowhere_is_found(configure: Any) -> None:
     tool(name="lost", endpoints=["a", "c"])(lambda: "")
     tool(name="unsaid")(lambda: "")
     configure(ENDPOINTS={"a": A, "b": B})
-    assert [(each.id, each.msg.split(":")[0]) for each in found()] == [
-        ("mcp_app.W013", "The tool 'lost' is offered at c"),
-        ("mcp_app.W013", "The tool 'unsaid' is offered nowhere"),
-    ]
+    lost, unsaid = found()
+    assert lost.id == unsaid.id == "mcp_app.W013"
+    assert "tool 'lost' is offered at c:" in lost.msg
+    assert all(fact in unsaid.msg for fact in ("tool 'unsaid'", "nowhere"))
 
 
 def test_an_endpoint_that_the_application_does_not_serve_is_found(
@@ -99,7 +105,8 @@ def test_an_endpoint_that_the_application_does_not_serve_is_found(
     configure(ENDPOINTS={"a": A, "b": B})
     monkeypatch.setattr(MCPConsumer, "mounted", {"a"})
     [message] = found()
-    assert (message.id, "does not serve the endpoints b." in message.msg) == ("mcp_app.W033", True)
+    assert message.id == "mcp_app.W033"
+    assert "endpoints b." in message.msg
 
 
 def test_each_is_told_with_a_name_and_an_address_of_its_own(configure: Any) -> None:
@@ -119,5 +126,5 @@ def test_each_is_told_with_a_name_and_an_address_of_its_own(configure: Any) -> N
 def test_stdio_of_an_endpoint_that_there_is_not_is_refused_before_anything_is_said(configure: Any) -> None:
     configure(ENDPOINTS={"a": A, "b": B})
     for named in ([], ["--endpoint", "c"]):
-        with pytest.raises(CommandError, match="name one with --endpoint: a, b"):
+        with pytest.raises(CommandError, match="--endpoint: a, b"):
             call_command("mcp", "stdio", *named)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,58 +82,59 @@ def test_every_command_tells_its_options_within_80_columns(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "facts"),
     [
-        ("", "the following arguments are required: COMMAND"),
-        ("frob", "invalid choice: 'frob'"),
-        ("serve --port x", "argument --port: x is not a whole number"),
-        ("serve --port 70000", "argument --port: 70000 is not a port from 0 to 65535"),
-        ("serve --concurrency 0", "argument --concurrency: 0 is not 1 or more"),
-        ("serve --no-worker --concurrency 2", "not allowed with argument"),
-        ("stdio --frob", "unrecognized arguments: --frob"),
-        ("worker --pool gevent", "invalid choice: 'gevent'"),
-        ("supervise often", "unrecognized arguments: often"),
-        ("call", "the following arguments are required: tool"),
-        ("call roman --timeout soon", "argument --timeout: soon is not a number of seconds above 0"),
-        ("cancel --all --tool x", "not allowed with argument"),
-        ("cancel --session x", f"argument --session: x is not an id such as {AN_ID}"),
-        ("cancel --wait x", "argument --wait: x is not a number of seconds above 0"),
-        ("requests --since soon", "argument --since: soon is not a duration: write 90s, 15m, 2h or 7d"),
-        ("requests --limit many", "argument --limit: many is not a whole number"),
-        ("requests --status ended", "invalid choice: 'ended'"),
-        ("watch closely", "unrecognized arguments: closely"),
-        ("tools --frob", "unrecognized arguments: --frob"),
-        ("token", "the following arguments are required: ACTION"),
-        ("token create ada", "the following arguments are required: --name"),
-        ("token create ada --name x --days 0", "argument --days: 0 is not 1 or more"),
-        ("audit verify --head x", "argument --head: x is not a head"),
-        ("audit export --format xml", "invalid choice: 'xml'"),
-        ("purge --days 3", "unrecognized arguments: --days 3"),
-        ("doctor --timeout 0", "argument --timeout: 0 is not a number of seconds above 0"),
+        ("", ("required: COMMAND",)),
+        ("frob", ("invalid choice: 'frob'",)),
+        ("serve --port x", ("argument --port: x ", "whole number")),
+        ("serve --port 70000", ("argument --port: 70000 ", "0 to 65535")),
+        ("serve --concurrency 0", ("argument --concurrency: 0 ", "1 or more")),
+        ("serve --no-worker --concurrency 2", ("not allowed with argument",)),
+        ("stdio --frob", ("unrecognized arguments: --frob",)),
+        ("worker --pool gevent", ("invalid choice: 'gevent'",)),
+        ("supervise often", ("unrecognized arguments: often",)),
+        ("call", ("required: tool",)),
+        ("call roman --timeout soon", ("argument --timeout: soon ", "seconds")),
+        ("cancel --all --tool x", ("not allowed with argument",)),
+        ("cancel --session x", ("argument --session: x ", AN_ID)),
+        ("cancel --wait x", ("argument --wait: x ", "seconds")),
+        ("requests --since soon", ("argument --since: soon ", "90s", "15m", "2h", "7d")),
+        ("requests --limit many", ("argument --limit: many ", "whole number")),
+        ("requests --status ended", ("invalid choice: 'ended'",)),
+        ("watch closely", ("unrecognized arguments: closely",)),
+        ("tools --frob", ("unrecognized arguments: --frob",)),
+        ("token", ("required: ACTION",)),
+        ("token create ada", ("required: --name",)),
+        ("token create ada --name x --days 0", ("argument --days: 0 ", "1 or more")),
+        ("audit verify --head x", ("argument --head: x ", "audit verify")),
+        ("audit export --format xml", ("invalid choice: 'xml'",)),
+        ("purge --days 3", ("unrecognized arguments: --days 3",)),
+        ("doctor --timeout 0", ("argument --timeout: 0 ", "above 0")),
     ],
 )
 def test_what_a_command_does_not_know_is_told_in_a_sentence_with_status_2(
-    words: str, told: str, capsys: pytest.CaptureFixture[str]
+    words: str, facts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         run(*words.split())
     assert ended.value.code == 2
     said = capsys.readouterr().err
     assert said.startswith("usage: manage.py mcp")
-    assert f"error: {told}" in said or told in said.splitlines()[-1]
+    told = said.partition(" error: ")[2]
+    assert all(fact in told for fact in facts), told
 
 
 def test_no_argument_is_refused_by_the_name_of_a_function() -> None:
     """If a type function raises ValueError, argparse names the function, as in `invalid _port value`."""
     for name in ("_port", "_positive", "_seconds", "_id", "_age"):
-        with pytest.raises(argparse.ArgumentTypeError, match=r"x is no"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"^x "):
             getattr(command_line, name)("x")
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
 def test_a_database_that_goes_away_meanwhile_is_told_in_a_sentence(error: type[Exception]) -> None:
     with (
-        pytest.raises(CommandError, match=r"^The database cannot be used: gone; is it there\?$"),
+        pytest.raises(CommandError, match=r"^.*\bdatabase\b.*: gone; is it there\?$"),
         handle_interruptions(),
     ):
         raise error("gone;\n\tis it there?\n")
@@ -143,7 +145,7 @@ def test_a_database_that_goes_away_meanwhile_is_told_in_a_sentence(error: type[E
 def test_where_tables_are_missing_it_says_what_to_run(tmp_path: Path, name: str) -> None:
     done = manage(tmp_path / "data", "mcp", *IN_NEED_OF_TABLES[name])
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("CommandError: Migrations are not applied; run `python manage.py migrate")
+    assert done.stderr.startswith("CommandError: ")
     assert "python manage.py migrate --database mcp" in done.stderr
 
 
@@ -155,7 +157,7 @@ def test_where_the_database_cannot_be_opened_it_says_so(tmp_path: Path, name: st
     words = {**IN_NEED_OF_TABLES, "call": ["call", "roman", "--arg", "number=4"], "serve": ["serve", "--port=0"]}[name]
     done = manage(data, "mcp", *words)
     assert done.returncode == 1
-    assert "CommandError: The database 'mcp' cannot be used: unable to open database file" in done.stderr
+    assert re.search("CommandError: .*'mcp'.*: unable to open database file", done.stderr)
     assert "Traceback" not in done.stdout + done.stderr
 
 

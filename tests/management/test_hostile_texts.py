@@ -72,5 +72,5 @@ def test_callers_of_one_name_are_told_apart_by_words_that_are_safe() -> None:
     one = Request.objects.filter(status=Status.QUEUED).values_list("pk", flat=True)[0]
     Request.objects.filter(pk=one).update(subject=f"another {HOSTILE}")
     said = printed("cancel", "--principal", HOSTILE)
-    assert "give one as ISSUER,SUBJECT,CLIENT" in said
+    assert "ISSUER,SUBJECT,CLIENT" in said
     assert said == safe_text(said)

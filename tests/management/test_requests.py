@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -94,9 +95,7 @@ def test_a_line_tells_how_far_a_request_is_and_how_far_its_stop() -> None:
     assert told["caller"]["label"] == f"Ada{ESCAPE}"
 
 
-@pytest.mark.parametrize(
-    ("words", "words_said"), [([], "No request is open"), (["--all"], "There are no such requests")]
-)
+@pytest.mark.parametrize(("words", "words_said"), [([], "No request"), (["--all"], "no such requests")])
 def test_where_there_is_none_it_says_so(words: list[str], words_said: str) -> None:
     assert words_said in said(*words)
     assert listed(*words) == []
@@ -113,10 +112,10 @@ def test_one_is_told_as_the_admin_tells_it_and_without_what_was_redacted() -> No
         "Redacted                    arguments",
         '"depth": 3',
         "progress: 1 of 4: \\u001b[2J\\u202e",
-        "Ada (192.0.2.7) asked, cause: client asked, reason: “enough”. Accepted while it was running.",
-        "cancel requested: client asked, asked by Ada: “enough”",
     ):
         assert words in told
+    assert re.search(r"Ada \(192\.0\.2\.7\).*client asked.*“enough”.*Accepted.*running", told)
+    assert re.search(r"cancel requested: client asked.*Ada.*“enough”", told)
     assert not set("\x1b\u202e") & set(told)
     everything = said(str(row.pk), "--json")
     assert "a secret" not in told + everything
@@ -137,10 +136,10 @@ def test_the_beginning_of_an_id_is_enough_where_it_is_one_requests() -> None:
     for number in (1, 2):
         queued_as(f"aaaa000{number}-0000-4000-8000-000000000000")
     assert "aaaa0001-0000" in said("aaaa0001")
-    with pytest.raises(CommandError, match=r"Several requests begin with aaaa: .*aaaa0001.*aaaa0002"):
+    with pytest.raises(CommandError, match=r"Several\b.* aaaa: .*aaaa0001.*aaaa0002"):
         said("aaaa")
     for unknown in ("aaaa0003", "no id"):
-        with pytest.raises(CommandError, match=f"There is no request '{unknown}'"):
+        with pytest.raises(CommandError, match=f"no request '{unknown}'"):
             said(unknown)
 
 
@@ -152,7 +151,7 @@ def cancelled(*words: str) -> str:
 def test_cancel_takes_the_beginning_of_an_id_and_refuses_that_of_two() -> None:
     for number in (0, 1):
         queued_as(f"aaaa000{number}-0000-4000-8000-000000000000")
-    with pytest.raises(CommandError, match="Several requests begin with aaaa"):
+    with pytest.raises(CommandError, match=r"Several\b.* aaaa: .*aaaa0000.*aaaa0001"):
         cancelled("aaaa")
     assert not Cancellation.objects.exists()
     assert json.loads(cancelled("aaaa0000", "--wait", "--json")) == {

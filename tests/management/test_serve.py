@@ -1,6 +1,7 @@
 """`manage.py mcp serve`, from its first line of output to its last process."""
 
 import os
+import re
 import shlex
 import signal
 import socket
@@ -147,7 +148,7 @@ def test_worker_that_dies_is_started_again_and_leaves_nothing(data: Path, tmp_pa
 
     called = served.call("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
     assert called["content"][0]["text"] == "3"
-    assert said(served, "is started again")
+    assert said(served, "started again")
     assert spawned(served, tmp_path / "steps") == []
     assert served.stop() == 0
     assert processes(data) == []
@@ -158,8 +159,8 @@ def test_a_server_whose_worker_cannot_be_started_says_why_and_ends(data: Path) -
     done = manage(data, "mcp", "serve", "--port=0", "--settings", UNSTARTABLE, NO_WORKER_WHILE=str(data))
     assert done.returncode == 1
     assert done.stderr.count("this worker's package is broken") == FIRST_STARTS
-    assert f"The worker cannot be started: it ended {FIRST_STARTS} times before it took calls" in done.stdout
-    assert "The worker could not be started; see above." in done.stderr
+    assert re.search(rf"worker cannot be started\b.* {FIRST_STARTS} times\b", done.stdout)
+    assert "not be started" in done.stderr
     assert "READY" not in done.stdout
     assert processes(data) == []
 
@@ -212,7 +213,7 @@ def test_port_in_use_starts_nothing(tmp_path: Path) -> None:
         done = manage(tmp_path / "data", "mcp", "serve", "--port", str(port))
 
     assert done.returncode == 1
-    assert f"Cannot listen on 127.0.0.1 port {port}" in done.stderr
+    assert re.search(rf"127\.0\.0\.1\b.*\b{port}\b", done.stderr)
     assert "--port" in done.stderr
     assert not list((tmp_path / "data").glob("*.sqlite3"))
     assert processes(tmp_path / "data") == []
@@ -223,5 +224,5 @@ def test_host_beyond_this_machine_is_refused_while_anybody_may_call(tmp_path: Pa
     done = manage(tmp_path / "data", "mcp", "serve", "--port=0", "--host=0.0.0.0")
 
     assert done.returncode == 1
-    assert "anonymous calls are allowed" in done.stderr
+    assert "anonymous calls" in done.stderr
     assert not list((tmp_path / "data").glob("*.sqlite3"))

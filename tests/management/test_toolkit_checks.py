@@ -119,4 +119,4 @@ def test_a_site_where_nobody_can_log_in_is_told(settings: Any, login: str) -> No
 
 def test_a_consent_page_that_does_not_say_where_its_user_is_sent_is_found(settings: Any) -> None:
     settings.INSTALLED_APPS = ["oauth2_provider", *(n for n in settings.INSTALLED_APPS if n != "oauth2_provider")]
-    assert "put mcp_app before oauth2_provider" in only_hint("mcp_app.W016")
+    assert "mcp_app before oauth2_provider" in only_hint("mcp_app.W016")

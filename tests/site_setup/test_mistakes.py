@@ -95,7 +95,7 @@ def test_server_without_the_endpoint_does_not_start(first_site: Site) -> None:
     without("mysite/asgi.py", snippet("mysite/asgi.py"))(first_site.folder)
     program = first_site.start(sys.executable, "manage.py", "mcp", "serve", "--port=0")
     assert program.wait(PATIENCE) != 0
-    assert "CommandError: ASGI_APPLICATION, mysite.asgi.application, does not serve MCP." in program.output()
+    assert re.search(r"CommandError: ASGI_APPLICATION\b.* mysite\.asgi\.application\b.* MCP\b", program.output())
     first_site.await_no_process()
 
 
@@ -111,4 +111,4 @@ def test_async_authenticator_is_refused_with_a_sentence(first_site: Site) -> Non
     adding(SETTINGS, 'MCP |= {"AUTHENTICATOR": "greetings.authentication.caller"}\n')(first_site.folder)
     said = check(first_site)
     assert "(mcp_app.E017)" in said
-    assert "Write it as a plain function" in said
+    assert "plain function" in said

@@ -67,12 +67,14 @@ def loaded(client: Client, name: str = "search") -> str:
 
 
 def refused(client: Client, name: str = "search", **filled: Any) -> str:
-    """Return the page's text after a rejected call, and check that the call has left no rows."""
+    """Return the only error of a rejected call, after its field, and check that the call has left no rows."""
     before = Request.objects.count()
-    shown = words(run(client, name, **filled))
+    response = run(client, name, **filled)
+    [(field, [told])] = response.context["form"].errors.items()
+    assert told in words(response)
     assert Request.objects.count() == before
     assert not LogEntry.objects.exists()
-    return shown
+    return f"{field}: {told}"
 
 
 def called() -> Request:

@@ -41,7 +41,7 @@ def test_who_called_is_who_would_have_with_the_site_s_own_login(tester: Client, 
 
 def test_the_history_of_the_tool_tells_who_tried_it(tester: Client, queue: Recorder) -> None:
     run(tester, pattern="a")
-    assert f"Tried: request {called().pk}." in words(tester.get(f"{TOOLS}search/history/"))
+    assert f"request {called().pk}" in words(tester.get(f"{TOOLS}search/history/"))
 
 
 def test_a_page_that_is_sent_twice_has_called_once(tester: Client, queue: Recorder) -> None:
@@ -50,7 +50,7 @@ def test_a_page_that_is_sent_twice_has_called_once(tester: Client, queue: Record
     row = called()
     assert first.url == second.url == f"/admin/mcp_app/request/{row.pk}/change/"
     assert queue.sent == [row.pk]
-    assert "That form had already made this call." in words(tester.get(second.url))
+    assert "already made" in words(tester.get(second.url))
     assert LogEntry.objects.count() == 1
 
 
@@ -82,5 +82,5 @@ def test_a_form_that_this_user_was_not_shown_for_this_tool_calls_nothing(
     others = loaded(log_in(*MAY, name="other"))
     for page in ("", "x", others, loaded(tester, "rare"), loaded(tester)[:-1]):
         form = {"_mode": "fields", "argument/pattern": "a", "_page": page}
-        assert "The submitted page is not the one that was shown to you" in words(tester.post(address(), form))
+        assert "not the one" in words(tester.post(address(), form))
     assert not Request.objects.exists()

@@ -22,12 +22,15 @@ pytestmark = pytest.mark.django_db(databases="__all__")
 def test_limits_hold_as_for_any_caller(tester: Client, queue: Recorder, configure: Any) -> None:
     assert run(tester, "rare").status_code == run(tester, "alone").status_code == 302
     LogEntry.objects.all().delete()
-    assert "You are calling this tool too often" in refused(tester, "rare")
-    assert "You have too many open calls of this tool" in refused(tester, "alone")
+    assert "too often" in refused(tester, "rare")
+    of_this_tool = refused(tester, "alone")
+    assert all(fact in of_this_tool for fact in ("open calls", "this tool"))
     configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=2)
-    assert "You have too many open calls" in refused(tester, pattern="a")
+    of_all_tools = refused(tester, pattern="a")
+    assert "open calls" in of_all_tools
+    assert "this tool" not in of_all_tools
     configure(MAX_OPEN_REQUESTS_PER_PRINCIPAL=3, MAX_QUEUED_REQUESTS=2)
-    assert "Too many calls are waiting for a worker" in refused(tester, pattern="a")
+    assert "waiting" in refused(tester, pattern="a")
     assert len(queue.sent) == 2
 
 
@@ -43,8 +46,13 @@ def test_of_several_endpoints_the_user_chooses_among_those_that_let_them_in(
     Request.objects.all().delete()
     User.objects.get(username="tester").groups.add(Group.objects.create(name="staff"))
     assert "Endpoint" in words(browser.get(address("both")))
-    assert "This field is required." in words(run(browser, "both"))
-    assert "Select a valid choice" in words(send(browser, "both", {"_mode": "fields", "endpoint": "x"}))
+    for response, code in (
+        (run(browser, "both"), "required"),
+        (send(browser, "both", {"_mode": "fields", "endpoint": "x"}), "invalid_choice"),
+    ):
+        [(field, [fault])] = response.context["errors"].as_data().items()
+        assert (field, fault.code) == ("endpoint", code)
+        assert " ".join(fault.messages) in words(response)
     send(browser, "both", {"_mode": "fields", "endpoint": "staff"})
     assert called().endpoint == "staff"
 
@@ -53,7 +61,8 @@ def test_of_several_endpoints_the_user_chooses_among_those_that_let_them_in(
 def test_a_broker_that_is_away_is_told_and_nothing_is_left_to_run(port: Any, tester: Client, configure: Any) -> None:
     configure(PUBLISH_TIMEOUT=0.4)
     with port() as number, brokers.celery_on(brokers.URLS["amqp"].format(port=number)):
-        assert "The task queue cannot be reached; try again in a moment." in words(run(tester, pattern="a"))
+        shown = words(run(tester, pattern="a"))
+        assert all(fact in shown for fact in ("task queue", "try again"))
     row = called()
     assert (row.status, row.error["cause"]) == (Status.FAILED, "broker")
 
@@ -65,7 +74,8 @@ def test_a_database_that_is_away_is_told_and_nothing_is_sent(tester: Client, que
         return execute(sql, *rest)
 
     with databases.connection().execute_wrapper(away):
-        assert "The call was not stored: the database is busy or cannot be reached." in refused(tester, pattern="a")
+        told = refused(tester, pattern="a")
+    assert all(fact in told for fact in ("not stored", "database"))
     assert queue.sent == []
 
 
