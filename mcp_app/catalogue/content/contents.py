@@ -85,7 +85,9 @@ def _ready_made(value: mcp_types.TextResourceContents | mcp_types.BlobResourceCo
 def _message(value: object) -> dict[str, Any]:
     if not isinstance(value, mcp_types.PromptMessage):
         if not (isinstance(value, str | Promise) or is_block(value)):
-            raise InvalidResult(f"a {type(value).__name__} is not a message; return text, content blocks or messages")
+            raise InvalidResult(
+                f"a value of type {type(value).__name__} is not a message; return text, content blocks or messages"
+            )
         value = user(value)
     if isinstance(value.content, mcp_types.EmbeddedResource):
         check_mime_type(value.content.resource.mime_type)

@@ -77,8 +77,10 @@ class ToolConnections:
 
     def drop_unfinished(self, wrappers: list[BaseDatabaseWrapper]) -> None:
         """Roll back a transaction that a call left open; the next call would run inside it."""
-        if any(wrapper.connection is not None and wrapper.in_atomic_block for wrapper in wrappers):
-            logger.warning("a tool left a transaction open; it is rolled back")
+        unfinished = [each.alias for each in wrappers if each.connection is not None and each.in_atomic_block]
+        if unfinished:
+            aliases = ", ".join(unfinished)
+            logger.warning("a tool left a transaction open on the database %s; it is rolled back", aliases)
             self.drop_all()
 
     def enter_thread(self) -> list[BaseDatabaseWrapper]:

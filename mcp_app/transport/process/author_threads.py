@@ -75,6 +75,9 @@ def _drop_unfinished() -> None:
     """Roll back a transaction that was left open. Otherwise the next job would run inside it."""
     for connection in connections.all(initialized_only=True):
         if connection.in_atomic_block:
-            logger.warning("a resource, prompt or completion left a transaction open; it is rolled back")
+            logger.warning(
+                "a resource, prompt or completion left a transaction open on the database %s; it is rolled back",
+                connection.alias,
+            )
             connection.close()
             del connections[connection.alias]
