@@ -63,10 +63,10 @@ def check_values(**kwargs: Any) -> list[CheckMessage]:
         _ = settings.DATABASE
     except ImproperlyConfigured as error:
         return [Error(str(error), hint="Remove or correct the name in the settings' MCP.", id="mcp_app.E001")]
-    everywhere = [own, *own.get("ENDPOINTS", {}).values()]
+    everywhere = {"MCP": own, **{f'MCP["ENDPOINTS"]["{name}"]': of for name, of in own.get("ENDPOINTS", {}).items()}}
     wrong: list[CheckMessage] = [
-        _wrong_type(name, value)
-        for values in everywhere
+        _wrong_type(f'{place}["{name}"]', name, value)
+        for place, values in everywhere.items()
         for name, value in values.items()
         if not _fits_name(name, value)
     ]
@@ -97,13 +97,11 @@ def _fits(value: object, hint: Any) -> bool:
     return isinstance(value, get_origin(hint) or hint) and (hint is bool or not isinstance(value, bool))
 
 
-def _wrong_type(name: str, value: object) -> CheckMessage:
-    wanted = get_type_hints(Defaults)[name]
-    hint = (
-        f'Set MCP["{name}"] to {_describe_type(wanted)}, or leave it out: its default is {getattr(Defaults, name)!r}.'
-    )
+def _wrong_type(place: str, name: str, value: object) -> CheckMessage:
+    wanted = _describe_type(get_type_hints(Defaults)[name])
+    hint = f"Set {place} to {wanted}, or leave it out: its default is {getattr(Defaults, name)!r}."
     shown = f"a {type(value).__name__}" if name in SECRET else repr(value)
-    return Error(f'MCP["{name}"] is {shown}, not {_describe_type(wanted)}.', hint=hint, id="mcp_app.E006")
+    return Error(f"{place} is {shown}, not {wanted}.", hint=hint, id="mcp_app.E006")
 
 
 def _describe_type(hint: Any) -> str:

@@ -3,6 +3,7 @@
 The transport writes the response. Source: 2026-07-28 basic/index "Error Codes", streamable-http.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ def missing_client_capability(required: Mapping[str, Any], request_id: RequestId
     """
     return fail(
         MISSING_CLIENT_CAPABILITY,
-        "The client must declare the capabilities listed in data.requiredCapabilities.",
+        f"The client must declare these capabilities: {json.dumps(dict(required))}.",
         request_id,
         data={"requiredCapabilities": dict(required)},
     )

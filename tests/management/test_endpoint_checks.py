@@ -48,7 +48,7 @@ def test_endpoints_that_share_nothing_are_well(configure: Any) -> None:
         ({"a": A, "B b": B}, "E024", ("named 'B b'",)),
         ({"a": {**A, "QUEUE": "q"}}, "E001", ('MCP["ENDPOINTS"]["a"]', "cannot have QUEUE")),
         ({"a": None}, "E001", ('MCP["ENDPOINTS"]', "dictionaries")),
-        ({"a": {**A, "GROUPS": "staff"}}, "E006", ('"GROUPS"', "'staff'", "list of strings")),
+        ({"a": {**A, "GROUPS": "staff"}}, "E006", ('MCP["ENDPOINTS"]["a"]["GROUPS"]', "'staff'", "list of strings")),
         (
             {"a": {**A, "ALLOWED_ORIGINS": ["http://a/"]}},
             "E007",

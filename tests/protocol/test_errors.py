@@ -58,3 +58,4 @@ def test_a_missing_capability_lists_what_is_required_as_an_object() -> None:
     rejected = missing_client_capability({"sampling": {}}, 0)
     assert (rejected.code, rejected.status, rejected.request_id) == (-32021, 400, 0)
     assert rejected.data == {"requiredCapabilities": {"sampling": {}}}
+    assert "sampling" in rejected.message
