@@ -86,8 +86,8 @@ def test_what_the_catalogue_finds_wrong_stands_beside_the_field_that_it_is_about
     assert_faults(
         filled,
         {
-            "argument/name": ("at most 5", '"too long"'),
-            "argument/count": ("equal to 1", "not 0"),
+            "argument/name": ("at most 5 characters", '"too long"'),
+            "argument/count": ("greater than or equal to 1", "not 0"),
             "argument/extra": ("a:", "integer", '"b"'),
         },
     )

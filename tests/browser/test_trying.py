@@ -139,7 +139,7 @@ def test_what_does_not_fit_is_told_beside_its_field_and_what_was_filled_in_stays
     press(page)
     wrong = page.locator(".form-row").filter(has=page.locator(".errorlist"))
     expect(wrong).to_have_count(1)
-    expect(wrong).to_contain_text(re.compile(r"equal to 1\b.* 0"))
+    expect(wrong).to_contain_text(re.compile(r"greater than or equal to 1\b.* 0"))
     expect(page.get_by_label("name:")).to_have_value("axle")
     page.get_by_label("count:").fill("many")
     press(page)

@@ -1,5 +1,6 @@
 """Arguments are validated strictly, with error messages that a model can act on."""
 
+import re
 from datetime import date
 from typing import Annotated, Any
 
@@ -73,7 +74,7 @@ def test_every_problem_has_a_line_with_its_path() -> None:
         ("address.lines[1]", "integer", '"x"'),
         ("speed", "number", "true"),
         ("urgent", "boolean", "1"),
-        ("name", "at most 5", '"too long"'),
+        ("name", "at most 5 characters", '"too long"'),
         ("extra", "no such"),
     )
 
@@ -146,11 +147,11 @@ def test_explicit_schema_problems_quote_the_schema_and_not_the_value() -> None:
         ("a", '["x", null]'),
         ("b", "at least 3"),
         ("b", "multiple of 2"),
-        ("c", "1"),
+        ("c", "be 1"),
         ("d", "exactly one"),
         ("e", 'not {"type": "string"}'),
         ("f", "not allowed"),
-        ("g", "at most 2"),
+        ("g", "at most 2 characters"),
     )
     assert secret not in str(found)
 
@@ -163,11 +164,11 @@ class Dated(BaseModel):
 @pytest.mark.parametrize(
     ("arguments", "first"),
     [
-        ({"items": [{}] * 5_000}, "items[0]: "),
-        ({"items": [{} for _ in range(30_000)]}, "items[0]: "),
-        ({"items": [{"city": 1}] * 2_000}, "items[0].city: "),
+        ({"items": [{}] * 5_000}, r"items\[0\]: "),
+        ({"items": [{} for _ in range(30_000)]}, r"items\[0\]: "),
+        ({"items": [{"city": 1}] * 2_000}, r"items\[0\]\.city: "),
         ({"items": [], **{f"a{number}": 0 for number in range(2_000)}}, "arguments: "),
-        ({"items": [{"city": "x", "lines": [0] * 400_000}]}, "too large"),
+        ({"items": [{"city": "x", "lines": [0] * 400_000}]}, ".*too large"),
     ],
     ids=["incomplete", "very many", "of a wrong type", "unknown", "more than is checked"],
 )
@@ -176,7 +177,7 @@ def test_what_is_wrong_with_very_many_is_not_told_of_each(arguments: dict[str, A
         """Visit."""
 
     found = problems(register(visit), arguments)
-    assert first in found[0]
+    assert re.match(first, found[0])
     assert len(found) <= 11
 
 

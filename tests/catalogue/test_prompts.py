@@ -46,7 +46,7 @@ def test_a_prompt_without_arguments_lists_none() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"name": "a b"}, "1 to 128"),
+        ({"name": "a b"}, "1 to 128 characters"),
         ({"icons": [mcp_types.Icon(src="http://example.com/i.png")]}, "https:// or data:"),
         ({"completions": {"other": lambda value, context: []}}, "completions .*other"),
         ({"meta": {"a": float("nan")}}, "plain, finite JSON"),

@@ -80,7 +80,7 @@ def test_two_tools_of_one_name_are_refused_with_both_places() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "é", "a/b", "a\n", "x" * 129])
 def test_name_that_clients_may_not_take_is_refused(name: str) -> None:
-    with pytest.raises(InvalidTool, match="1 to 128"):
+    with pytest.raises(InvalidTool, match="1 to 128 characters"):
         tool(name=name)(lambda: None)
 
 

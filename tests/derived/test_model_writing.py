@@ -59,7 +59,7 @@ def test_an_update_changes_what_was_given_and_nothing_else(shop: Shop) -> None:
     [
         ({"title": "LOUD"}, "- title: Do not shout."),
         ({"title": "   "}, "- title: This field is required."),
-        ({"title": "x" * 21}, "- title: .*at most 20"),
+        ({"title": "x" * 21}, "- title: .*at most 20 characters"),
         ({"price": -1}, "- price: "),
         ({"price": "10.555"}, "- price: Ensure that there are no more than 2 decimal places."),
         ({"author": 10**6}, "- author: Select a valid choice. That choice is not one of the available choices."),

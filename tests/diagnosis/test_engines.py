@@ -50,7 +50,7 @@ def test_a_usable_database_is_reported_with_its_engine_and_mode() -> None:
     of_app, of_site = database.check(shared())
     for finding, alias in ((of_app, "mcp"), (of_site, "default")):
         assert finding.state == State.OK
-        assert re.match(rf"{alias}: SQLite [\d.]+, WAL, .* \d+\.\d ms\.$", finding.found)
+        assert re.match(rf"{alias}: SQLite [\d.]+, WAL, .*/\S+, .* \d+\.\d ms\.$", finding.found)
 
 
 def test_a_missing_database_file_is_reported_and_not_created(elsewhere: Path) -> None:

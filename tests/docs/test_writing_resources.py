@@ -60,9 +60,11 @@ def refused(client: Client, uri: str) -> tuple[int, str]:
 
 
 def assert_not_found(client: Client, uri: str) -> None:
-    code, told = refused(client, uri)
+    """Check that a resource is refused as one that never existed."""
+    code, told = refused(client, "no://such")
     assert code == -32602
     assert "not found" in told
+    assert refused(client, uri) == (code, told)
 
 
 def test_a_resource_and_a_template_are_read_and_stay_functions(mcp_client: Client, page: Names) -> None:

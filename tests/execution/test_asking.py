@@ -1,5 +1,6 @@
 """Tools that ask (2026-07-28 basic/patterns/mrtr): a real worker replays them from the start with the known answers."""
 
+import re
 import textwrap
 
 from mcp_app.auth.principal import Principal
@@ -116,7 +117,9 @@ def test_a_page_is_asked_for_until_it_is_completed(one_slot):
 def test_a_client_that_cannot_be_asked_ends_the_call_unless_its_tool_catches_that(one_slot):
     ended = one_slot.ended(submit(one_slot, "ctx.elicit('n', 'How many?', NUMBER)", capabilities={}))
     assert (ended["status"], ended["result"]) == ("failed", None)
-    assert "elicitation form" in ended["error"].pop("message")
+    told = ended["error"].pop("message")
+    assert "elicitation form" in told
+    assert "session" not in told
     assert ended["error"] == {
         "cause": "protocol",
         "code": -32021,
@@ -174,7 +177,7 @@ def test_a_question_cannot_be_asked_inside_a_shield_and_no_key_twice(one_slot):
             answer += str(error)
     """
     said = text(one_slot.ended(submit(one_slot, code)))
-    assert all(fact in said for fact in ("shield()", "'n'", "two questions"))
+    assert re.search(r"shield\(\).* 'n' .*two questions", said)
 
 
 def test_what_is_done_once_is_plain_json(one_slot):

@@ -98,7 +98,7 @@ def test_calls_start_one_another_to_a_depth(family):
         nested = f"ctx.start('python', code={nested!r}).result()"
     request_id = python(family, nested, depth=1)
     ended = family.ended(request_id)
-    assert re.search(r"nested .*\b3\b", words(ended))
+    assert re.search(r"nested .*at most 3\b", words(ended))
     assert family.ask(driver.children, request_id)[0]["depth"] == 2
 
 

@@ -239,7 +239,7 @@ def test_an_older_client_that_cannot_be_asked_is_told_so_and_its_state_means_not
             if LEGACY[version].elicitation:
                 assert error["data"] == {"requiredCapabilities": {"elicitation": {"form": {}}}}
             else:
-                assert f"MCP {version}" in error["message"]
+                assert all(fact in error["message"] for fact in ("for input", f"MCP {version}"))
 
     run(scenario())
 

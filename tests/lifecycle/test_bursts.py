@@ -53,7 +53,7 @@ def test_many_unknown_ids_are_some_rows_and_one_for_the_rest(counts, clock):
     clock.now += WINDOW_SECONDS
     counts.append_summaries()
     [summary] = audited(Outcome.UNKNOWN)[RECORDED:]
-    assert set(re.findall(r"\d+", summary)) == {"40", "60"}
+    assert set(re.findall(r"\d+ \w+", summary)) == {"40 more", "60 s"}
     assert "changed nothing" in describe_attempt(Cancellation.objects.latest("pk")).words
     assert counts.wait is None
     counts.append_summaries(all_windows=True)
@@ -67,7 +67,7 @@ def test_a_new_window_audits_one_by_one_again_and_keeps_the_count_of_the_last(co
     assert audited(Outcome.UNKNOWN) == [""] * (RECORDED + 1)
     assert counts.wait == 0
     counts.append_summaries()
-    assert set(re.findall(r"\d+", audited(Outcome.UNKNOWN)[-1])) == {"5", "60"}
+    assert set(re.findall(r"\d+ \w+", audited(Outcome.UNKNOWN)[-1])) == {"5 more", "60 s"}
 
 
 @pytest.mark.fault("B3")

@@ -49,7 +49,7 @@ def test_with_a_parent_go_its_children_and_theirs(worker):
             f"started by {row.parent}",
         )
     reason = rows.audited(first)[0].reason
-    assert all(fact in reason for fact in ("dig", "cancelled", "administrator"))
+    assert all(fact in reason for fact in ("dig", "started it", "cancelled", "administrator"))
     assert rows.fresh(queued).status == Status.CANCELLED
     assert rows.fresh(innocent).cancel_requested_at is None
 

@@ -66,7 +66,7 @@ def test_verify_on_the_command_line_fails_where_somebody_wrote_past_the_app(data
     done = manage(data, "mcp", "audit", "verify")
     assert done.returncode == 1
     [finding], [error] = done.stdout.splitlines(), done.stderr.splitlines()
-    assert finding.startswith("inserted  cancellation 1")
+    assert re.search(r"^inserted  cancellation 1\b", finding)
     assert re.search(r"^CommandError: .*findings: 1\b", error)
 
 
@@ -79,7 +79,7 @@ def test_what_a_served_site_audits_is_sealed_within_seconds_and_kept(data: Path,
     assert manage(data, "mcp", "cancel", request_id).returncode == 1
     eventually(lambda: read(data, "SELECT count(*) FROM ?cancellation WHERE seal_number IS NOT NULL") == [(2,)])
 
-    with pytest.raises(sqlite3.IntegrityError, match="sealed rows"):
+    with pytest.raises(sqlite3.IntegrityError, match=r"sealed rows .*changed"):
         write(data, FORGED)
     done = manage(data, "mcp", "audit", "verify")
     assert done.returncode == 0

@@ -63,12 +63,12 @@ def newest(data: Path, columns: str) -> tuple[object, ...]:
         (["roman", "--args", '{"number": 4}', "-v", "0"], 0, "IV\n", None),
         (["romn", "--arg", "number=4"], 2, "", ("'romn'", "mean roman?")),
         (["roman", "--arg", "number=x"], 2, "", ("--arg number:", "'x'", "JSON (integer)")),
-        (["roman", "--arg", "number=4000"], 2, "", ("number:", "equal to 3999")),
-        (["roman", "--user", "nobody"], 1, "", ("active user", "'nobody'")),
+        (["roman", "--arg", "number=4000"], 2, "", ("number:", "less than or equal to 3999")),
+        (["roman", "--user", "nobody"], 1, "", ("no active user", "'nobody'")),
         (["roman", "--endpoint", "nowhere"], 1, "", ("no endpoint", "'nowhere'")),
-        (["roman", "--timeout", "0"], 2, "", ("--timeout: 0 ", "above 0")),
+        (["roman", "--timeout", "0"], 2, "", ("--timeout: 0 ", "seconds above 0")),
         (["test_error_handling"], 1, "", ("This tool intentionally returns an error for testing",)),
-        (["test_missing_capability"], 1, "", ("declare the capabilities",)),
+        (["test_missing_capability"], 1, "", ("declare", '{"sampling": {}}')),
         (["test_image_content"], 0, "[image image/png, about ", ("completed",)),
         (["blocked", "--arg", "seconds=60", "--timeout", "1"], 1, "", ("time limit",)),
         (["visit"], 0, "decline\n", ("“Please sign there.”", "declined", "no terminal")),
@@ -251,7 +251,7 @@ def test_where_no_worker_is_alive_one_is_started_and_none_is_left(data: Path, st
 def test_without_a_worker_it_says_what_to_start_and_waits(data: Path) -> None:
     with terminal(data, "call", "roman", "--arg", "number=4", "--no-worker", **SITE) as shown:
         shown.wait_shows("`python manage.py mcp worker`")
-        shown.wait_shows("waiting for")
+        shown.wait_shows("waiting for a worker")
         shown.press(CTRL_C)
         assert shown.wait() == 130
     assert newest(data, "status, stage") == ("cancelled", 0)

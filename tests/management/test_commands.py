@@ -124,7 +124,7 @@ def test_tools_lists_every_tool_with_its_state() -> None:
     assert list(said) == sorted(said)
     countdown = registered_tools()["countdown"]
     size = len(encode(offered.wire())) if (offered := catalogue.offer(countdown, None)) else 0
-    assert said["countdown"].startswith("new: ")
+    assert said["countdown"].startswith("new: enabled")
     assert said["countdown"].endswith(f", {size} bytes")
     assert said["former"] == "code is gone"
     assert said["roman"] == "disabled"

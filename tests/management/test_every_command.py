@@ -94,10 +94,10 @@ def test_every_command_tells_its_options_within_80_columns(
         ("worker --pool gevent", ("invalid choice: 'gevent'",)),
         ("supervise often", ("unrecognized arguments: often",)),
         ("call", ("required: tool",)),
-        ("call roman --timeout soon", ("argument --timeout: soon ", "seconds")),
+        ("call roman --timeout soon", ("argument --timeout: soon ", "seconds above 0")),
         ("cancel --all --tool x", ("not allowed with argument",)),
         ("cancel --session x", ("argument --session: x ", AN_ID)),
-        ("cancel --wait x", ("argument --wait: x ", "seconds")),
+        ("cancel --wait x", ("argument --wait: x ", "seconds above 0")),
         ("requests --since soon", ("argument --since: soon ", "90s", "15m", "2h", "7d")),
         ("requests --limit many", ("argument --limit: many ", "whole number")),
         ("requests --status ended", ("invalid choice: 'ended'",)),
@@ -109,7 +109,7 @@ def test_every_command_tells_its_options_within_80_columns(
         ("audit verify --head x", ("argument --head: x ", "audit verify")),
         ("audit export --format xml", ("invalid choice: 'xml'",)),
         ("purge --days 3", ("unrecognized arguments: --days 3",)),
-        ("doctor --timeout 0", ("argument --timeout: 0 ", "above 0")),
+        ("doctor --timeout 0", ("argument --timeout: 0 ", "seconds above 0")),
     ],
 )
 def test_what_a_command_does_not_know_is_told_in_a_sentence_with_status_2(

@@ -36,7 +36,7 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(mcp_client):
     with pytest.raises(MCPError) as refused:
         mcp_client.call("no_such_tool")
     assert refused.value.code == -32602
-    assert "no_such_tool" in refused.value.message
+    assert "Unknown tool: no_such_tool" in refused.value.message
 
 
 @pytest.mark.django_db(databases="__all__")

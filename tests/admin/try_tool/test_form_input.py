@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(databases="__all__")
     [
         ({}, ("argument/pattern:", "required")),
         ({"pattern": "a", "limit": "many"}, ("argument/limit:", "whole number")),
-        ({"pattern": "too long"}, ("argument/pattern:", "at most 5")),
+        ({"pattern": "too long"}, ("argument/pattern:", "at most 5 characters")),
         ({"pattern": "a", "gone": "x"}, (f"{NON_FIELD_ERRORS}:", "tool has changed")),
     ],
 )

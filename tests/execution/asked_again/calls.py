@@ -31,8 +31,8 @@ ORIGIN = "https://mcp.example.com"
 RESOURCE = f"{ORIGIN}/mcp"
 
 
-BAD, GONE, SHUT, NO_ENDPOINT = "credentials", "no longer active", "access to", "no longer exists"
-NO_INK, NO_MCP, NO_TOOL = " ink", " mcp", "Unknown tool: internal"
+BAD, GONE, SHUT, NO_ENDPOINT = "have expired", "no longer active", "not have access", "no longer exists"
+NO_INK, NO_MCP, NO_TOOL = "scope ink", "scope mcp", "Unknown tool: internal"
 """The words that tell the errors of refused calls apart."""
 
 
