@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,13 @@ MANAGE = (sys.executable, "manage.py")
 SETTINGS = "tests.execution.settings"
 PATIENCE = 30.0
 eventually = partial(waiting.eventually, within=PATIENCE)
+
+
+def _forkserver() -> ForkServerContext:
+    """Drivers are forked from a process that has already loaded what takes long to load."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["celery.app", "channels.layers", "django.contrib.admin", "jsonschema", "mcp_types"])
+    return context
 
 
 class Worker:
@@ -69,7 +77,7 @@ class Site:
         self.workers: list[Worker] = []
         self.patience = 300.0
         self._driver = ProcessPoolExecutor(
-            1, mp_context=get_context("spawn"), initializer=driver.prepare, initargs=(self.environment,)
+            1, mp_context=_forkserver(), initializer=driver.prepare, initargs=(self.environment,)
         )
 
     @classmethod
