@@ -149,7 +149,9 @@ def countdown_that_is_watched_and_cancelled(shell: Shell) -> None:
 def abridged(told: str) -> str:
     """Return the text without the fields that every request has, and with only the first line of progress."""
     told = re.sub(r"(?<=\n)(  Ran .*\n)(?:  .*\n)+", r"\1  …\n", told, count=1)
-    return re.sub(r"((?:\n  .*  progress: .*))(?:\n  .*  progress: .*)+", r"\1\n  …", told, count=1)
+    first, progress, rest = re.split(r"(?<=\n)(  .*  progress: .*\n)", told, maxsplit=1)
+    # The tool may report once more between the cancellation and its end.
+    return first + progress + "  …\n" + re.sub(r"  .*  progress: .*\n", "", rest)
 
 
 def order_that_asks(shell: Shell) -> None:
