@@ -1,6 +1,6 @@
 """Sends tasks and control commands to Celery's workers. Messages carry the ids of requests and nothing else.
 
-Tasks are sent by name, because the package of the workers must not be imported here.
+Tasks are sent by name, because `mcp_app.execution`, which has the tasks, must not be imported here.
 """
 
 import logging
@@ -26,7 +26,10 @@ class BrokerUnavailableError(Exception):
 
 
 def publish(request: Request) -> None:
-    """Publish a committed QUEUED row. Raises `BrokerUnavailableError` if it could not be, and closes it as FAILED.
+    """Publish a row that is QUEUED and committed.
+
+    If the broker refuses, close the row as FAILED and raise `BrokerUnavailableError`, or
+    `django.db.Error` if the row cannot be closed.
 
     An error is ignored if the row is not QUEUED any more: the message did arrive, or the request was cancelled.
     """
@@ -61,7 +64,10 @@ def _closed(request: Request, refused: Exception) -> Exception | None:
 
 
 def send(request_id: UUID, queue: str) -> None:
-    """Publish the message of one row, whose id is the task's id. Raises `broker.SilentBrokerError`."""
+    """Publish a row that stays QUEUED if the broker refuses, because supervision publishes it again.
+
+    Raises `broker.SilentBrokerError`.
+    """
     broker.send_tasks(RUN_TASK, [(str(request_id), queue)])
 
 

@@ -1,6 +1,6 @@
 """Dispatches a request to the handler of its method, and lists the methods of the modern era.
 
-The handlers of `server/discover` and `tools/list` are here, too.
+The handlers of `server/discover`, `tools/list` and `tools/call` are here, too.
 Source: 2026-07-28 basic/index "Capability Negotiation".
 """
 
@@ -25,7 +25,7 @@ from mcp_app.transport.subscriptions import stream as listen_stream
 E = TypeVar("E", bound=Exchange)
 
 Handlers = Mapping[str, Callable[[E], Awaitable[None]]]
-"""The handler of each method. Eras and transports have different ones."""
+"""The handler of each method. Each era has its own table; both transports use the same ones."""
 
 
 async def dispatch(exchange: E, handlers: Handlers[E]) -> None:
@@ -102,4 +102,5 @@ HANDLERS: Final[Handlers[Exchange]] = MappingProxyType(
 )
 
 AT_ONCE: Final = frozenset({"server/discover", "tools/list"})
-"""Methods that are quick and have no side effects, so that disconnects need not be watched for."""
+"""Methods that are quick and have no side effects. Over HTTP they are served without watching for a
+disconnect."""

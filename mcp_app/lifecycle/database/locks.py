@@ -40,10 +40,10 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def insistent(function: Callable[P, R]) -> Callable[P, R]:
-    """Retry `function` like `transactional`, without a transaction. For functions that write with one statement."""
+    """Retry a function that executes one statement, and so needs no transaction, like `transactional` does."""
 
     def refused(error: Exception) -> None:
-        logger.info("%s waits for a lock: %s", function.__name__, error)
+        logger.info("%s is tried again: %s", function.__name__, error)
         # Replace a lost connection. Django does not do that after a statement without a transaction.
         databases.connection().close_if_unusable_or_obsolete()
 
@@ -70,8 +70,9 @@ def repeat(
 ) -> R:
     """Call `function` until it raises none of `errors`, with these delays in seconds between the calls.
 
-    The last call is the one after the last delay, or the first that fails after `give_up_at` (`time.monotonic`). Inside
-    a transaction there is only one call, because only the whole transaction can be repeated.
+    The last call is the one after the last delay, or the first that fails after `give_up_at`
+    (`time.monotonic`). Inside a transaction nothing is repeated, because only the whole transaction
+    can be.
     """
     for delay in delays:
         try:
@@ -85,7 +86,10 @@ def repeat(
 
 
 def growing(first: float, longest: float) -> Iterator[float]:
-    """Yield delays in seconds that double up to the longest, with jitter, for ever."""
+    """Yield delays in seconds for ever.
+
+    They double up to `longest`; jitter then changes each by up to half.
+    """
     delay = first
     while True:
         yield delay * random.uniform(0.5, 1.5)  # noqa: S311 - jitter

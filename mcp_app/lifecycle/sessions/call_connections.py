@@ -1,4 +1,4 @@
-"""The connection that receives a call's events and result, for calls of a legacy session.
+"""Which connection receives the events and result of a legacy client's call.
 
 In a session, a client whose connection is lost may reconnect and get the rest of the response, from
 any server process. Until then the call goes on. If the client does not reconnect within
@@ -32,13 +32,19 @@ _DETACHED = Event(EventKind.NOTE, {"message": "The client disconnected; the call
 
 @transactional
 def record_disconnect(request_id: UUID, follower: UUID | None) -> None:
-    """Record that a connection ended before its call did. Ignored if another has taken over."""
+    """Record that a connection ended before its call did.
+
+    Ignored if another connection has taken over, or if it is already recorded.
+    """
     Request.objects.filter(pk=request_id, follower=follower, status__in=OPEN, left_at=None).update(left_at=Now())
 
 
 @transactional
 def detach(request_id: UUID) -> None:
-    """Detach a call from its server process: no client is waiting for it, and it must go on."""
+    """Let a call without a session go on after its client has left.
+
+    Supervision does not cancel it if the server process dies.
+    """
     row = Request.objects.select_for_update().filter(pk=request_id, status__in=OPEN).first()
     if row is not None:
         transitions.move(row, Status(row.status), [_DETACHED], server=None)
@@ -51,17 +57,18 @@ def find_call(session: UUID, request_id: UUID) -> Request | None:
 
 @transactional
 def take_over(request_id: UUID, follower: UUID, server: UUID) -> Request:
-    """Send a call's events to another connection from now on, and return the call.
+    """Make another connection the one that receives a call's events, and return the call.
 
     `follower` identifies the new connection, and `server` the process that has it. The connection
-    that had the call before sends nothing more.
+    that had the call before notices this by `follower`, and ends.
     """
     Request.objects.filter(pk=request_id).update(follower=follower, server=server, left_at=None)
     return Request.objects.get(pk=request_id)
 
 
 def last_progress(request_id: UUID, seq: int) -> dict[str, object] | None:
-    """Return the data of the last progress event up to `seq`, inclusive, or `None`."""
+    """Return the last progress that a client has received if it has the events up to and including
+    `seq`, or `None`."""
     events = RequestEvent.objects.filter(request=request_id, kind=EventKind.PROGRESS, seq__lte=seq).order_by("-seq")
     return events.values_list("data", flat=True).first()
 

@@ -6,7 +6,7 @@ In reading order:
     idle               fewer queries while nothing happens at the site
     dead_servers       cancels the calls whose clients waited in a server process that has died
     unconsumed_queues  reports queues that no worker consumes
-    clock_jumps        restarts all waits after the database's clock was set
+    clock_jumps        restarts waits after the database's clock was set
     change_versions    deletes change versions that are no longer needed
     purging            deletes requests and audit days whose retention period has ended
 """

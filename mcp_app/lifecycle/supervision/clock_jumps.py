@@ -1,12 +1,14 @@
-"""Restart all waits after the database's clock was set.
+"""Restarts waits, or moves their ends, after the database's clock was set.
 
 Waits are measured in database time, because any process may supervise them. Requests wait in the
 queue, for their client's answer, or for a client that has disconnected; tasks and sessions wait
-until they expire. If the clock is set forward by an hour, all these waits would end at once.
+until they expire. If the clock is set forward by an hour, these waits would end an hour early. So
+the waits of requests and sessions begin again. The expiry of a task is moved, and only if the jump
+skipped it.
 
 A process detects a jump because its own monotonic clock does not jump (`processes.read_jump`). Its
-next round then restarts the waits. Several processes may detect the same jump and restart the
-waits; that does no harm.
+next round then restarts the waits. Several processes may detect the same jump. Then waits begin
+again more than once, and a task may be kept longer.
 
 The time limit of a running tool is not affected. It is measured by the process that runs the tool
 and by the main process of the worker (`execution.process.ladder`).
@@ -31,7 +33,10 @@ logger = logging.getLogger(__name__)
 
 
 def restart_waits_if_clock_was_set() -> None:
-    """Restart all waits if the clock was set since the last call. A step of supervision."""
+    """Restart waits if the clock was set by more than half of `LOST_AFTER` since the last call.
+
+    A step of supervision.
+    """
     if jump := processes.read_jump():
         logger.warning("the database's clock jumped by %.0f s: the deadlines of waiting requests are moved", jump)
         _restart_waits(jump)

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 METHODS: Final = b"GET, HEAD, OPTIONS"
 SHARED: Final[HTTPFields] = ((b"access-control-allow-origin", b"*"),)
 KEPT: Final[HTTPFields] = ((b"cache-control", b"public, max-age=3600"),)
-# Clients in browsers send their protocol version in a header, so browsers ask for permission first.
+# A client in a browser sends its protocol version in a header of MCP's own, so the browser sends a
+# preflight request (OPTIONS) first.
 PREFLIGHT: Final[HTTPFields] = (
     (b"access-control-allow-methods", METHODS),
     (b"access-control-allow-headers", b"*"),
@@ -31,7 +32,8 @@ PREFLIGHT: Final[HTTPFields] = (
 def described_at(path: str) -> ProtectedResource | None:
     """Return the resource whose metadata is at this decoded path below the mount, or `None`.
 
-    If the site has one endpoint, its metadata is also at the root, where some clients look first.
+    If the site has one endpoint, its metadata is also at `WELL_KNOWN` without a further path, where
+    some clients look first.
     """
     if not path.startswith(WELL_KNOWN):
         return None

@@ -1,7 +1,8 @@
 """Caches the pages of `tools/list`, encoded, until the list changes.
 
-All callers that are offered the same tools share a page. The version of the list is read for every
-request, so that no caller gets an older list than the one at the time of the request. If tools need
+All callers with rights to the same tools share a page. The version of the list is read for every
+request, so that no caller gets an older list than the one at the time of the request. Only changes
+that were made without this app, such as by SQL, appear up to `MAX_AGE_SECONDS` late. If tools need
 permissions or groups, the caller's are read for every request as well; they are never cached.
 """
 
@@ -22,12 +23,12 @@ from mcp_app.transport.process.threads import SingleFlight, Threads
 
 MAX_PAGES: Final = 256
 MAX_AGE_SECONDS: Final = 5.0
-"""A page is made again after this time, because rows that were changed without this app have no new
+"""A page is made again after this time, because changes made without this app do not change the
 version."""
 
 Key = tuple[str, frozenset[str] | None, str | None]
-"""The endpoint, the names of the offered tools (`None` if they are the same for all callers), and
-the page's cursor."""
+"""The endpoint, the names of the tools that the caller has the rights for (`None` if no tool needs
+any), and the name after which the page begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The open requests of one connection.
 
 They are served side by side. A client cancels one by a notification, and all of them by closing the
-connection. An id may be used again only after its request has ended. Source: 2026-07-28
-basic/transports/stdio "Cancellation", basic/patterns/cancellation; 2025-11-25
+connection. An id may be used again only after its request has ended or was cancelled. Source:
+2026-07-28 basic/transports/stdio "Cancellation", basic/patterns/cancellation; 2025-11-25
 basic/utilities/cancellation.
 """
 
@@ -25,7 +25,8 @@ from mcp_app.transport.stdio.response import StdioResponse
 logger = logging.getLogger(__name__)
 
 MAX_OPEN_REQUESTS: Final = 1_000
-"""Requests of all kinds. Calls, reads and subscriptions have limits of their own (`admission`)."""
+"""Requests of all kinds, and other work for the connection. Calls, reads and subscriptions have
+limits of their own (`admission`)."""
 CANCEL_ALL_SECONDS: Final = 10.0
 """How long to wait, when a connection ends, for the cancellation of its requests to be stored."""
 AT_ONCE: Final = frozenset({"server/discover", "initialize", "ping", "logging/setLevel"})
@@ -51,7 +52,7 @@ class OpenRequests:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def refuse(self, request_id: RequestId) -> Rejection | None:
-        """Return why a request with this id cannot begin, or `None`."""
+        """Return the rejection of a request that cannot begin now, or `None`."""
         if request_id in self._open:
             return refuse(
                 INVALID_REQUEST, "A request with this id is still open; use a new id for each request.", request_id
@@ -72,7 +73,7 @@ class OpenRequests:
         return task
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        """Start work that belongs to the requests. `cancel_all` waits for it."""
+        """Start other work for the connection. `cancel_all` does not cancel it but waits for it."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -106,7 +107,7 @@ class OpenRequests:
             del self._open[request_id]
 
     async def _serve(self, exchange: E, handlers: Handlers[E]) -> None:
-        """Serve one request and answer it whatever happens. This is its task."""
+        """Serve one request, and answer it unless it is cancelled. This is its task."""
         try:
             if exchange.route.method not in AT_ONCE:
                 exchange.principal = await asyncio.shield(self._caller)

@@ -15,7 +15,10 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class StandardStreams:
-    """Two file descriptors that only this process has."""
+    """The file descriptors of the protocol.
+
+    Programs that this process starts do not inherit them.
+    """
 
     incoming: int
     outgoing: int

@@ -1,8 +1,8 @@
 """Schedules the work of all listen streams of a server process with one task and one timer.
 
 A waiting stream costs neither a task nor a timer of its own. Each stream has a `due_at`; the
-scheduler runs the streams that are due, up to `STREAMS_IN_A_TURN` at a time, each in a task that
-ends with that piece of work.
+scheduler starts a short task for each stream that is due. How many of these tasks run at the same
+time is not limited.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from itertools import count
 from typing import Final, Protocol
 
 STREAMS_IN_A_TURN: Final = 100
-"""Streams started in one turn of the event loop. Other requests wait for the whole turn."""
+"""Streams started before the event loop may do other work, which waits for all of them."""
 
 
 class ScheduledStream(Protocol):
@@ -25,7 +25,8 @@ class ScheduledStream(Protocol):
     async def serve(self) -> None:
         """Do the work that is due and set `due_at`.
 
-        Must not raise. Never runs twice at the same time.
+        Must not raise, or the stream would never be served again. Never runs twice at the same
+        time.
         """
 
 
@@ -34,7 +35,7 @@ class StreamScheduler:
 
     def __init__(self) -> None:
         self._streams: dict[ScheduledStream, asyncio.Task[None] | None] = {}
-        """Every stream, with the task that serves it now."""
+        """Every stream, with the task that serves it now, or `None`."""
         self._due: list[tuple[float, int, ScheduledStream]] = []
         """A heap. An entry is skipped if its stream has another `due_at` now."""
         self._numbers = count()
@@ -50,8 +51,8 @@ class StreamScheduler:
     def reschedule(self, stream: ScheduledStream) -> None:
         """Move a stream to its new `due_at`.
 
-        Ignored if the stream is not scheduled. A stream that is being served is rescheduled
-        afterwards.
+        Ignored if the stream was not added, or was removed. A stream that is being served is
+        rescheduled afterwards.
         """
         if self._streams.get(stream, self) is None:
             heappush(self._due, (stream.due_at, next(self._numbers), stream))
