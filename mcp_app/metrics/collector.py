@@ -50,7 +50,7 @@ class _DurationCounts:
 
 
 class MCPCollector(Collector):
-    """A collector for a registry of the site's own.
+    """Exports this app's metrics from a registry that the site made.
 
     Example::
 
@@ -61,7 +61,7 @@ class MCPCollector(Collector):
     """
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of open calls, queues and processes, and of ended calls."""
+        """Yield gauges of open calls, queues and processes, and counters and histograms of ended calls."""
         yield from _open_metrics()
         yield from _ended_metrics()
 

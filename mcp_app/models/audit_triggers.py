@@ -86,7 +86,7 @@ REMOVE: Final = {
 
 _IN_FORCE: Final = {
     "sqlite": "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s",
-    # `tgenabled` is O for enabled, A for enabled also on replicas, R for replicas only, and D for disabled.
+    # `tgenabled`: O is enabled, A also on replicas. R (only on replicas) and D (disabled) do not protect the rows.
     "postgresql": """\
 SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true) || ' ' || prosrc
 FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_language ON pg_language.oid = prolang

@@ -82,7 +82,7 @@ class Rejection:
 
     code: int
     message: str
-    """One sentence that tells the reader what to do. It never contains internals."""
+    """One sentence with what to do about it. It contains no paths, queries or stack traces."""
     status: int
     request_id: RequestId | None = None
     """`None` if the id could not be read. The error then has no `id`."""

@@ -66,7 +66,7 @@ class Caller(ABC):
         """The capabilities that it declares, as a ClientCapabilities object. At first these are
         elicitation, sampling and roots."""
         self.endpoint = DEFAULT_ENDPOINT if DEFAULT_ENDPOINT in settings.endpoints else next(iter(settings.endpoints))
-        """The name of the endpoint. Of several endpoints it is the first, unless one is named "default"."""
+        """The name of the endpoint: "default" if the site has one of that name, otherwise its first."""
         self._answers = Answers()
         self._ids = count(1)
 

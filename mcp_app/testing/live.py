@@ -80,7 +80,7 @@ class LiveClient(Caller):
 
 
 def _answer(connection: HTTPConnection, message_id: str, call: Call) -> Mapping[str, Any] | None:
-    """Return the response, after passing on the messages before it. `None` if the test disconnected meanwhile."""
+    """Pass on the messages before the response, and return it, or `None` if the test disconnected first."""
     left = threading.Event()
 
     def leave() -> None:

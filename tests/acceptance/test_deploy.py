@@ -19,7 +19,7 @@ from tests.support.site.stack import Stack
 from tests.support.waiting import eventually
 
 SHUTTING_DOWN = ("stopped", "shutting down", "call again")
-"""The facts that the client of a stopped call is told."""
+"""Words in the result of a call that was stopped."""
 ENDED_WITHOUT_WORD = {("cancelled", "disconnect"), ("cancelled", "shutdown"), ("cancelled", "lost_server")}
 
 

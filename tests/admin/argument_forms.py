@@ -39,7 +39,7 @@ def untouched(form: ArgumentsForm) -> dict[str, Any]:
 
 
 def assert_faults(form: ArgumentsForm, expected: dict[str, tuple[str, ...]]) -> None:
-    """Check that exactly these fields have an error, one each, which tells these facts."""
+    """Check that exactly these fields have an error, one each, and that it contains these facts."""
     assert form.errors.keys() == expected.keys()
     for name, facts in expected.items():
         [told] = form.errors[name]

@@ -148,7 +148,7 @@ def heard_progress(steps: int, path: str, ctx: ToolContext) -> str:
     for done in range(1, steps + 1):
         ctx.progress(done, steps, repr(time.time()))
         while not heard.exists() or heard.stat().st_size < done:
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)  # the test is another process, and a file is all that they share
     return f"{steps} steps"
 
 

@@ -44,12 +44,12 @@ def _tools() -> Iterator[None]:
 
         @tool
         def work(text: str = "") -> str:
-            """Work for as long as the test says."""
+            """Return the text."""
             return text
 
         @tool
         def other(text: str = "") -> str:
-            """Work as well."""
+            """Return the text, too."""
             return text
 
         yield

@@ -10,7 +10,7 @@ from tests.lifecycle.model import Attempt
 NOTES = {"task": "task", "disconnected": "goes on"}
 """Notes of the model, by a word of the app's note."""
 REASONS = ("server process", "no client", "no worker", "question", "expired", "session")
-"""The words that tell the app's own reasons for a cancellation apart."""
+"""Words that occur in one of the app's own reasons for a cancellation each."""
 
 
 @dataclass

@@ -99,7 +99,7 @@ class Exchange:
 
     @property
     def submission_fields(self) -> dict[str, Any]:
-        """What the request says about itself, as `lifecycle.requests.submission` stores it."""
+        """The fields of a `Submission` that describe the request and its client."""
         metadata = self.route.metadata
         return {
             "jsonrpc_id": self.route.request_id,

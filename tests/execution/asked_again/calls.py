@@ -33,7 +33,7 @@ RESOURCE = f"{ORIGIN}/mcp"
 
 BAD, GONE, SHUT, NO_ENDPOINT = "have expired", "no longer active", "not have access", "no longer exists"
 NO_INK, NO_MCP, NO_TOOL = "scope ink", "scope mcp", "Unknown tool: internal"
-"""The words that tell the errors of refused calls apart."""
+"""Words that occur in one error of a refused call each."""
 
 
 ran: list[str] = []
