@@ -261,7 +261,7 @@ def prepare(stack: Stack, choice: Choice) -> None:
 
 
 def uvicorn_options(port: int) -> tuple[str, ...]:
-    """Return the options from `docs/deployment.md`, without a log line for each request."""
+    """Return the options from `docs/how-to/deployment.md`, without a log line for each request."""
     quiet = ("--log-level", "warning", "--no-access-log")
     return ("--host", HOST, "--port", str(port), *quiet, "--timeout-graceful-shutdown", "5")
 

@@ -25,5 +25,5 @@ Packages and modules from top to bottom. Each imports only those below it:
     embedded/                            the broker and the web server that pip installs
     tracing, languages, daemon_pool, descriptors, request_ids, safe_text   small modules without a package
 
-`docs/architecture.md` shows how a call runs through them, and how it is stopped.
+`docs/explanation/architecture.md` shows how a call runs through them, and how it is stopped.
 """

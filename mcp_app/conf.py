@@ -48,7 +48,7 @@ class Defaults:
     ENDPOINTS: dict[str, dict[str, Any]] = {}
     """Several endpoints on one site, by name. Each has its own `PATH`, and may override the
     settings in `endpoint_settings.PER_ENDPOINT`. If empty, there is one endpoint, named "default",
-    at the path that `mcp_application` is given. See `docs/access.md`."""
+    at the path that `mcp_application` is given. See `docs/how-to/access.md`."""
     PATH: str = "/mcp"
     """The path of the only endpoint, for addresses that people are shown. With `ENDPOINTS`, each
     has its own."""
@@ -87,7 +87,7 @@ class Defaults:
     OAUTH_RESOURCE: str | None = None
     """The endpoint's URI as clients reach it, such as `https://example.com/mcp`: the audience that
     tokens must name. With `OAUTH_ISSUERS`, the endpoint publishes how to get a token. See
-    `docs/access.md`."""
+    `docs/how-to/access.md`."""
     OAUTH_ISSUERS: list[str] = []
     """Authorization servers whose tokens are accepted, exactly as in the tokens' `iss`."""
     OAUTH_REQUIRED_SCOPES: list[str] = []
@@ -168,7 +168,7 @@ class Defaults:
     """Unsent data of one stream with a slow reader, after which the stream is ended."""
     VANISHED_AFTER: float = 30.0
     """Seconds without a sign of life from a client's machine after which `mcp serve` ends the
-    connection and the requests on it. For other servers, see `docs/deployment.md`."""
+    connection and the requests on it. For other servers, see `docs/how-to/deployment.md`."""
     STALL_TIMEOUT: float = 30.0
     """How long one write may wait for a client that does not read, before the client counts as
     disconnected."""

@@ -34,7 +34,7 @@ def mcp_application(site: Any, path: str | None = None, *, health: str | None = 
       `MCP["PATH"]`. If the settings have `ENDPOINTS`, each is at its own path, and this must be
       left out.
     - `health` (str): a path, such as `/health`, below which the probes `live` and `ready` are
-      served, for any Host header and without Django's middleware (`docs/operations.md`). `None`:
+      served, for any Host header and without Django's middleware (`docs/how-to/operations.md`). `None`:
       there are none.
 
     With `OAUTH_RESOURCE` and `OAUTH_ISSUERS` the metadata of that resource is served as well.

@@ -105,8 +105,8 @@ class Cause(TextChoices):
 
     - its message for clients, in `lifecycle.requests.observation` (`test_endings` checks it),
     - the choices of four fields in `migrations/0001_initial.py` (`makemigrations --check`),
-    - entries in `docs/glossary.md`, in the table of the export in `docs/audit.md`, and in the table
-      of `docs/architecture.md` with the function (`test_glossary` checks them),
+    - entries in `docs/reference/glossary.md`, in the table of the export in `docs/how-to/audit.md`, and in the table
+      of `docs/explanation/architecture.md` with the function (`test_glossary` checks them),
     - a word in the lists of `README.md` and `CHANGELOG.md`, which no test checks.
 
     The admin, metrics and statistics use the label, and need no change.

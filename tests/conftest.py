@@ -19,7 +19,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fault", metavar="ROW", help="only the tests of this row of docs/reliability.md, as A5")
+    parser.addoption("--fault", metavar="ROW", help="only the tests of this row of docs/project/reliability.md, as A5")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

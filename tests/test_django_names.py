@@ -1,4 +1,4 @@
-"""Undocumented behaviour of Django and psycopg on which `mcp_app` relies (`docs/upstream.md`)."""
+"""Undocumented behaviour of Django and psycopg on which `mcp_app` relies (`docs/project/upstream.md`)."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""docs/reliability.md and the tests agree: each row names exactly the tests that are marked with it."""
+"""docs/project/reliability.md and the tests agree: each row names exactly the tests that are marked with it."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 TESTS: Final = Path(__file__).parent
-PAGE: Final = TESTS.parent / "docs" / "reliability.md"
+PAGE: Final = TESTS.parent / "docs" / "project/reliability.md"
 ROW: Final = re.compile(r"^\| ([A-I]\d+) \|[^|]*\|([^|]*)\|", re.MULTILINE)
 NAMED: Final = re.compile(r"`([^`]*?\.py|…)(?:::(test_\w+))?`")
 

@@ -1,4 +1,4 @@
-"""The goals of `docs/benchmarks.md`, each judged by medians of the same run. Does no I/O."""
+"""The goals of `docs/project/benchmarks.md`, each judged by medians of the same run. Does no I/O."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The measures. Each measures a target and returns figures by name, which `docs/benchmarks.md` explains.
+"""The measures. Each measures a target and returns figures by name, which `docs/project/benchmarks.md` explains.
 
 Durations are in milliseconds. A measure that fails raises `CallFailedError`, `StackError`, `OSError`, `ValueError` or
 `TimeoutError`.

@@ -1,7 +1,7 @@
 """Everything that this app does with Celery, billiard and kombu beyond their documented interfaces.
 
 Upstream may change such names in any release. So they are used here only (and by the transport in
-`mcp_app.embedded`), `docs/upstream.md` lists each one with its reason, and a contract test shows
+`mcp_app.embedded`), `docs/project/upstream.md` lists each one with its reason, and a contract test shows
 that each behaves as this app needs.
 
 In reading order:

@@ -132,4 +132,4 @@ def _missing_setting(name: str, example: str, why: str) -> CheckMessage:
 
 
 def _invalid_setting(message: str) -> CheckMessage:
-    return Error(message, hint="Change it in the settings' MCP; docs/access.md has examples.", id="mcp_app.E020")
+    return Error(message, hint="Change it in the settings' MCP; docs/how-to/access.md has examples.", id="mcp_app.E020")

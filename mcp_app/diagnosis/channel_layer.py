@@ -14,7 +14,7 @@ from mcp_app.lifecycle.liveness import wakeups
 NAME: Final = "channel layer"
 ARRIVAL_SECONDS: Final = 3.0
 """How long a message through the layer may take."""
-CONFIGURE: Final = "Set CHANNEL_LAYERS to channels_redis.core.RedisChannelLayer (see docs/deployment.md)."
+CONFIGURE: Final = "Set CHANNEL_LAYERS to channels_redis.core.RedisChannelLayer (see docs/how-to/deployment.md)."
 
 
 def check(shared: SharedFacts) -> Iterator[Finding]:

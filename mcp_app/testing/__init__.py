@@ -15,5 +15,5 @@
     live_settings  its settings
 
 This package may import every other package, and no other package imports it. A test's call is checked, stored, run,
-stopped and answered by the same code as in production. docs/testing.md lists the exceptions.
+stopped and answered by the same code as in production. docs/how-to/testing.md lists the exceptions.
 """

@@ -44,7 +44,7 @@ ENDING_SECONDS = 5.0
 DAPHNE_WARNING = (
     "Daphne parses forms while every other request waits: a POST of 4 MB, to any path, can stop this process for "
     "seconds. Serve the site with `manage.py mcp serve --no-worker`, uvicorn or Hypercorn "
-    "instead; see docs/deployment.md."
+    "instead; see docs/how-to/deployment.md."
 )
 
 

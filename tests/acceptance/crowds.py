@@ -18,7 +18,7 @@ from tests.support.site.wire import BOTH, Connection, message
 MIB: Final = 1024
 """In KiB, the kernel's unit for memory."""
 DISCOVER_SECONDS: Final = 10.0
-"""Ten times the promised time, because the machine is shared. docs/reliability.md has the measured times."""
+"""Ten times the promised time, because the machine is shared. docs/project/reliability.md has the measured times."""
 
 
 def resident(pid: int) -> int:
@@ -112,7 +112,7 @@ def watching(server: Any) -> Iterator[Watched]:
 
 
 def report(what: str, server: Any, seen: Watched) -> None:
-    """Append the measured values to the file that `MCP_TEST_MEASURES` names, for docs/reliability.md."""
+    """Append the measured values to the file that `MCP_TEST_MEASURES` names, for docs/project/reliability.md."""
     if path := os.environ.get("MCP_TEST_MEASURES"):
         kind = "uvicorn" if "uvicorn" in server.program.command else "daphne"
         memory = f"{seen.before} → {seen.most} KiB, then {resident(server.program.pid)}"

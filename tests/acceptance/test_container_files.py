@@ -115,7 +115,7 @@ def test_the_image_of_the_tests_has_what_this_app_requires() -> None:
 
 
 def test_what_the_page_copies_is_what_it_says_the_site_then_has(tmp_path: Path) -> None:
-    copy, _, up = snippet("containers.md#containers").text.splitlines()
+    copy, _, up = snippet("how-to/containers.md#containers").text.splitlines()
     subprocess.run(copy.replace("/srv/site/", f"{tmp_path}/"), shell=True, cwd=ROOT, check=True)
     assert {path.name for path in tmp_path.iterdir()} == {
         "Containerfile",
@@ -137,7 +137,7 @@ def test_what_migrates_makes_the_tables_and_then_the_rows_of_the_tools(services:
 
 
 def test_a_new_version_replaces_workers_and_then_one_server_at_a_time(services: dict[str, Any]) -> None:
-    build, *ups = snippet("containers.md#what-stops-when").text.splitlines()
+    build, *ups = snippet("how-to/containers.md#what-stops-when").text.splitlines()
     assert build == "docker compose build && docker compose run --rm migrate"
     replaced = [[word for word in line.split()[3:] if not word.startswith("--")] for line in ups]
     assert replaced == [["worker", "supervise"], ["web-1"], ["web-2"]]

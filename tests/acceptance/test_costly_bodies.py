@@ -141,7 +141,7 @@ def test_I11_no_server_parses_a_body_while_others_wait(
     record_property: Callable[[str, object], None],
 ) -> None:
     if "daphne" in server.program.command[0] and content_type not in NO_FORMS:
-        pytest.skip("Daphne as it comes parses forms on its event loop: docs/deployment.md")
+        pytest.skip("Daphne as it comes parses forms on its event loop: docs/how-to/deployment.md")
     assert_prompt(server, a_post(content_type, FORM, chunk=chunk, path=path), record_property)
 
 

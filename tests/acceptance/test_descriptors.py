@@ -29,7 +29,7 @@ def site(tmp_path: Path) -> Iterator[Stack]:
 
 
 def start_narrow(site: Stack, program: str) -> Server:
-    """Start another server of the site by its command in docs/deployment.md, with few descriptors."""
+    """Start another server of the site by its command in docs/how-to/deployment.md, with few descriptors."""
     return Server(site.start(*NARROW, *guide.server_commands()[program]), guide.SAYS[program])
 
 

@@ -1,4 +1,4 @@
-"""The commands of docs/upkeep.md, "Backup" and "Restore": a site is saved under load and restored in another place."""
+"""The commands of docs/how-to/upkeep.md, "Backup" and "Restore": a site is saved under load and restored elsewhere."""
 
 import json
 import os
@@ -26,11 +26,11 @@ from tests.support.site.wire import text
 from tests.support.waiting import eventually
 
 BLOCKS: Final = {
-    "backup sqlite": snippet("upkeep.md#backup"),
-    "backup postgresql": snippet("upkeep.md#backup:2"),
-    "restore sqlite": snippet("upkeep.md#restore"),
-    "restore postgresql": snippet("upkeep.md#restore:2"),
-    "restore both": snippet("upkeep.md#restore:3"),
+    "backup sqlite": snippet("how-to/upkeep.md#backup"),
+    "backup postgresql": snippet("how-to/upkeep.md#backup:2"),
+    "restore sqlite": snippet("how-to/upkeep.md#restore"),
+    "restore postgresql": snippet("how-to/upkeep.md#restore:2"),
+    "restore both": snippet("how-to/upkeep.md#restore:3"),
 }
 BUSY: Final = 600.0
 """Duration in seconds of a call that runs until the test cancels it."""

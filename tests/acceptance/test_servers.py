@@ -1,4 +1,4 @@
-"""Every ASGI server of docs/deployment.md, started by its command there, has the same outcomes."""
+"""Every ASGI server of docs/how-to/deployment.md, started by its command there, has the same outcomes."""
 
 import signal
 import socket

@@ -1,4 +1,4 @@
-"""An upgrade under load in the order of docs/upkeep.md, "A new version": every call that has begun is completed."""
+"""An upgrade under load in the order of docs/how-to/upkeep.md, "A new version": every call that began is completed."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""A site that is its own authorization server, as in docs/access.md, over HTTP; and a user's
+"""A site that is its own authorization server, as in docs/how-to/access.md, over HTTP; and a user's
 browser.
 """
 
@@ -24,9 +24,9 @@ PATIENCE = 30.0
 
 
 def page_headers(origin: str) -> dict[str, Any]:
-    """The settings of docs/access.md, copied literally except for the site's address."""
+    """The settings of docs/how-to/access.md, copied literally except for the site's address."""
     values: dict[str, Any] = {"INSTALLED_APPS": [], "MCP": {}}
-    settings = snippet("access.md#the-site-as-its-own-authorization-server").text
+    settings = snippet("how-to/access.md#the-site-as-its-own-authorization-server").text
     exec(settings.replace("https://example.com", origin), values)
     return values
 

@@ -1,4 +1,4 @@
-"""The pages of a site that is its own authorization server: the admin, and those of docs/access.md."""
+"""The pages of a site that is its own authorization server: the admin, and those of docs/how-to/access.md."""
 
 from django.contrib import admin
 from django.urls import include, path
@@ -7,6 +7,6 @@ from tests.docs.pages import snippet
 
 urlpatterns = [path("admin/", admin.site.urls)]
 exec(
-    snippet("access.md#the-site-as-its-own-authorization-server:2").text,
+    snippet("how-to/access.md#the-site-as-its-own-authorization-server:2").text,
     {"urlpatterns": urlpatterns, "include": include, "path": path},
 )

@@ -1,4 +1,4 @@
-"""The authenticators of docs/adding.md and docs/access.md."""
+"""The authenticators of docs/how-to/adding.md and docs/how-to/access.md."""
 
 import shlex
 from datetime import timedelta
@@ -26,7 +26,7 @@ def asked_with(authorization: str) -> HTTPConnection:
 
 
 def test_a_key_is_a_users_and_another_nobodys(settings: Any) -> None:
-    bearer_user = executed(snippet("adding.md#who-asks"))["bearer_user"]
+    bearer_user = executed(snippet("how-to/adding.md#who-asks"))["bearer_user"]
     settings.MCP_KEYS = {"ann": "anns-key", "gone": "key-of-nobody", "ben": "bens-key"}
     ann = User.objects.create_user("ann")
     User.objects.create_user("ben", is_active=False)
@@ -38,7 +38,9 @@ def test_a_key_is_a_users_and_another_nobodys(settings: Any) -> None:
 
 
 def test_a_partner_is_a_caller_and_no_user_of_the_site() -> None:
-    partner = executed(snippet("access.md#a-function-of-your-own"), partner_of={"a-key": "Ann & Co."}.get)["partner"]
+    partner = executed(snippet("how-to/access.md#a-function-of-your-own"), partner_of={"a-key": "Ann & Co."}.get)[
+        "partner"
+    ]
 
     def shows(key: bytes) -> HTTPConnection:
         return HTTPConnection(HeaderFields([(b"x-api-key", key)]), "192.0.2.1", "/mcp")
@@ -52,7 +54,7 @@ def test_a_partner_is_a_caller_and_no_user_of_the_site() -> None:
 
 def test_a_token_is_made_for_days_and_scopes(capsys: pytest.CaptureFixture[str]) -> None:
     User.objects.create_user("ada")
-    python, manage, *words = shlex.split(snippet("access.md#tokens-of-the-sites-own:2").text)
+    python, manage, *words = shlex.split(snippet("how-to/access.md#tokens-of-the-sites-own:2").text)
     assert (python, manage) == ("python", "manage.py")
     call_command(*words)
     known = tokens.bearer(asked_with(f"Bearer {capsys.readouterr().out.strip()}"))
@@ -67,7 +69,7 @@ def test_a_token_is_made_for_days_and_scopes(capsys: pytest.CaptureFixture[str])
 def test_two_kinds_of_tokens_are_told_apart(
     protected: Any, settings: Any, issuer: AuthorizationServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = executed(snippet("access.md#more-than-one-kind"))
+    names = executed(snippet("how-to/access.md#more-than-one-kind"))
     for name in ("bearer", "any_of_ours"):
         monkeypatch.setitem(globals(), name, names[name])
     protected("jwts", AUTHENTICATOR=f"{__name__}.bearer")
@@ -87,7 +89,7 @@ def test_two_kinds_of_tokens_are_told_apart(
 def test_a_token_of_anothers_is_a_user_of_the_site_by_their_address(
     protected: Any, settings: Any, issuer: AuthorizationServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    user_of = executed(snippet("access.md#users"), get_user_model=get_user_model)["user_of"]
+    user_of = executed(snippet("how-to/access.md#users"), get_user_model=get_user_model)["user_of"]
     monkeypatch.setitem(globals(), "user_of", user_of)
     protected("jwts", OAUTH_USER=f"{__name__}.user_of")
     settings.DEBUG = True  # its issuer is on this machine, without TLS

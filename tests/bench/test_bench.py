@@ -65,13 +65,13 @@ def test_the_table_shows_why_a_measure_failed() -> None:
 
 
 COMMANDS = [
-    (parser, snippet("benchmarks.md#this-project-alone")),
-    (peers.parser, snippet("benchmarks.md#beside-its-peers")),
-    (admin.parser, snippet("benchmarks.md#the-admin-with-a-million-requests")),
-    (million.parser, snippet("benchmarks.md#calls-after-a-million-others")),
-    (disk.parser, snippet("benchmarks.md#what-a-call-leaves")),
-    (listening.parser, snippet("benchmarks.md#what-open-streams-cost")),
-    (profile.parser, snippet("performance.md#seeing-it")),
+    (parser, snippet("project/benchmarks.md#this-project-alone")),
+    (peers.parser, snippet("project/benchmarks.md#beside-its-peers")),
+    (admin.parser, snippet("project/benchmarks.md#the-admin-with-a-million-requests")),
+    (million.parser, snippet("project/benchmarks.md#calls-after-a-million-others")),
+    (disk.parser, snippet("project/benchmarks.md#what-a-call-leaves")),
+    (listening.parser, snippet("project/benchmarks.md#what-open-streams-cost")),
+    (profile.parser, snippet("project/performance.md#seeing-it")),
 ]
 IDS = ["bench", "peers", "admin", "million", "disk", "listening", "profile"]
 
@@ -88,13 +88,15 @@ VIEWS = ("mcp_submit", "mcp_claim", "mcp_end")
 
 
 def test_what_a_call_says_is_told_of_tables_that_there_are() -> None:
-    heading, _, *said = snippet("performance.md#what-a-call-says").text.splitlines()
+    heading, _, *said = snippet("project/performance.md#what-a-call-says").text.splitlines()
     assert heading.split() == ["statements", "of", "a", "call", *roles.ROLES]
     tables = {line.split("  ")[0].split()[-1] for line in said} - {"IMMEDIATE", "COMMIT", *VIEWS}
     assert tables <= {model._meta.db_table for model in apps.get_models()}
 
 
-@pytest.mark.parametrize("run", [snippet("benchmarks.md#a-run"), snippet("benchmarks.md#a-run:2")], ids=["1", "2"])
+@pytest.mark.parametrize(
+    "run", [snippet("project/benchmarks.md#a-run"), snippet("project/benchmarks.md#a-run:2")], ids=["1", "2"]
+)
 def test_a_run_of_the_page_is_what_would_be_measured_now(run: Snippet) -> None:
     said, rows, end = run.text.split("\n\n")
     assert list(dict.fromkeys(line.split()[0] for line in said.splitlines())) == [

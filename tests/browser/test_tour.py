@@ -1,4 +1,4 @@
-"""The tour of docs/admin.md covers every admin page of this app. Makes the pictures that no other test makes.
+"""The tour of docs/how-to/admin.md covers every admin page of this app. Makes the pictures that no other test makes.
 
 MCP_PICTURES=docs/images python -m pytest -m browser tests/browser/test_tour.py
 """
@@ -13,7 +13,7 @@ from tests.browser.chromium import expect
 if TYPE_CHECKING:
     from tests.browser.conftest import Browse, Picture
 
-TOUR: Final = Path(__file__).parents[2] / "docs" / "admin.md"
+TOUR: Final = Path(__file__).parents[2] / "docs" / "how-to/admin.md"
 
 
 def test_every_page_of_the_admin_is_on_the_tour(browse: "Browse", picture: "Picture") -> None:

@@ -1,4 +1,4 @@
-"""The walk through an audit in docs/audit.md, step by step, on the example site's tools. Makes its pictures.
+"""The walk through an audit in docs/how-to/audit.md, step by step, on the example site's tools. Makes its pictures.
 
 MCP_PICTURES=docs/images python -m pytest -m browser tests/browser/test_walk.py
 """
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from tests.browser.conftest import Browse, Picture
     from tests.support.site.wire import Connection
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "audit.md"
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGE: Final = DOCS / "how-to/audit.md"
 LINES: Final = 200_000
 REASON: Final = "Last year's list: wait for the new one"
 CURSOR: Final = {"name": "cursor", "version": "3.2"}
@@ -59,11 +60,11 @@ def test_the_walk_through_an_audit(stack: Stack, importing: "Connection", browse
 
 def test_every_picture_of_the_pages_is_kept() -> None:
     shown = {
-        path
-        for page in PAGE.parent.glob("*.md")
-        for path in re.findall(r"\]\((images/[\w-]+\.png)\)", page.read_text())
+        page.parent / path
+        for page in DOCS.rglob("*.md")
+        for path in re.findall(r"\]\(([./]*images/[\w-]+\.png)\)", page.read_text())
     }
-    assert {PAGE.parent / path for path in shown} == set((PAGE.parent / "images").glob("*.png"))
+    assert {path.resolve() for path in shown} == set((DOCS / "images").glob("*.png"))
 
 
 def cancel_what_runs(page: "Page", picture: "Picture") -> None:

@@ -6,7 +6,7 @@ A name counts once for each module that uses it. This module finds
   class of another project;
 - names that are imported from a module of Celery, kombu, billiard or Daphne that their reference does not describe.
 
-It cannot find undocumented attributes without an underscore. `docs/upstream.md` lists the known ones.
+It cannot find undocumented attributes without an underscore. `docs/project/upstream.md` lists the known ones.
 """
 
 import ast

@@ -1,6 +1,6 @@
 """Behaviour of Celery, kombu and Python that is not documented and that `mcp_app` relies on.
 
-`docs/upstream.md` lists these names.
+`docs/project/upstream.md` lists these names.
 """
 
 import os

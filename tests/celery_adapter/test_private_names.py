@@ -1,4 +1,4 @@
-"""`docs/upstream.md` lists exactly the names that this app uses and that other projects do not document."""
+"""`docs/project/upstream.md` lists exactly the names that this app uses and that other projects do not document."""
 
 import ast
 from functools import cache
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 @cache
 def rows() -> list[Row]:
-    lines = (ROOT / "docs" / "upstream.md").read_text().splitlines()
+    lines = (ROOT / "docs" / "project/upstream.md").read_text().splitlines()
     cells = [
         [cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")
     ]
@@ -41,7 +41,7 @@ def rows() -> list[Row]:
 def test_every_use_is_listed_and_every_line_is_used() -> None:
     pytest.importorskip("rest_framework", reason="NO rest_framework: pip install -r .ci/requirements.txt")
     found, listed = uses(), {row.use for row in rows()}
-    assert not found - listed, "not in docs/upstream.md"
+    assert not found - listed, "not in docs/project/upstream.md"
     assert not {row for row in rows() if row.use.name not in names_in(row.module)}, "nobody uses these any more"
     assert len(set(rows())) == len(rows())
 

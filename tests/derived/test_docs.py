@@ -1,4 +1,4 @@
-"""The snippets of docs/models.md work as the page describes."""
+"""The snippets of docs/how-to/models.md work as the page describes."""
 
 import sys
 from typing import Any
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.usefixtures("_page")
 
 
 PYTHON = (
-    snippet("models.md#models-forms-and-viewsets-as-tools"),
-    snippet("models.md#models-forms-and-viewsets-as-tools:2"),
-    snippet("models.md#forms"),
+    snippet("how-to/models.md#models-forms-and-viewsets-as-tools"),
+    snippet("how-to/models.md#models-forms-and-viewsets-as-tools:2"),
+    snippet("how-to/models.md#forms"),
 )
 
 
@@ -40,7 +40,7 @@ def test_the_page_publishes_books(shop: Shop) -> None:
     assert (made["author_name"], made["status"]) == ("A. ann", "draft")
     assert [each["title"] for each in call("list_books", shop.ann, price__lt=8)["items"]] == ["Emma"]
     told = call("create_book", shop.ann, title="Emma", author=shop.anns.author_id, price="7.005")
-    assert f"{told}\n" == snippet("models.md#what-is-checked").text
+    assert f"{told}\n" == snippet("how-to/models.md#what-is-checked").text
 
 
 def test_what_the_page_makes_everybodys_is(shop: Shop) -> None:

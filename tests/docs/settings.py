@@ -1,4 +1,4 @@
-"""The example site with the tools of docs/asking.md. It logs calls, and its limits allow slow processes."""
+"""The example site with the tools of docs/how-to/asking.md. It logs calls, and its limits allow slow processes."""
 
 from mcpsite.settings import *  # noqa: F403
 from mcpsite.settings import INSTALLED_APPS, MCP

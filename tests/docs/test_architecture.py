@@ -1,4 +1,4 @@
-"""The functions and files that docs/architecture.md names exist."""
+"""The functions and files that docs/explanation/architecture.md names exist."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from tests.docs.pages import DOCS, ROOT
 APP: Final = ROOT / "mcp_app"
 ROWS: Final = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (DOCS / "architecture.md").read_text().splitlines()
+    for line in (DOCS / "explanation/architecture.md").read_text().splitlines()
     if re.search(r"`[\w/]+\.py` \|$", line)
 ]
 
@@ -42,7 +42,7 @@ def test_a_step_names_functions_and_files_that_exist(row: list[str]) -> None:
 
 
 def test_the_parts_are_the_packages_and_modules_of_the_app() -> None:
-    parts = (DOCS / "architecture.md").read_text().partition("## The parts")[2].partition("\n## ")[0]
+    parts = (DOCS / "explanation/architecture.md").read_text().partition("## The parts")[2].partition("\n## ")[0]
     named = {name for row in re.findall(r"^\| (`.*?) \|", parts, re.MULTILINE) for name in code(row)}
     packages = {path.parent.name for path in APP.glob("*/__init__.py")} - {"migrations"}
     modules = {path.stem for path in APP.glob("*.py")} - {"__init__", "apps"}
@@ -50,7 +50,7 @@ def test_the_parts_are_the_packages_and_modules_of_the_app() -> None:
 
 
 def test_the_rows_are_the_models() -> None:
-    rows = (DOCS / "architecture.md").read_text().partition("## The rows")[2].partition("\n## ")[0]
+    rows = (DOCS / "explanation/architecture.md").read_text().partition("## The rows")[2].partition("\n## ")[0]
     named = {name for name in code(rows) if re.fullmatch(r"(?:[A-Z][a-z]+)+", name)}
     models = {
         name

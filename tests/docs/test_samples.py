@@ -89,22 +89,22 @@ def shell(served: Served) -> Shell:
 @pytest.mark.timeout(900)
 def test_at_a_site_on_its_embedded_parts(shell: Shell, served: Served) -> None:
     for block in (
-        snippet("operations.md#what-is-wrong-managepy-mcp-doctor"),
-        snippet("operations.md#is-it-there-probes:2"),
-        snippet("command-line.md#calling-a-tool:5"),
+        snippet("how-to/operations.md#what-is-wrong-managepy-mcp-doctor"),
+        snippet("how-to/operations.md#is-it-there-probes:2"),
+        snippet("reference/command-line.md#calling-a-tool:5"),
     ):
         same(block, shell.typed(block))
     call_that_completes(shell)
     assert '{"live": true}' in shell.said(healthcheck())
     countdown_that_is_watched_and_cancelled(shell)
     for block, shown in (
-        (snippet("command-line.md#requests"), str),
-        (snippet("command-line.md#requests:2"), abridged),
+        (snippet("reference/command-line.md#requests"), str),
+        (snippet("reference/command-line.md#requests:2"), abridged),
     ):
         same(block, shown(shell.typed(block, about=shell.newest()[:SHOWN])))
     with terminal(shell.data, "call", "countdown", "--arg", "seconds=600", **SITE) as counting:
         counting.wait_shows(" of 600")
-        block = snippet("command-line.md#for-scripts")
+        block = snippet("reference/command-line.md#for-scripts")
         same(block, shell.typed(block, about=shell.newest()[:SHOWN]))
         assert counting.wait() == 1
     order_that_asks(shell)
@@ -113,14 +113,14 @@ def test_at_a_site_on_its_embedded_parts(shell: Shell, served: Served) -> None:
 
 def healthcheck() -> str:
     """Return the command of the page's `HEALTHCHECK`."""
-    [_, line] = snippet("operations.md#which-name-a-probe-must-say:3").text.splitlines()
+    [_, line] = snippet("how-to/operations.md#which-name-a-probe-must-say:3").text.splitlines()
     assert line.startswith("HEALTHCHECK ")
     return line.partition(" CMD ")[2]
 
 
 def call_that_completes(shell: Shell) -> None:
     """Make a call at a terminal, which does not keep the line about the time in the queue."""
-    block = snippet("command-line.md#calling-a-tool")
+    block = snippet("reference/command-line.md#calling-a-tool")
     typed = block.text.splitlines()[0]
     with terminal(shell.data, *shlex.split(typed)[4:], **SITE) as calling:
         assert calling.wait() == 0
@@ -128,7 +128,7 @@ def call_that_completes(shell: Shell) -> None:
 
 
 def countdown_that_is_watched_and_cancelled(shell: Shell) -> None:
-    typed = snippet("command-line.md#calling-a-tool:2").text.splitlines()[0]
+    typed = snippet("reference/command-line.md#calling-a-tool:2").text.splitlines()[0]
     with terminal(shell.data, *shlex.split(typed)[4:], **SITE) as counting:
         counting.wait_shows(" of 600", times=3)
         with terminal(shell.data, "watch", columns=120, **SITE) as watching:
@@ -139,11 +139,11 @@ def countdown_that_is_watched_and_cancelled(shell: Shell) -> None:
         assert counting.wait() == 130
     *_, pressed = re.findall(r"countdown  \[[^\r\n]*\^C", counting.raw)
     bar = pressed.removesuffix("^C")
-    same(snippet("command-line.md#calling-a-tool:2"), f"{typed}\n{bar}\n")
+    same(snippet("reference/command-line.md#calling-a-tool:2"), f"{typed}\n{bar}\n")
     stays = "\n".join(counting.lines)
-    same(snippet("command-line.md#calling-a-tool:3"), as_on_a_page(f"{pressed}\n{stays}", shell.data))
+    same(snippet("reference/command-line.md#calling-a-tool:3"), as_on_a_page(f"{pressed}\n{stays}", shell.data))
     *_, screen = re.findall(r"\x1b\[H(.*?)\x1b\[J", watching.raw.replace("\r", ""), re.DOTALL)
-    same(snippet("command-line.md#watching"), as_on_a_page(screen.replace("\x1b[K", ""), shell.data))
+    same(snippet("reference/command-line.md#watching"), as_on_a_page(screen.replace("\x1b[K", ""), shell.data))
 
 
 def abridged(told: str) -> str:
@@ -167,7 +167,7 @@ def order_that_asks(shell: Shell) -> None:
     assert "Order 17: 3." in asking.lines
     _, asked = "\n".join(asking.lines).split("How many", 1)
     question, last, _ = asked.partition("size (optional) [small]: ")
-    same(snippet("command-line.md#calling-a-tool:4"), as_on_a_page(f"How many{question}{last}", shell.data))
+    same(snippet("reference/command-line.md#calling-a-tool:4"), as_on_a_page(f"How many{question}{last}", shell.data))
 
 
 def calls_that_are_logged(shell: Shell, served: Served) -> None:
@@ -184,7 +184,7 @@ def calls_that_are_logged(shell: Shell, served: Served) -> None:
     served.wait_said(f"request {last}")
     logged = [line for line in served.output.splitlines() if re.match(r"countdown of ada .*, request ", line)]
     short = "".join(re.sub(r"(?<=request )([0-9a-f]{8}-).*", r"\1…\n", line) for line in logged)
-    same(snippet("operations.md#what-became-of-each-call-the-log"), short)
+    same(snippet("how-to/operations.md#what-became-of-each-call-the-log"), short)
 
 
 @pytest.mark.acceptance
@@ -200,18 +200,18 @@ def test_on_engines_with_a_worker_that_hangs_and_one_that_takes_no_tools(tmp_pat
             eventually(lambda: "takes other" in shell.said("python manage.py mcp doctor"), "it answers", AT_MOST)
             hangs.signal(signal.SIGSTOP)
             try:
-                block = snippet("operations.md#what-is-wrong-managepy-mcp-doctor:2")
+                block = snippet("how-to/operations.md#what-is-wrong-managepy-mcp-doctor:2")
                 same(block, shell.typed(block))
             finally:
                 hangs.signal(signal.SIGCONT)
                 assert other.stop() == 0
     except ServicesMissingError as error:
-        missing(f"NO PostgreSQL AND Redis, a sample of docs/operations.md was not held against them: {error}")
+        missing(f"NO PostgreSQL AND Redis, a sample of docs/how-to/operations.md was not held against them: {error}")
 
 
 @pytest.mark.django_db(databases="__all__")
 def test_of_an_audit_that_was_tampered_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    block = snippet("audit.md#what-nobody-can-change-unseen")
+    block = snippet("how-to/audit.md#what-nobody-can-change-unseen")
     tampering.attempts(4)
     tampering.seal(monkeypatch, tampering.YESTERDAY)
     tampering.attempts(8)

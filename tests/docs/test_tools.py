@@ -52,7 +52,7 @@ def test_the_readmes_resource_and_prompt_are_read_and_got(mcp_client: Client, ex
 def test_a_tool_asks_and_orders_what_was_answered(mcp_client: Client, execute: Execute) -> None:
     taken: list[str] = []
     execute(
-        snippet("asking.md#asking-the-user"),
+        snippet("how-to/asking.md#asking-the-user"),
         reserve=lambda: taken.append("one") or 17,
         place=lambda number, quantity: f"{number}: {quantity}",
     )
@@ -65,7 +65,9 @@ def test_a_tool_asks_and_orders_what_was_answered(mcp_client: Client, execute: E
 
 def test_a_prompt_asks_as_well(mcp_client: Client, execute: Execute) -> None:
     granted = {"reserve": int, "place": int}
-    execute(snippet("asking.md#asking-the-user"), snippet("asking.md#in-prompts-and-resources"), **granted)
+    execute(
+        snippet("how-to/asking.md#asking-the-user"), snippet("how-to/asking.md#in-prompts-and-resources"), **granted
+    )
     mcp_client.answer("order", {"quantity": 3, "size": "large"})
     [message] = mcp_client.prompt("plan", about="lunch").messages
     assert message.content.text == "Plan lunch: quantity=3 size='large'"
@@ -84,9 +86,9 @@ def test_a_tool_sends_its_user_to_a_page_of_the_site(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tools, views, urls = (
-        snippet("asking.md#a-page-of-the-site"),
-        snippet("asking.md#a-page-of-the-site:2"),
-        snippet("asking.md#a-page-of-the-site:3"),
+        snippet("how-to/asking.md#a-page-of-the-site"),
+        snippet("how-to/asking.md#a-page-of-the-site:2"),
+        snippet("how-to/asking.md#a-page-of-the-site:3"),
     )
     execute(tools)
     pages = {"sign.html": "{{ message }} {{ number }}", "signed.html": "Thank you."}
@@ -116,7 +118,7 @@ def test_a_tool_sends_its_user_to_a_page_of_the_site(
 
 
 def test_tools_start_others(mcp_client: Client, execute: Execute) -> None:
-    execute(snippet("starting.md#tools-that-start-others"))
+    execute(snippet("how-to/starting.md#tools-that-start-others"))
     tool(name="count_usages")(count_usages)
     tool(name="guess")(guess)
     tool(name="study")(study)
@@ -140,7 +142,7 @@ def study(question: str) -> str:
 
 
 def test_a_tool_that_may_become_a_task_is_called(mcp_client: Client, execute: Execute) -> None:
-    execute(snippet("tasks.md#tasks"))
+    execute(snippet("how-to/tasks.md#tasks"))
     assert registered_tools()["reindex"].task == TaskMode.WHEN_SLOW
     assert not mcp_client.call("reindex").is_error
 
@@ -148,10 +150,10 @@ def test_a_tool_that_may_become_a_task_is_called(mcp_client: Client, execute: Ex
 def test_a_card_is_not_kept(
     mcp_client: Client, execute: Execute, configure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    redaction = execute(snippet("redaction.md#what-is-kept-of-payloads"))
+    redaction = execute(snippet("how-to/redaction.md#what-is-kept-of-payloads"))
     monkeypatch.setitem(sys.modules, "shop", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "shop.redaction", SimpleNamespace(redact=redaction["redact"]))
-    configure(**execute(snippet("redaction.md#what-is-kept-of-payloads:2"))["MCP"])
+    configure(**execute(snippet("how-to/redaction.md#what-is-kept-of-payloads:2"))["MCP"])
     tool(name="charge")(charge)
     made = mcp_client.call("charge", card="4000123412349010")
     assert (made.text, made.request.arguments) == ("16 digits", {"card": "…9010"})
@@ -167,7 +169,11 @@ def test_what_a_caller_may_do_is_said_where_the_tool_is(
     from mcp_app import prompts, resources
 
     decorators = {"tool": tool, "resource": resources.resource, "prompt": prompts.prompt}
-    execute(snippet("access.md#what-a-caller-may-do"), under="def it(number: str) -> str: return number", **decorators)
+    execute(
+        snippet("how-to/access.md#what-a-caller-may-do"),
+        under="def it(number: str) -> str: return number",
+        **decorators,
+    )
     user: User = django_user_model.objects.create_user("ann")
     mcp_client.force_login(user, scopes=[])
     assert offered(mcp_client, "orders://7") == {"prompt"}
@@ -194,10 +200,10 @@ def grant(user: User, permission: str) -> None:
 def test_each_endpoint_has_its_own(mcp_client: Client, execute: Execute, configure: Any) -> None:
     from mcp_app import prompts, resources
 
-    configure(**execute(snippet("access.md#several-endpoints-on-one-site"), MCP={})["MCP"])
+    configure(**execute(snippet("how-to/access.md#several-endpoints-on-one-site"), MCP={})["MCP"])
     decorators = {"tool": tool, "resource": resources.resource, "prompt": prompts.prompt}
     execute(
-        snippet("access.md#several-endpoints-on-one-site:3"),
+        snippet("how-to/access.md#several-endpoints-on-one-site:3"),
         under="def it(item: str) -> str: return item",
         **decorators,
     )
@@ -214,7 +220,7 @@ def test_one_caller_calls_so_often_and_no_more(
     # A window begins at each full minute. With this clock, all of these calls are in one.
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
-    execute(snippet("access.md#how-often-and-how-many-at-once"), tool=tool)
+    execute(snippet("how-to/access.md#how-often-and-how-many-at-once"), tool=tool)
     for _ in range(10):
         assert not mcp_client.call("transcribe", path="a").is_error
     with pytest.raises(MCPError) as refused:

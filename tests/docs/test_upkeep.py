@@ -1,4 +1,4 @@
-"""The command that docs/upkeep.md gives to cron runs, and prints nothing."""
+"""The command that docs/how-to/upkeep.md gives to cron runs, and prints nothing."""
 
 import shlex
 
@@ -10,7 +10,7 @@ from tests.docs.pages import snippet
 
 @pytest.mark.django_db(transaction=True, databases="__all__")
 def test_cron_is_mailed_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    *times, command = snippet("upkeep.md#what-is-kept-and-for-how-long").text.split(maxsplit=5)
+    *times, command = snippet("how-to/upkeep.md#what-is-kept-and-for-how-long").text.split(maxsplit=5)
     assert times == ["17", "3", "*", "*", "*"]
     place, purge = command.strip().split(" && ")
     assert place == "cd /srv/site"

@@ -1,4 +1,4 @@
-"""The resources and prompts of docs/writing-resources.md are executed unchanged, then used as the page describes."""
+"""The resources and prompts of docs/how-to/writing-resources.md are executed unchanged, and used as described there."""
 
 import re
 from datetime import date
@@ -19,7 +19,7 @@ from tests.docs.pages import DOCS, snippets
 pytestmark = pytest.mark.usefixtures("_page")
 
 
-PAGE = DOCS / "writing-resources.md"
+PAGE = DOCS / "how-to/writing-resources.md"
 INTERNAL = {"ended_by", "to_run", "elicit_page"}
 """Attributes of a visit for the code that runs it, and features that only tools have."""
 
@@ -41,7 +41,7 @@ def of_a_visit() -> set[str]:
 @pytest.fixture
 def page(execute: Execute) -> Names:
     """Returns the names of the page's blocks, executed as one module."""
-    return execute(*snippets("writing-resources.md"))
+    return execute(*snippets("how-to/writing-resources.md"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The tools of docs/writing-tools.md are executed unchanged, then called as the page describes."""
+"""The tools of docs/how-to/writing-tools.md are executed unchanged, then called as the page describes."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tests.docs.pages import DOCS, snippets
 pytestmark = pytest.mark.usefixtures("_page")
 
 
-PAGE = DOCS / "writing-tools.md"
+PAGE = DOCS / "how-to/writing-tools.md"
 INTERNAL = {"cancel", "is_cancelled", "has_run", "has_started"}
 """Attributes of the context for the runner, not for authors."""
 
@@ -45,7 +45,7 @@ def methods() -> set[str]:
 @pytest.fixture
 def page(execute: Execute) -> Names:
     """Returns the names of the page's blocks, executed as one module."""
-    return execute(*snippets("writing-tools.md"))
+    return execute(*snippets("how-to/writing-tools.md"))
 
 
 @pytest.fixture

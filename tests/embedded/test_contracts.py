@@ -1,6 +1,6 @@
 """Behaviour of kombu's virtual transport, Daphne and Twisted that is not documented and that `mcp_app` relies on.
 
-`docs/upstream.md` lists these names.
+`docs/project/upstream.md` lists these names.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The snippets of docs/django.md behave as the page describes."""
+"""The snippets of docs/how-to/django.md behave as the page describes."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +13,10 @@ from tests.docs.pages import snippets
 
 
 def test_the_page_s_middleware_runs_around_a_body_and_its_tool_is_excepted(monkeypatch: Any, configure: Any) -> None:
-    factory, setting, excepted = [block.text for block in snippets("django.md")]
+    factory, setting, excepted = [block.text for block in snippets("how-to/django.md")]
     names: dict[str, Any] = {"MCP": {}}
     for snippet in (factory, setting):
-        exec(compile(snippet, "django.md", "exec"), names)
+        exec(compile(snippet, "how-to/django.md", "exec"), names)
     assert names["MCP"] == {"MIDDLEWARE": ["shop.middleware.one_at_a_time"]}
 
     monkeypatch.setitem(globals(), "one_at_a_time", names["one_at_a_time"])
@@ -30,11 +30,13 @@ def test_the_page_s_middleware_runs_around_a_body_and_its_tool_is_excepted(monke
 
     monkeypatch.setitem(middleware.connections.settings["default"], "ATOMIC_REQUESTS", True)
     with isolated_registries():
-        exec(compile(excepted, "django.md", "exec"), names := {"__name__": "shop.mcp_tools"})
+        exec(compile(excepted, "how-to/django.md", "exec"), names := {"__name__": "shop.mcp_tools"})
         tool = registered_tools()["import_catalogue"]
         assert middleware.atomic_aliases(tool) == ()
         exec(
-            compile(excepted.replace("@transaction.non_atomic_requests\ndef import", "def re"), "django.md", "exec"),
+            compile(
+                excepted.replace("@transaction.non_atomic_requests\ndef import", "def re"), "how-to/django.md", "exec"
+            ),
             names,
         )
         assert middleware.atomic_aliases(registered_tools()["re_catalogue"]) == ("default",)

@@ -1,1 +1,1 @@
-"""Faults that the site survives. Each test is named after the fault's row in docs/reliability.md."""
+"""Faults that the site survives. Each test is named after the fault's row in docs/project/reliability.md."""

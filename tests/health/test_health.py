@@ -254,15 +254,15 @@ def test_djangos_urls_check_the_host_name_and_the_asgi_endpoint_does_not(
 def test_the_documented_probes_match_the_documented_urls(settings: Any) -> None:
     granted = {"urlpatterns": [], "include": include, "path": path}
     settings.ROOT_URLCONF = urls = ModuleType("urls")
-    vars(urls).update(executed(snippet("operations.md#is-it-there-probes"), **granted))
+    vars(urls).update(executed(snippet("how-to/operations.md#is-it-there-probes"), **granted))
     settings.ALLOWED_HOSTS = ["example.com"]
     site = mcp_application(get_asgi_application())
-    kubernetes = yaml.safe_load(snippet("operations.md#which-name-a-probe-must-say").text)
+    kubernetes = yaml.safe_load(snippet("how-to/operations.md#which-name-a-probe-must-say").text)
     for probe in kubernetes.values():
         [host] = [each["value"] for each in probe["httpGet"]["httpHeaders"] if each["name"] == "Host"]
         assert ask(site, probe["httpGet"]["path"], host=host).status == 200
         assert probe["timeoutSeconds"] > Defaults.READY_TIMEOUT
-    _, option, check = snippet("operations.md#which-name-a-probe-must-say:2").text.splitlines()
+    _, option, check = snippet("how-to/operations.md#which-name-a-probe-must-say:2").text.splitlines()
     assert option == "option httpchk"
     haproxy = re.fullmatch(r"http-check send meth (\w+) uri (\S+) ver HTTP/1.1 hdr Host (\S+)", check)
     assert haproxy
@@ -272,7 +272,7 @@ def test_the_documented_probes_match_the_documented_urls(settings: Any) -> None:
 
 def test_the_documented_asgi_endpoint_comes_before_django() -> None:
     granted = {"application": get_asgi_application(), "mcp_application": mcp_application}
-    site = executed(snippet("operations.md#which-name-a-probe-must-say:4"), **granted)["application"]
+    site = executed(snippet("how-to/operations.md#which-name-a-probe-must-say:4"), **granted)["application"]
     for address in ("/health/live", "/health/ready", "/health/live/", "/health/ready/"):
         assert ask(site, address, host="10.0.0.7:8000").status == 200
 

@@ -58,7 +58,7 @@ def every_command() -> list[str]:
 
 
 def test_every_command_is_in_the_table_of_the_page() -> None:
-    page = (ROOT / "docs" / "command-line.md").read_text()
+    page = (ROOT / "docs" / "reference/command-line.md").read_text()
     table = page.partition("| command | |")[2].partition("\n\n")[0]
     named = {line.split("`")[1].split()[0] for line in table.splitlines() if "`" in line}
     assert named == set(commands())

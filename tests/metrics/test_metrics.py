@@ -146,13 +146,15 @@ def test_a_scrape_needs_the_permission_to_see_statistics(client: Client, token: 
 def test_prometheus_scrapes_with_the_documented_configuration(worker: UUID) -> None:
     user = User.objects.create_user("prometheus")
     user.user_permissions.set(Permission.objects.filter(codename="view_tally"))
-    install, create = snippet("operations.md#how-much-how-often-how-long-prometheus").text.splitlines()
+    install, create = snippet("how-to/operations.md#how-much-how-often-how-long-prometheus").text.splitlines()
     [extra] = re.findall(r"pip install 'django-mcp-app\[(\w+)\]'", install)
     assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert create.startswith("python manage.py ")
     call_command(*shlex.split(create)[2:], stdout=(said := StringIO()), stderr=StringIO())
 
-    [job] = yaml.safe_load(snippet("operations.md#how-much-how-often-how-long-prometheus:3").text)["scrape_configs"]
+    [job] = yaml.safe_load(snippet("how-to/operations.md#how-much-how-often-how-long-prometheus:3").text)[
+        "scrape_configs"
+    ]
     assert job.keys() == {
         "job_name",
         "authorization",

@@ -1,4 +1,4 @@
-"""A site that includes the metrics as docs/operations.md describes."""
+"""A site that includes the metrics as docs/how-to/operations.md describes."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.docs.pages import executed, snippet
 
 urlpatterns: list[Any] = []
 executed(
-    snippet("operations.md#how-much-how-often-how-long-prometheus:2"),
+    snippet("how-to/operations.md#how-much-how-often-how-long-prometheus:2"),
     urlpatterns=urlpatterns,
     include=include,
     path=path,

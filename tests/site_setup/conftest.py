@@ -69,7 +69,7 @@ class Site:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the virtual environment that the first lines of docs/adding.md make, with this checkout in it."""
+    """Returns the virtual environment that the first lines of docs/how-to/adding.md make, with this checkout in it."""
     folder, logs = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("logs")
     with Site.opened(folder, logs) as site:
         install = next(step.text for step in steps.adding() if isinstance(step, Shell))
@@ -99,7 +99,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def first_site(site: Site) -> Site:
-    """Returns the site that docs/adding.md makes, with this checkout instead of an installed package."""
+    """Returns the site that docs/how-to/adding.md makes, with this checkout instead of an installed package."""
     site.environment["PYTHONPATH"] = str(ROOT)
     call_command("startproject", "mysite", str(site.folder))
     (site.folder / "greetings").mkdir()

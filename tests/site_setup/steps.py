@@ -16,7 +16,7 @@ from tests.docs.pages import Snippet, snippets
 CHECKOUT: Final = "/path/to/checkout"
 PORT: Final = 8000
 ANYTHING: Final = "…"
-OF_ANOTHER_SITE: Final = "adding.md#routers-of-your-own"
+OF_ANOTHER_SITE: Final = "how-to/adding.md#routers-of-your-own"
 
 _FILE: Final = re.compile(r"\bIn `(?P<path>[^`]+)`, (?P<where>at the end|a new file)")
 _ADDRESS: Final = re.compile(rf"<http://127\.0\.0\.1:{PORT}(?P<path>/[^>]*)>")
@@ -68,8 +68,8 @@ Step = File | Shell | Seen
 
 
 def adding() -> list[Step]:
-    """Return the steps of docs/adding.md in order, without the block for another site, which has its own routers."""
-    return _steps([block for block in snippets("adding.md") if not block.is_in(OF_ANOTHER_SITE)])
+    """Return the steps of docs/how-to/adding.md in order, without the block for a site with routers."""
+    return _steps([block for block in snippets("how-to/adding.md") if not block.is_in(OF_ANOTHER_SITE)])
 
 
 def tutorial() -> list[Step]:
@@ -78,7 +78,7 @@ def tutorial() -> list[Step]:
 
 
 def files() -> list[File]:
-    """Return the files of the first part of docs/adding.md: a site without authentication."""
+    """Return the files of the first part of docs/how-to/adding.md: a site without authentication."""
     found = [step for step in adding() if isinstance(step, File)]
     return found[: next(number for number, file in enumerate(found) if "authentication" in file.path)]
 

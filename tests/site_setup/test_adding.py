@@ -1,4 +1,4 @@
-"""Follows docs/adding.md literally, in an empty folder and a new virtual environment.
+"""Follows docs/how-to/adding.md literally, in an empty folder and a new virtual environment.
 
 Three values are replaced: the path of the checkout, the port 8000, and the name of the user who gets a key.
 """

@@ -48,7 +48,7 @@ def adding(path: str, lines: str) -> Callable[[Path], None]:
 
 
 def snippet(path: str) -> str:
-    """Return the lines that docs/adding.md adds to a file."""
+    """Return the lines that docs/how-to/adding.md adds to a file."""
     [text] = [file.text for file in steps.files() if file.path == path]
     return text
 

@@ -1,4 +1,4 @@
-"""The examples of `docs/testing.md`, run in a site like a reader's. Sites that do not use the client are tested too."""
+"""The examples of `docs/how-to/testing.md`, run in a site like a reader's, and sites that do not use the client."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.pages import ROOT, snippets
 
-TOOLS, *TESTS = [block.text for block in snippets("testing.md")]
+TOOLS, *TESTS = [block.text for block in snippets("how-to/testing.md")]
 SETTINGS = """
 from pathlib import Path
 

@@ -27,7 +27,7 @@ def authenticator(connection: Any) -> None:
 
 @pytest.fixture
 def _allowed(configure: Any) -> None:
-    configure(**executed(snippet("access.md#clients-in-a-browser"), MCP={})["MCP"])
+    configure(**executed(snippet("how-to/access.md#clients-in-a-browser"), MCP={})["MCP"])
 
 
 def assert_readable(client: Connection, status: int) -> None:

@@ -1,4 +1,4 @@
-"""docs/protocol.md agrees with the served methods, the official types of each revision, and the tests it names."""
+"""docs/reference/protocol.md agrees with the served methods, the official types, and the tests it names."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ from mcp_app.transport import methods
 from mcp_app.transport.legacy import methods as legacy_methods
 
 ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = ROOT / "docs" / "protocol.md"
+PAGE: Final = ROOT / "docs" / "reference/protocol.md"
 REVISIONS: Final = (*LEGACY_REVISIONS, MODERN)
 NOT_THERE: Final = "–"
 ROW: Final = re.compile(r"^\| `(?P<method>[\w/]+)` \| (?P<cells>.*) \|$", re.MULTILINE)

@@ -6,7 +6,7 @@ Theory of operation
 Rows are sealed by a step of supervision and not when they are written, because each seal needs the
 one before it: cancellations would have to wait for each other. A row is therefore unsealed for some
 seconds, in which only its signature protects it. `verification` still notices if an accepted
-attempt is deleted then, because each cancelled request must have one. `docs/audit.md` lists the
+attempt is deleted then, because each cancelled request must have one. `docs/how-to/audit.md` lists the
 rest.
 
 1. *Only final rows are sealed*, those with `settled_at`. An accepted attempt on a tool that still

@@ -13,7 +13,7 @@
 7. optionally, that the audit contains a head that was noted earlier.
 
 It only reads, in parts, without locks, while the site goes on. Rows that are sealed or purged
-during the verification are no findings. It repairs nothing. `docs/audit.md` lists what it cannot
+during the verification are no findings. It repairs nothing. `docs/how-to/audit.md` lists what it cannot
 find.
 """
 

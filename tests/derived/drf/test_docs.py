@@ -1,4 +1,4 @@
-"""The snippet of docs/models.md publishes a viewset."""
+"""The snippet of docs/how-to/models.md publishes a viewset."""
 
 import sys
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from tests.docs.pages import snippet
 
 
 def test_the_page_publishes_a_viewset(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    block = snippet("models.md#viewsets-of-django-rest-framework")
+    block = snippet("how-to/models.md#viewsets-of-django-rest-framework")
     monkeypatch.setitem(sys.modules, "shop", sys.modules["tests.derived.shop"])
     monkeypatch.setitem(sys.modules, "shop.api", SimpleNamespace(BookViewSet=BookViewSet))
     exec(compile(block.text, block.name, "exec"), {"__name__": "shop.mcp_tools"})

@@ -1,1 +1,1 @@
-"""An app with the tools of docs/asking.md, for a site that real processes serve."""
+"""An app with the tools of docs/how-to/asking.md, for a site that real processes serve."""

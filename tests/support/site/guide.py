@@ -1,4 +1,4 @@
-"""Reads the commands of docs/deployment.md so that tests can run them, with free ports in place of the page's."""
+"""Reads the commands of docs/how-to/deployment.md so that tests can run them, with free ports."""
 
 import shlex
 import shutil
@@ -22,7 +22,7 @@ SAYS: Final = {
 
 def server_commands() -> dict[str, list[str]]:
     """Return the page's command line of each program. The program chooses a free port."""
-    lines = snippet("deployment.md#servers").text.splitlines()
+    lines = snippet("how-to/deployment.md#servers").text.splitlines()
     commands = {words[0]: words for words in map(shlex.split, lines)}
     assert commands.keys() == SAYS.keys()
     return {
@@ -33,7 +33,7 @@ def server_commands() -> dict[str, list[str]]:
 
 def enabled_units(*ports: int) -> list[str]:
     """Return the systemd units that the page enables, with these ports in place of the page's."""
-    copy, enable = snippet("deployment.md#systemd").text.splitlines()
+    copy, enable = snippet("how-to/deployment.md#systemd").text.splitlines()
     assert copy == "cp docs/deployment/systemd/* /etc/systemd/system/"
     assert enable.startswith("systemctl enable --now ")
     for number, port in enumerate(ports, 1):

@@ -106,7 +106,7 @@ class Stack:
         return Server(program, r"Uvicorn running on http://[0-9.]+:(\d+)")
 
     def start_from_guide(self, program: str) -> Server:
-        """Start a server with its command line from docs/deployment.md."""
+        """Start a server with its command line from docs/how-to/deployment.md."""
         return Server(self.start(*guide.server_commands()[program]), guide.SAYS[program])
 
     def start_again(self, server: Server) -> Server:
