@@ -5,7 +5,7 @@ from uuid import RFC_4122
 
 import pytest
 
-from mcp_app import request_ids
+from mcp_app.models import request_ids
 
 
 def test_an_id_is_a_uuid_of_version_7_that_begins_with_its_time() -> None:

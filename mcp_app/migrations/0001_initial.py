@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import mcp_app.models.ordered_json
-import mcp_app.request_ids
+import mcp_app.models.request_ids
 import uuid
 from django.db import migrations, models
 
@@ -196,7 +196,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Request',
             fields=[
-                ('id', models.UUIDField(default=mcp_app.request_ids.new, editable=False, primary_key=True, serialize=False)),
+                ('id', models.UUIDField(default=mcp_app.models.request_ids.new, editable=False, primary_key=True, serialize=False)),
                 ('jsonrpc_id', models.JSONField(help_text="the client's id, its JSON type kept")),
                 ('method', models.CharField(max_length=64)),
                 ('tool', models.CharField(max_length=128)),

@@ -1,6 +1,7 @@
 """The models of this app.
 
     request         requests, and proxy models for the admin's lists
+    request_ids     the ids of requests, which sort by time
     request_event   the history of a request
     cancellation    the audit of cancellations
     audit_triggers  database triggers that protect sealed audit rows

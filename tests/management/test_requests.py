@@ -11,11 +11,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from mcp_app import request_ids
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.management.requests.request_ids import SHOWN, find
-from mcp_app.models import Cancellation, Request, RequestEvent
+from mcp_app.models import Cancellation, Request, RequestEvent, request_ids
 from mcp_app.states import EventKind, Status
 from tests.support import rows
 

@@ -22,7 +22,6 @@ from uuid import UUID
 
 import mcp_types
 
-from mcp_app import request_ids
 from mcp_app.auth.confirmation import confirm
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import arguments as schema
@@ -43,7 +42,7 @@ from mcp_app.lifecycle.limits import call_rates, concurrency
 from mcp_app.lifecycle.limits.call_rates import UncountableError
 from mcp_app.lifecycle.publishing import BrokerUnavailableError
 from mcp_app.lifecycle.requests.submission import Submission, redacted_arguments
-from mcp_app.models import Request
+from mcp_app.models import Request, request_ids
 from mcp_app.protocol.errors import Rejection, unknown_tool_message
 from mcp_app.states import TERMINAL, Cause, Status
 

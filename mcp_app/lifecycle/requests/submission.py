@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict
 from uuid import UUID
 
-from mcp_app import request_ids
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle.database.json_values import storable
 from mcp_app.lifecycle.redaction import PayloadKind, redact, redact_each
+from mcp_app.models import request_ids
 from mcp_app.states import CancelPolicy
 
 

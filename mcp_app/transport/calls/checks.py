@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from mcp_app import request_ids
 from mcp_app.auth.challenges import scopes_required
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import arguments, catalogue
@@ -27,7 +26,7 @@ from mcp_app.lifecycle.limits.capacity import Counts
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.submission import Submission, redacted_arguments
 from mcp_app.lifecycle.sessions import sessions
-from mcp_app.models import Request
+from mcp_app.models import Request, request_ids
 from mcp_app.protocol import results, tasks
 from mcp_app.protocol.errors import (
     INVALID_PARAMS,
