@@ -136,8 +136,9 @@ class EmbeddedServer(Server):
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=True,
             openHandshakeTimeout=self.websocket_handshake_timeout,
-            maxMessagePayloadSize=self.websocket_max_message_size,
-            maxFramePayloadSize=self.websocket_max_frame_size,
+            # Daphne before 4.2 has no limits.
+            maxMessagePayloadSize=getattr(self, "websocket_max_message_size", 0),
+            maxFramePayloadSize=getattr(self, "websocket_max_frame_size", 0),
         )
 
     def listen(self) -> int:

@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
@@ -213,6 +214,14 @@ def test_the_server_has_what_its_websocket_factory_is_made_of() -> None:
         autoPingTimeout=server.ping_timeout,
         allowNullOrigin=True,
         openHandshakeTimeout=server.websocket_handshake_timeout,
+    )
+
+
+@pytest.mark.skipif(version("daphne") < "4.2", reason="Daphne before 4.2 has no limits")
+def test_the_server_has_the_limits_of_websocket_messages() -> None:
+    """Daphne's limits of a message and of a frame are attributes of the server."""
+    server = Server(application, ["127.0.0.1:0"])
+    WebSocketFactory(server, server=server.server_name).setProtocolOptions(
         maxMessagePayloadSize=server.websocket_max_message_size,
         maxFramePayloadSize=server.websocket_max_frame_size,
     )
