@@ -136,7 +136,7 @@ def _site(stack: str, server: str, *, servers: int = 1, worker_options: tuple[st
 
 def _roster() -> Iterator[Contender]:
     calls, lists = ("echo",), ("list", "discover")
-    alone = (*calls, *lists, "celery", "progress", "listen", "listen-many")
+    alone = (*calls, *lists, "celery", "progress", "abandoned", "listen", "listen-many")
     crowd = ("--pool", "async", "--concurrency", str(CROWD))
     for stack, engine in (("embedded", "SQLite, folder broker"), ("redis", "PostgreSQL, Redis")):
         for server in ("daphne", "uvicorn"):
@@ -154,7 +154,7 @@ def _roster() -> Iterator[Contender]:
     two = _site("redis", "uvicorn", servers=2)
     yield Contender("redis-two", "ours", title, ("listen", "listen-many"), ours(two))
 
-    every = (*calls, *lists, "progress", "reports", "waiting")
+    every = (*calls, *lists, "progress", "reports", "waiting", "abandoned")
     on_mcp = uvicorn("on_mcp:app")
     yield Contender("mcp", "peers", "mcp, uvicorn", (*every, "listen"), peer(on_mcp, "mcp"))
     yield Contender("mcp-two", "peers", "mcp, two uvicorn processes", ("listen",), peer(on_mcp, "mcp", servers=2))
@@ -162,9 +162,11 @@ def _roster() -> Iterator[Contender]:
     tasks = peer(uvicorn("on_fastmcp_tasks:app"), "fastmcp-tasks", redis=True)
     yield Contender("fastmcp-tasks", "peers", "FastMCP tasks, Redis, uvicorn", ("tasks",), tasks)
     mcpz = peer(gunicorn("on_django_mcpz:application"), "django-mcpz")
-    yield Contender("django-mcpz", "peers", "django-mcpz, gunicorn", (*calls, *lists), mcpz)
+    yield Contender("django-mcpz", "peers", "django-mcpz, gunicorn", (*calls, *lists, "abandoned"), mcpz)
     drf = peer(gunicorn("on_drf_mcp_server:application"), "drf-mcp-server", path="/mcp/")
-    yield Contender("drf-mcp-server", "peers", "djangorestframework-mcp-server, gunicorn", (*calls, *lists), drf)
+    yield Contender(
+        "drf-mcp-server", "peers", "djangorestframework-mcp-server, gunicorn", (*calls, *lists, "abandoned"), drf
+    )
 
     for application, what in (("bare", "bare ASGI"), ("consumer", "Channels' stock consumer")):
         for run in (daphne, uvicorn):

@@ -11,7 +11,7 @@ from typing import Final
 
 from bench import streams
 from bench.figures import percentile
-from bench.peers import crowds, idleness, tasks
+from bench.peers import abandoning, crowds, idleness, tasks
 from bench.peers.target import Amounts, Target
 from bench.throughput import load
 
@@ -80,6 +80,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "progress": progress,
     "reports": crowds.reports,
     "waiting": crowds.waiting,
+    "abandoned": abandoning.abandoned,
     "listen": crowds.listen,
     "listen-many": crowds.listen_many,
     "idle": idleness.statements,

@@ -24,6 +24,8 @@ class Amounts:
     """The number of tools that wait at the same time."""
     cancels: int = 50
     """The number of waiting tools that are cancelled one after another."""
+    abandoned: int = 3
+    """The number of calls whose client leaves, one after another."""
     idle_seconds: float = 20.0
     trips: int = 200
     tasks: int = 1_000
@@ -41,6 +43,7 @@ class Amounts:
             changes=1,
             waiting=20,
             cancels=3,
+            abandoned=1,
             idle_seconds=10.0,
             trips=20,
             tasks=50,

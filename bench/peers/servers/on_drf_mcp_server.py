@@ -12,12 +12,18 @@ from rest_framework_mcp.auth.backends.allow_any_backend import AllowAnyBackend
 from rest_framework_services.types.service_spec import ServiceSpec
 
 from bench.peers.servers import fillers
+from bench.peers.servers.steps import worked
 
 server = MCPServer(name="peer", auth_backend=AllowAnyBackend())
 
 
 class Text(serializers.Serializer):
     text = serializers.CharField()
+
+
+class Work(serializers.Serializer):
+    seconds = serializers.FloatField()
+    path = serializers.CharField()
 
 
 class Query(serializers.Serializer):
@@ -28,6 +34,10 @@ class Query(serializers.Serializer):
 
 def echo(*, data) -> str:
     return data["text"]
+
+
+def work(*, data) -> str:
+    return worked(data["seconds"], data["path"])
 
 
 def find_entries(*, data) -> str:
@@ -41,7 +51,8 @@ def register(name, description, service, arguments) -> None:
 
 
 register("echo", "Return the text.", echo, Text)
-for number in range(fillers.TOOLS - 1):
+register("work", "Block, and write a line at each step.", work, Work)
+for number in range(fillers.TOOLS - 2):
     register(fillers.name(number), fillers.description(number), find_entries, Query)
 
 urlpatterns = [path("mcp/", server.urls)]

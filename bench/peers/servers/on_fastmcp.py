@@ -6,7 +6,7 @@ import time
 from fastmcp import Context, FastMCP
 
 from bench.peers.servers.fillers import fillers
-from bench.peers.servers.steps import held
+from bench.peers.servers.steps import held, worked
 
 server = FastMCP("peer")
 
@@ -32,7 +32,13 @@ async def wait(number: int, seconds: float, path: str) -> str:
     return await held(number, seconds, path)
 
 
-for filler in fillers(3):
+@server.tool
+def work(seconds: float, path: str) -> str:
+    """Block, and write a line at each step."""
+    return worked(seconds, path)
+
+
+for filler in fillers(4):
     server.tool(filler)
 
 app = server.http_app(path="/mcp")

@@ -6,7 +6,7 @@ import time
 from mcp.server.mcpserver import Context, MCPServer
 
 from bench.peers.servers.fillers import fillers
-from bench.peers.servers.steps import held
+from bench.peers.servers.steps import held, worked
 
 server = MCPServer("peer", log_level="WARNING")
 
@@ -33,13 +33,19 @@ async def wait(number: int, seconds: float, path: str) -> str:
 
 
 @server.tool()
+def work(seconds: float, path: str) -> str:
+    """Block, and write a line at each step."""
+    return worked(seconds, path)
+
+
+@server.tool()
 async def trigger_change(ctx: Context) -> str:
     """Report that the list of tools has changed."""
     await ctx.notify_tools_changed()
     return repr(time.time())
 
 
-for filler in fillers(4):
+for filler in fillers(5):
     server.add_tool(filler)
 
 app = server.streamable_http_app()

@@ -4,6 +4,8 @@ import asyncio
 import os
 import time
 
+STEP_SECONDS = 0.01
+
 
 async def held(number: int, seconds: float, path: str) -> str:
     """Wait. Append a line to the file at the beginning and another at the end, also after a cancellation."""
@@ -12,6 +14,15 @@ async def held(number: int, seconds: float, path: str) -> str:
         await asyncio.sleep(seconds)
     finally:
         append(path, f"ended {number} {time.time()!r}\n")
+    return f"{seconds} s"
+
+
+def worked(seconds: float, path: str) -> str:
+    """Block, as a tool that computes or waits does. Append the time to the file at each step."""
+    end_at = time.time() + seconds
+    while (now := time.time()) < end_at:
+        append(path, f"{now!r}\n")
+        time.sleep(STEP_SECONDS)
     return f"{seconds} s"
 
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from bench.peers.servers.fillers import fillers
-from bench.peers.servers.steps import held
+from bench.peers.servers.steps import held, worked
 from mcp_app.tools import CancelPolicy, ToolContext, tool
 from tests.everything.changes import change_tools
 
@@ -31,11 +31,17 @@ async def wait(number: int, seconds: float, path: str) -> str:
 
 
 @tool
+def work(seconds: float, path: str) -> str:
+    """Block, and write a line at each step."""
+    return worked(seconds, path)
+
+
+@tool
 def trigger_change() -> str:
     """Change the list of tools and return the time at which it was changed."""
     change_tools()
     return repr(time.time())
 
 
-for filler in fillers(4):
+for filler in fillers(5):
     tool(filler)
