@@ -17,13 +17,16 @@ Packages and modules from top to bottom. Each imports only those below it:
     catalogue/                           the tools, resources and prompts on offer
     lifecycle/                           the life of one request
     auth/                                authentication and rights of the caller
+    site_defaults                        a database, a broker and a Celery app for a site that has chosen none
     models/, migrations/, databases      the rows, and which database holds them
     celery_adapter/                      undocumented names of Celery, billiard and kombu
     conf, endpoint_settings              settings
     states                               the states of a request
     protocol/                            MCP as pure values
     embedded/                            the broker and the web server that pip installs
-    tracing, languages, daemon_pool, descriptors, request_ids, safe_text   small modules without a package
+    tracing, languages, daemon_pool, descriptors, safe_text   small modules without a package
 
 `docs/explanation/architecture.md` shows how a call runs through them, and how it is stopped.
 """
+
+__version__ = "0.1.0"

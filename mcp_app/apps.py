@@ -18,6 +18,7 @@ class MCPAppConfig(AppConfig):
 
     def ready(self) -> None:
         import_module("mcp_app.embedded.broker").register()
+        import_module("mcp_app.site_defaults").set_up(self)
         import_module("mcp_app.checks")
         import_module("mcp_app.execution.worker")
         import_module("mcp_app.catalogue.declaration").autodiscover()

@@ -29,7 +29,8 @@ class Defaults:
     """
 
     DATABASE: str = "default"
-    """Alias of the database that holds this app's rows (see `databases.MCPRouter`)."""
+    """Alias of the database that holds this app's rows. If it is not set and `default` is an SQLite
+    file, they are in a file of their own beside it, with the alias `mcp` (see `site_defaults`)."""
     SERVER_NAME: str | None = None
     """The name by which clients know this server. `None`: the project's name, which is the top
     package of `ROOT_URLCONF`, or the name of the site's Celery app if that package has a name such

@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -37,19 +37,19 @@ LONG_TURN_POLL_SECONDS = 0.0005
 LONG_TURN_POLLS = 20
 """Attempts after which another process evidently writes more than one statement."""
 
-ROUTED_APPS = frozenset({"mcp_app", "django_celery_results"})
-
 
 class MCPRouter:
     """A database router for the rows of this app and of `django_celery_results`, which go to `MCP["DATABASE"]`."""
 
+    routed_apps = frozenset({"mcp_app", "django_celery_results"})
+
     def db_for_read(self, model: type[Model], **hints: Any) -> str | None:
-        return settings.DATABASE if model._meta.app_label in ROUTED_APPS else None
+        return settings.DATABASE if model._meta.app_label in self.routed_apps else None
 
     db_for_write = db_for_read
 
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
-        if app_label in ROUTED_APPS:
+        if app_label in self.routed_apps:
             return bool(db == settings.DATABASE)
         return False if db == settings.DATABASE != "default" else None
 
@@ -79,6 +79,22 @@ def on_commit(function: Callable[[], object]) -> None:
 def connection() -> BaseDatabaseWrapper:
     """Return this thread's connection to this app's database."""
     return connections[settings.DATABASE]
+
+
+def is_in_memory(name: str) -> bool:
+    """Return whether an SQLite database's name is not the path of a file."""
+    return name == ":memory:" or name.startswith("file:")
+
+
+def create_sqlite_file(name: str) -> None:
+    """Create the file of an SQLite database, readable by this user alone, unless it is there.
+
+    The files that SQLite puts beside it get the same mode.
+    """
+    if is_in_memory(name):
+        return
+    with suppress(OSError):  # it exists, or cannot be created; opening the database reports why
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def rows(

@@ -9,6 +9,7 @@ shutdown begins.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_app.conf import settings
@@ -19,6 +20,17 @@ from mcp_app.transport.http.responses import local_path
 from mcp_app.transport.shutdown import lifespan_around
 
 ASGIApplication = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def asgi_path() -> str:
+    """Return the dotted path of the site's ASGI application: `ASGI_APPLICATION`, or what `startproject` writes.
+
+    The latter is in `asgi.py`, beside the module of `WSGI_APPLICATION` or in the package of `ROOT_URLCONF`.
+    """
+    if path := getattr(django_settings, "ASGI_APPLICATION", None):
+        return str(path)
+    package, is_usual, _ = str(getattr(django_settings, "WSGI_APPLICATION", None)).partition(".wsgi.")
+    return f"{package if is_usual else str(django_settings.ROOT_URLCONF).partition('.')[0]}.asgi.application"
 
 
 def mcp_application(site: Any, path: str | None = None, *, health: str | None = None) -> ASGIApplication:

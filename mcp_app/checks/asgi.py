@@ -1,4 +1,4 @@
-"""Check `ASGI_APPLICATION`: it is set, can be imported, and serves the endpoints."""
+"""Check the site's ASGI application: it can be imported, and serves the endpoints."""
 
 import sys
 from typing import Any, Final
@@ -11,6 +11,7 @@ from django.utils.module_loading import import_string
 from mcp_app.checks import lines
 from mcp_app.checks.values import is_readable
 from mcp_app.conf import settings
+from mcp_app.routing import asgi_path
 from mcp_app.transport.consumers import MCPConsumer
 
 WSGI_ONLY: Final = ("django.core", "django.contrib.staticfiles")
@@ -20,24 +21,21 @@ WSGI_ONLY: Final = ("django.core", "django.contrib.staticfiles")
 @register
 def check_asgi(**kwargs: Any) -> list[CheckMessage]:
     """Import the application, as a server does, and check that it has created the endpoints."""
-    path = getattr(django_settings, "ASGI_APPLICATION", None)
     if not is_readable():
         return []
-    if not path:
-        hint = lines.in_settings(f'ASGI_APPLICATION = "{lines.package()}.asgi.application"')
-        return [Warning("ASGI_APPLICATION is not set.", hint=hint, id="mcp_app.W031")]
+    path = asgi_path()
     try:
         import_string(path)
     except Exception as error:
-        message = f"ASGI_APPLICATION, {path}, cannot be imported: {type(error).__name__}: {error}"
+        message = f"The ASGI application {path} cannot be imported: {type(error).__name__}: {error}"
         hint = "Fix the error. To the asgi.py that `startproject` writes, add only these lines:"
-        return [Warning(message, hint=f"{hint}\n{lines.asgi_application()}", id="mcp_app.W032")]
+        return [Warning(message, hint=f"{hint}\n{lines.asgi_application(path)}", id="mcp_app.W032")]
     missing = [endpoint for endpoint in settings.endpoints if endpoint not in MCPConsumer.mounted]
     if not missing:
         return []
     what = f"the endpoints {', '.join(missing)}" if settings.ENDPOINTS else "MCP"
-    message = f"ASGI_APPLICATION, {path}, does not serve {what}."
-    return [Warning(message, hint=lines.asgi_application(), id="mcp_app.W033")]
+    message = f"The ASGI application {path} does not serve {what}."
+    return [Warning(message, hint=lines.asgi_application(path), id="mcp_app.W033")]
 
 
 @register
@@ -48,6 +46,9 @@ def check_runserver(**kwargs: Any) -> list[CheckMessage]:
     """
     if sys.argv[1:2] != ["runserver"] or get_commands()["runserver"] not in WSGI_ONLY:
         return []
-    hint = lines.in_settings('INSTALLED_APPS = ["daphne", *INSTALLED_APPS]')
+    added = ['INSTALLED_APPS = ["daphne", *INSTALLED_APPS]']
+    if not getattr(django_settings, "ASGI_APPLICATION", None):
+        added.append(f'ASGI_APPLICATION = "{asgi_path()}"')
+    hint = lines.in_settings(*added)
     hint += "\nor serve the site by `manage.py mcp serve`, which also starts a worker for the tools."
-    return [Warning("runserver does not serve MCP: it does not use ASGI_APPLICATION.", hint=hint, id="mcp_app.W039")]
+    return [Warning("runserver does not serve MCP: it does not run ASGI.", hint=hint, id="mcp_app.W039")]

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from celery import current_app
-from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
 from psutil import Process
@@ -18,6 +18,7 @@ from mcp_app.checks import lines
 from mcp_app.checks.values import is_readable
 from mcp_app.conf import settings
 from mcp_app.diagnosis import file_permissions
+from mcp_app.site_defaults import CELERY_APP
 from mcp_app.states import CancelPolicy
 
 OWN_PROCESS_ONLY: Final = frozenset({"memory", "filesystem"})
@@ -33,9 +34,9 @@ FEW_CALLS: Final = 10
 
 @register
 def check_app(**kwargs: Any) -> list[CheckMessage]:
-    """Check that the site has a Celery app, and that it reads the settings module."""
-    if not _has_app():
-        return [Error("The site has no Celery app, which runs the tools.", hint=lines.celery_app(), id="mcp_app.E004")]
+    """Check that the site's Celery app, if there is one, is imported and reads the settings module."""
+    if current_app.main == CELERY_APP:
+        return _find_unused_app()
     wanted = getattr(django_settings, "CELERY_BROKER_URL", None)
     if wanted and current_app.conf.broker_url != wanted and "CELERY_BROKER_URL" not in os.environ:
         message = "The Celery app does not read the site's settings: its broker is not CELERY_BROKER_URL."
@@ -44,11 +45,18 @@ def check_app(**kwargs: Any) -> list[CheckMessage]:
     return []
 
 
+def _find_unused_app() -> list[CheckMessage]:
+    """Find a Celery app of the site that the site does not import, so that mcp_app has made one of its own."""
+    module = f"{lines.package()}.celery"
+    if find_spec(module) is None:
+        return []
+    message = f"The Celery app in {module} is not imported when Django starts, so calls of tools do not use it."
+    return [Warning(message, hint=lines.celery_import(), id="mcp_app.W043")]
+
+
 @register
 def check_broker(**kwargs: Any) -> list[CheckMessage]:
     """Check that the broker can deliver messages from the server to a worker."""
-    if not _has_app():
-        return []
     url = _broker_url()
     if not url:
         message = "CELERY_BROKER_URL is not set: Celery looks for RabbitMQ on this machine."
@@ -79,8 +87,6 @@ def check_broker(**kwargs: Any) -> list[CheckMessage]:
 @register
 def check_messages(**kwargs: Any) -> list[CheckMessage]:
     """Check that workers accept the messages that call tools, and no unsafe content types."""
-    if not _has_app():
-        return []
     conf = current_app.conf
     accepted = {content_type(name) for name in conf.accept_content}
     if content_type(conf.task_serializer) not in accepted:
@@ -107,7 +113,7 @@ def check_messages(**kwargs: Any) -> list[CheckMessage]:
 @register
 def check_queues(**kwargs: Any) -> list[CheckMessage]:
     """Check that Celery may create the tools' queues."""
-    if not is_readable() or not _has_app() or current_app.conf.task_create_missing_queues:
+    if not is_readable() or current_app.conf.task_create_missing_queues:
         return []
     known = {queue.name for queue in current_app.conf.task_queues or ()}
     wanted = {tool.queue or settings.QUEUE for tool in registered_tools().values()} or {settings.QUEUE}
@@ -125,35 +131,10 @@ def check_queues(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register
-def check_results(**kwargs: Any) -> list[CheckMessage]:
-    """Check that Celery stores its results where the admin can read them."""
-    if not _has_app():
-        return []
-    missing = []
-    if not apps.is_installed("django_celery_results"):
-        missing.append('INSTALLED_APPS += ["django_celery_results"]')
-    if not str(current_app.conf.result_backend or "").startswith(("django-db", "django_celery_results")):
-        missing.append('CELERY_RESULT_BACKEND = "django-db"')
-    if not missing:
-        return []
-    message = (
-        "The admin cannot show Celery's own result of a call: that needs django_celery_results and its result backend."
-    )
-    hint = f"{lines.in_settings(*missing)}\nIf you do not need it:{lines.silenced('mcp_app.W002')}"
-    return [Warning(message, hint=hint, id="mcp_app.W002")]
-
-
-@register
 def check_workers(**kwargs: Any) -> list[CheckMessage]:
     """Find options that slow tools down, or that have no effect on tools."""
-    if not _has_app():
-        return []
     found: list[CheckMessage] = []
     conf = current_app.conf
-    if not conf.get("CELERY_DB_REUSE_MAX", None):
-        message = "Celery closes every database connection before and after each call."
-        hint = lines.in_settings("CELERY_DB_REUSE_MAX = 1000")
-        found.append(Warning(message, hint=hint, id="mcp_app.W004"))
     if conf.task_always_eager:
         message = "CELERY_TASK_ALWAYS_EAGER does not make tools run in the server: their calls wait for a worker."
         hint = (
@@ -201,11 +182,6 @@ def _pool_warning(pool: str) -> CheckMessage:
         "silence this:" + lines.silenced("mcp_app.W006")
     )
     return Warning(message, hint=hint, id="mcp_app.W006")
-
-
-def _has_app() -> bool:
-    """Return whether the site has a Celery app. Celery's own default app has these two names."""
-    return (current_app.main, current_app.loader_cls) != ("default", "default")
 
 
 def _broker_url() -> str:

@@ -64,27 +64,19 @@ def setting(name: str, endpoint: str) -> str:
     return f'MCP["ENDPOINTS"]["{endpoint}"]["{name}"]' if own else f'MCP["{name}"]'
 
 
-def celery_app() -> str:
+def celery_import() -> str:
+    """Return the line that imports the site's Celery app when Django starts, as Celery's guide has it."""
     site = package()
-    module = indented(
-        "import os",
-        "from celery import Celery",
-        f'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "{settings_module()}")',
-        f'app = Celery("{site}")',
-        CONFIGURE,
-        "app.autodiscover_tasks()",
-    )
-    imported = indented(f"from {site}.celery import app as celery_app")
-    return f"In {site}/celery.py:{module}\nIn {site}/__init__.py:{imported}"
+    return f"In {site}/__init__.py:" + indented(f"from {site}.celery import app as celery_app")
 
 
-def asgi_application() -> str:
-    """Return the lines to add to the `asgi.py` of `startproject`."""
+def asgi_application(path: str) -> str:
+    """Return the lines to add to the module of an ASGI application with this dotted path."""
     module = indented(
         "from mcp_app.routing import mcp_application",
         "application = mcp_application(application)",
     )
-    return f"In {package()}/asgi.py, at the end:{module}"
+    return f"In {path.rpartition('.')[0].replace('.', '/')}.py, at the end:{module}"
 
 
 def sqlite_database(alias: str) -> tuple[str, ...]:

@@ -12,10 +12,12 @@ from contextlib import closing
 from typing import Any, Final
 from urllib.parse import quote
 
+from celery import current_app
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_app.conf import settings
+from mcp_app.databases import is_in_memory
 from mcp_app.diagnosis import file_permissions
 from mcp_app.diagnosis.examination import Finding, SharedFacts, failed, first_line, ok, warning
 
@@ -29,6 +31,7 @@ UNPREPARED: Final = (
     '"prepare_threshold": 5} avoids that, '
     "unless a pool such as pgBouncer is in front of it."
 )
+RECONNECTS: Final = "Celery connects anew for every call: CELERY_DB_REUSE_MAX = 1000 avoids that."
 NO_SERVER: Final = "django.db.backends.dummy"
 
 
@@ -107,7 +110,8 @@ def _check_postgresql(alias: str, connection: BaseDatabaseWrapper, answers_in: s
         return warning(NAME, f"{found} The next process may get none.", remedy)
     options = connection.settings_dict["OPTIONS"]
     is_prepared = options.get("server_side_binding") and options.get("prepare_threshold") is not None
-    return ok(NAME, found if is_prepared else f"{found} {UNPREPARED}")
+    keeps = current_app.conf.get("CELERY_DB_REUSE_MAX")
+    return ok(NAME, " ".join([found, *([] if is_prepared else [UNPREPARED]), *([] if keeps else [RECONNECTS])]))
 
 
 def _other(alias: str, connection: BaseDatabaseWrapper, answers_in: str) -> Finding:
@@ -148,11 +152,6 @@ def _query(connection: BaseDatabaseWrapper, query: str) -> Any:
     with connection.cursor() as cursor:
         cursor.execute(query)
         return cursor.fetchone()[0]
-
-
-def is_in_memory(file: str) -> bool:
-    """Return whether an SQLite database's name is not the path of a file."""
-    return file == ":memory:" or file.startswith("file:")
 
 
 def _file(connection: BaseDatabaseWrapper) -> str:

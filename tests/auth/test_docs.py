@@ -1,7 +1,9 @@
-"""The authenticators of docs/how-to/adding.md and docs/how-to/access.md."""
+"""The authenticators of docs/how-to/adding.md and docs/how-to/access.md, and the tokens of docs/how-to/tokens.md."""
 
+import secrets
 import shlex
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +15,10 @@ from django.utils import timezone
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
 from mcp_app.auth.oauth import jwts
+from mcp_app.management.serving import welcome
 from mcp_app.models import Token
 from tests.auth.authorization_server import AuthorizationServer
-from tests.docs.pages import executed, snippet
+from tests.docs.pages import Snippet, executed, snippet
 from tests.management.findings import found
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
@@ -25,8 +28,16 @@ def asked_with(authorization: str) -> HTTPConnection:
     return HTTPConnection(HeaderFields([(b"authorization", authorization.encode())]), "192.0.2.1", "/mcp")
 
 
+def run_commands(block: Snippet) -> None:
+    """Run the `manage.py` commands of a block."""
+    for line in block.text.splitlines():
+        python, manage, *words = shlex.split(line)
+        assert (python, manage) == ("python", "manage.py")
+        call_command(*words)
+
+
 def test_a_key_is_a_users_and_another_nobodys(settings: Any) -> None:
-    bearer_user = executed(snippet("how-to/adding.md#who-asks"))["bearer_user"]
+    bearer_user = executed(snippet("how-to/adding.md#choose-who-may-call"))["bearer_user"]
     settings.MCP_KEYS = {"ann": "anns-key", "gone": "key-of-nobody", "ben": "bens-key"}
     ann = User.objects.create_user("ann")
     User.objects.create_user("ben", is_active=False)
@@ -54,9 +65,7 @@ def test_a_partner_is_a_caller_and_no_user_of_the_site() -> None:
 
 def test_a_token_is_made_for_days_and_scopes(capsys: pytest.CaptureFixture[str]) -> None:
     User.objects.create_user("ada")
-    python, manage, *words = shlex.split(snippet("how-to/access.md#tokens-of-the-sites-own:2").text)
-    assert (python, manage) == ("python", "manage.py")
-    call_command(*words)
+    run_commands(snippet("how-to/tokens.md#or-on-the-command-line"))
     known = tokens.bearer(asked_with(f"Bearer {capsys.readouterr().out.strip()}"))
     assert known is not None
     assert (known.label, known.scopes) == ("ada", {"orders:read", "files:write"})
@@ -64,6 +73,28 @@ def test_a_token_is_made_for_days_and_scopes(capsys: pytest.CaptureFixture[str])
     assert row.name == "laptop"
     assert row.expires_at is not None
     assert timedelta(days=89) < row.expires_at - timezone.now() <= timedelta(days=90)
+
+
+def test_the_line_for_a_client_is_the_one_that_mcp_serve_prints(configure: Any) -> None:
+    settings = executed(snippet("how-to/tokens.md#give-a-user-a-token"))["MCP"]
+    configure(**settings, SERVER_NAME="mysite", ALLOW_ANONYMOUS=None)
+    printed = welcome.client_configuration("default", "https://example.com/mcp").splitlines()[0]
+    assert printed.endswith(f" {snippet('how-to/tokens.md#paste-it-into-the-client').text.strip()}")
+
+
+def test_a_token_is_listed_and_revoked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    block = snippet("how-to/tokens.md#revoke-it")
+    prefix = block.text.split()[-1]
+    fixed = SimpleNamespace(token_hex=lambda size: prefix, token_urlsafe=secrets.token_urlsafe)
+    monkeypatch.setattr(tokens, "secrets", fixed)
+    issued = tokens.issue(User.objects.create_user("ada"), "laptop", by="test")
+    assert tokens.bearer(asked_with(f"Bearer {issued.text}")) is not None
+    run_commands(block)
+    listed, revoked = capsys.readouterr().out.splitlines()
+    assert listed.startswith(prefix)
+    assert revoked == f"{prefix}: revoked"
+    with pytest.raises(InvalidCredentialsError):
+        tokens.bearer(asked_with(f"Bearer {issued.text}"))
 
 
 def test_two_kinds_of_tokens_are_told_apart(

@@ -22,6 +22,7 @@ from tests.management.findings import found
 
 WHOSE = [
     snippet("how-to/access.md#tokens-of-the-sites-own"),
+    snippet("how-to/tokens.md#give-a-user-a-token"),
     snippet("how-to/access.md#the-sites-own-login"),
     snippet("how-to/access.md#as-an-oauth-21-resource-server"),
     snippet("how-to/access.md#as-an-oauth-21-resource-server:2"),
@@ -72,7 +73,7 @@ def test_on_several_hosts_workers_and_the_channel_layer_are_found_well(
     site.config_from_object(SimpleNamespace(**names), namespace="CELERY")
     assert site.conf.broker_url.startswith("redis://")
     monkeypatch.setattr(celery_checks, "current_app", site)
-    for check in (celery_checks.check_broker, celery_checks.check_results, celery_checks.check_workers):
+    for check in (celery_checks.check_broker, celery_checks.check_workers):
         assert check() == []
     layer = names["CHANNEL_LAYERS"]["default"]["BACKEND"]
     assert all(fact in CONFIGURE for fact in ("CHANNEL_LAYERS", f" {layer} ", "docs/how-to/deployment.md"))

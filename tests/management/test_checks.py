@@ -23,6 +23,7 @@ from mcp_app.checks import databases as database_checks
 from mcp_app.checks import lines
 from mcp_app.conf import settings as own_settings
 from mcp_app.execution.pools import async_pool
+from mcp_app.site_defaults import CELERY_APP
 from mcp_app.tools import tool
 from mcp_app.transport.consumers import MCPConsumer
 from tests.management.conftest import manage
@@ -53,7 +54,6 @@ def test_example_site_passes() -> None:
         ({"MCP": {"DATABASE": "elsewhere"}}, "mcp_app.E002", 'DATABASES["elsewhere"] = {'),
         ({"DATABASE_ROUTERS": []}, "mcp_app.E003", 'DATABASE_ROUTERS = ["mcp_app.databases.MCPRouter"]'),
         ({"MCP": {}, "DATABASE_ROUTERS": []}, "mcp_app.W001", '"NAME": BASE_DIR / "mcp.sqlite3",'),
-        ({"ASGI_APPLICATION": None}, "mcp_app.W031", 'ASGI_APPLICATION = "tests.asgi.application"'),
         ({"ASGI_APPLICATION": "mcpsite.asgy.application"}, "mcp_app.W032", "mcp_application(application)"),
     ],
 )
@@ -213,9 +213,17 @@ def test_site_without_time_zones_is_told_the_line(settings: Settings) -> None:
     assert "USE_TZ = True" in only_hint("mcp_app.E032")
 
 
-def test_site_without_celery_is_told_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(celery_checks, "current_app", Celery("default", loader="default", set_as_current=False))
-    assert 'app.config_from_object("django.conf:settings", namespace="CELERY")' in only_hint("mcp_app.E004")
+def test_celery_app_that_the_site_does_not_import_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(celery_checks, "current_app", Celery(CELERY_APP, set_as_current=False))
+    monkeypatch.setattr(lines, "package", lambda: "mcpsite")
+    [message] = celery_checks.check_app()
+    assert message.id == "mcp_app.W043"
+    assert "from mcpsite.celery import app as celery_app" in str(message.hint)
+
+
+def test_site_without_a_celery_app_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(celery_checks, "current_app", Celery(CELERY_APP, set_as_current=False))
+    assert celery_checks.check_app() == []
 
 
 def test_celery_app_that_does_not_read_the_settings_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,8 +271,6 @@ def site_app(**options: Any) -> Celery:
             marks=pytest.mark.fault("G14"),
         ),
         ({"task_create_missing_queues": False}, "mcp_app.E018", 'Queue("mcp")'),
-        ({"result_backend": None}, "mcp_app.W002", 'CELERY_RESULT_BACKEND = "django-db"'),
-        ({"result_backend": "rpc://"}, "mcp_app.W002", 'CELERY_RESULT_BACKEND = "django-db"'),
         ({"task_always_eager": True}, "mcp_app.W005", "`manage.py mcp serve`"),
         ({"worker_pool": "gevent"}, "mcp_app.W006", "manage.py mcp worker"),
         ({"worker_pool": "threads"}, "mcp_app.W006", "--pool"),
@@ -354,19 +360,6 @@ def test_hints_name_the_settings_of_a_site_that_has_them_in_several_files(
     assert ("imports" in place) == may_import
     assert line == "    X = 1"
     assert lines.package() == package
-
-
-def test_connections_closed_around_every_call_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = Celery("plain", broker="mcpfs://", set_as_current=False)
-    monkeypatch.setattr(celery_checks, "current_app", plain)
-    [message] = celery_checks.check_workers()
-    assert message.id == "mcp_app.W004"
-    assert "CELERY_DB_REUSE_MAX = 1000" in str(message.hint)
-
-
-def test_missing_app_of_celerys_results_is_found(settings: Settings) -> None:
-    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_celery_results"]
-    assert 'INSTALLED_APPS += ["django_celery_results"]' in only_hint("mcp_app.W002")
 
 
 def test_application_without_the_endpoint_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

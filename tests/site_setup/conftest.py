@@ -98,12 +98,26 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def first_site(site: Site) -> Site:
-    """Returns the site that docs/how-to/adding.md makes, with this checkout instead of an installed package."""
+def chosen_site(first_site: Site) -> Site:
+    """Returns that site with the database, broker and Celery app of docs/how-to/your-own-parts.md."""
+    for file in steps.own_parts():
+        file.write(first_site.folder)
+    return first_site
+
+
+@pytest.fixture
+def first_project(site: Site) -> Site:
+    """Returns a new Django project with an empty app, with this checkout instead of an installed package."""
     site.environment["PYTHONPATH"] = str(ROOT)
     call_command("startproject", "mysite", str(site.folder))
     (site.folder / "greetings").mkdir()
     (site.folder / "greetings/__init__.py").touch()
-    for file in steps.files():
-        file.write(site.folder)
     return site
+
+
+@pytest.fixture
+def first_site(first_project: Site) -> Site:
+    """Returns the site that docs/how-to/adding.md makes of it."""
+    for file in steps.files():
+        file.write(first_project.folder)
+    return first_project

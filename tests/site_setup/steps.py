@@ -83,6 +83,11 @@ def files() -> list[File]:
     return found[: next(number for number, file in enumerate(found) if "authentication" in file.path)]
 
 
+def own_parts() -> list[File]:
+    """Return the files of docs/how-to/your-own-parts.md: a database, a broker and a Celery app of the site's own."""
+    return [step for step in _steps(snippets("how-to/your-own-parts.md")) if isinstance(step, File)]
+
+
 def _steps(blocks: Sequence[Snippet]) -> list[Step]:
     return [_step(block) for block in blocks]
 

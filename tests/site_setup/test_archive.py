@@ -91,8 +91,7 @@ def archive(prepared: Site) -> Iterator[Archive]:
 
 def test_the_sites_own_ways_are_no_errors(prepared: Site) -> None:
     said = prepared.run(*MANAGE, "check")
-    assert re.findall(r"\((mcp_app\.\w+)\)", said) == ["mcp_app.W002"]
-    assert "django_celery_results" in said
+    assert "mcp_app." not in said
 
 
 def test_tools_run_by_messages_of_the_sites_own_serializer(archive: Archive) -> None:

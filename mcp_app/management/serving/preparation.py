@@ -3,9 +3,7 @@
 Only embedded databases are migrated. For other databases this is a step of the site's owner.
 """
 
-import os
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 
 from django.apps import apps
@@ -16,7 +14,8 @@ from django.db import Error, IntegrityError, connections, router, transaction
 
 from mcp_app.auth import local, tokens
 from mcp_app.conf import settings
-from mcp_app.diagnosis import database, migrations
+from mcp_app.databases import create_sqlite_file
+from mcp_app.diagnosis import migrations
 from mcp_app.diagnosis.database import aliases
 
 ADMIN_NAME = "admin"
@@ -52,23 +51,12 @@ def prepare_databases() -> int:
     for alias in aliases():
         if connections[alias].vendor != "sqlite":
             continue
-        _create_file(str(connections[alias].settings_dict["NAME"]))
+        create_sqlite_file(str(connections[alias].settings_dict["NAME"]))
         if pending := pending_migrations(alias):
             call_command("migrate", database=alias, interactive=False, verbosity=0)
             applied += pending
     require_tables()
     return applied
-
-
-def _create_file(name: str) -> None:
-    """Create the file of an SQLite database, readable by this user alone, unless it is there.
-
-    The files that SQLite puts beside it get the same mode.
-    """
-    if database.is_in_memory(name):
-        return
-    with suppress(OSError):  # it exists, or cannot be created; opening the database reports why
-        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 @dataclass(frozen=True, slots=True)

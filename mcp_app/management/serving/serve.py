@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
 
-from channels.routing import get_default_application
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.db import connections
 from django.urls import NoReverseMatch, reverse
+from django.utils.module_loading import import_string
 
 from mcp_app import descriptors
 from mcp_app.auth import authentication
@@ -31,6 +31,7 @@ from mcp_app.embedded.server import EmbeddedServer
 from mcp_app.management.serving import addresses, gc_tuning, preparation, welcome
 from mcp_app.management.serving.worker import PREFORK
 from mcp_app.management.serving.worker_process import WorkerProcess
+from mcp_app.routing import asgi_path
 from mcp_app.transport import shutdown
 
 READY_SECONDS = 60.0
@@ -242,7 +243,7 @@ class _Readiness:
 
 def _application() -> Any:
     """Return the site's ASGI application. Under `DEBUG` it also serves static files, as `runserver` does."""
-    application = get_default_application()
+    application = import_string(asgi_path())
     if django_settings.DEBUG and apps.is_installed("django.contrib.staticfiles"):
         return ASGIStaticFilesHandler(application)
     return application
