@@ -38,10 +38,11 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         with own_services() as environment, layouts.engines(tmp_path_factory.mktemp("engines"), environment) as stack:
             yield stack
     except ServicesMissingError as error:
-        _missing(f"no PostgreSQL and Redis: {error}")
+        missing(f"no PostgreSQL and Redis: {error}")
 
 
-def _missing(what: str) -> NoReturn:
+def missing(what: str) -> NoReturn:
+    """Skip the test, or fail it if `MCP_REQUIRE_CLIENTS` is 1."""
     why = f"NO CLIENT, it was not tested here: {what}"
     if os.environ.get("MCP_REQUIRE_CLIENTS") == "1":
         pytest.fail(why)
@@ -54,7 +55,7 @@ def way(request: pytest.FixtureRequest) -> Way:
     try:
         found.program.require()
     except ClientMissingError as error:
-        _missing(str(error))
+        missing(str(error))
     return found
 
 
