@@ -1,6 +1,5 @@
 """Follows the README's first steps: its command in a clone of this repository, then the first call."""
 
-import json
 import os
 import re
 import shutil
@@ -33,8 +32,21 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
+def test_it_is_short_and_shows_a_tool_early() -> None:
+    page = (ROOT / "README.md").read_text().partition("\n[access]: ")[0]
+    assert len(words(page)) <= 450
+    assert len(words(page.partition("@tool")[0])) <= 80
+
+
+def words(page: str) -> list[str]:
+    """Return the words of a page without its code, pictures and targets of links."""
+    prose = re.sub(r"```.*?```|^ {4}.*$|!\[.*?\]\(.*?\)", "", page, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"[\w'-]+", re.sub(r"\](\[\w+\]|\([^)]*\))", "]", prose))
+
+
 def test_both_lines_make_the_same_environment_and_ci_runs_that_of_the_tests() -> None:
-    serve, tests = snippet("README.md#run-it").text.strip(), snippet("README.md#run-it:2").text.strip()
+    serve = snippet("README.md#run-the-example").text.strip()
+    tests = snippet("README.md#run-the-example:3").text.strip()
     assert serve.split(" && ")[:-1] == tests.split(" && ")[:-1]
     [pattern] = re.findall(r"grep -E '([^']+)' README.md", (ROOT / ".ci" / "run").read_text())
     assert re.search(pattern, tests)
@@ -43,27 +55,22 @@ def test_both_lines_make_the_same_environment_and_ci_runs_that_of_the_tests() ->
 @pytest.mark.acceptance
 @pytest.mark.timeout(600)
 def test_the_example_site_is_served_and_called(clone: Path, tmp_path: Path) -> None:
-    [*_, serve] = snippet("README.md#run-it").text.strip().split(" && ")
-    call = snippet("README.md#a-first-call").text
+    [*_, serve] = snippet("README.md#run-the-example").text.strip().split(" && ")
+    call = snippet("README.md#run-the-example:2").text
     foreign = ("MCPSITE_", "DJANGO_", "CELERY_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     environment[MARKER] = str(clone)
     try:
         program = Program(["bash", "-c", f"exec {serve} --port=0"], environment, tmp_path / "log", cwd=clone)
         program.says("READY", PATIENCE)
-        endpoint = program.says(r"MCP endpoint +(\S+)")[1]
-        assert "http://127.0.0.1:8000/mcp" in call
-        said = subprocess.run(
-            ["bash", "-c", call.replace("http://127.0.0.1:8000/mcp", endpoint)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=True,
-        ).stdout
-        *told, answer = (json.loads(line.removeprefix("data: ")) for line in said.splitlines() if line[:6] == "data: ")
-        assert [each["params"]["progressToken"] for each in told] == ["first"] * len(told)
-        assert {each["params"]["total"] for each in told} == {10}
-        assert answer["result"]["content"][0]["text"] == "Counted down 10 s."
+        calling = Program(["bash", "-c", f"exec {call}"], environment, tmp_path / "call", cwd=clone)
+        assert calling.wait(PATIENCE) == 0
+        assert "Counted down 10 s." in calling.output()
+        left = Program(["bash", "-c", f"exec {call}"], environment, tmp_path / "left", cwd=clone)
+        left.says("running", PATIENCE)
+        left.interrupt()
+        assert left.wait(PATIENCE) != 0
+        assert "cancelled" in left.output()
         program.interrupt()
         assert program.wait(PATIENCE) == 0
         assert (clone / ".mcpsite-data").is_dir()

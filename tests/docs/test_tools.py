@@ -32,21 +32,12 @@ def offered(client: Client, uri: str) -> set[str]:
 def test_the_readmes_tool_finds_usages(
     mcp_client: Client, execute: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    execute(snippet("README.md#write-a-tool"))
+    execute(snippet("README.md#add-it-to-your-site:4"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").write_text("def price():\n    return 1\n")
     for command in (["init", "-q"], ["add", "shop.py"]):
         subprocess.run(["git", *command], check=True)
     assert mcp_client.call("find_usages", symbol="price").text == "shop.py:1:def price():\n"
-
-
-def test_the_readmes_resource_and_prompt_are_read_and_got(mcp_client: Client, execute: Execute) -> None:
-    execute(snippet("README.md#write-a-resource-or-a-prompt"))
-    [content] = mcp_client.read("notes://2026-07-28").contents
-    assert content.text == "# 2026-07-28, for anybody"
-    got = mcp_client.prompt("review", day="2026-07-28")
-    assert [each.content.text for each in got.messages] == ["What did I miss on 2026-07-28?", "Let me look."]
-    assert [each.role for each in got.messages] == ["user", "assistant"]
 
 
 def test_a_tool_asks_and_orders_what_was_answered(mcp_client: Client, execute: Execute) -> None:
@@ -150,10 +141,10 @@ def test_a_tool_that_may_become_a_task_is_called(mcp_client: Client, execute: Ex
 def test_a_card_is_not_kept(
     mcp_client: Client, execute: Execute, configure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    redaction = execute(snippet("how-to/redaction.md#what-is-kept-of-payloads"))
+    redaction = execute(snippet("how-to/redaction.md#keep-secrets-out-of-stored-calls"))
     monkeypatch.setitem(sys.modules, "shop", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "shop.redaction", SimpleNamespace(redact=redaction["redact"]))
-    configure(**execute(snippet("how-to/redaction.md#what-is-kept-of-payloads:2"))["MCP"])
+    configure(**execute(snippet("how-to/redaction.md#keep-secrets-out-of-stored-calls:2"))["MCP"])
     tool(name="charge")(charge)
     made = mcp_client.call("charge", card="4000123412349010")
     assert (made.text, made.request.arguments) == ("16 digits", {"card": "…9010"})
@@ -186,6 +177,56 @@ def test_what_a_caller_may_do_is_said_where_the_tool_is(
     mcp_client.force_login(user, scopes=["orders:read"])
     assert offered(mcp_client, "orders://7") == {"tool", "resource", "prompt"}
     assert mcp_client.prompt("it", number="7").messages
+
+
+def test_a_tool_is_restricted_by_permission_and_group(
+    mcp_client: Client, execute: Execute, django_user_model: Any
+) -> None:
+    execute(snippet("how-to/restrict-a-tool.md#by-permission-or-group"))
+    user: User = django_user_model.objects.create_user("ann")
+    user.groups.add(Group.objects.create(name="support"))
+    mcp_client.force_login(user)
+    assert mcp_client.tools() == []
+    grant(user, "shop.change_order")
+    assert mcp_client.call("refund", number=7).text == "Order 7 is refunded."
+    user.groups.clear()
+    with pytest.raises(MCPError) as refused:
+        mcp_client.call("refund", number=7)
+    assert refused.value.code == -32602
+
+
+def test_a_tool_is_restricted_by_scope(mcp_client: Client, execute: Execute, django_user_model: Any) -> None:
+    execute(snippet("how-to/restrict-a-tool.md#by-scope-of-the-token"))
+    user: User = django_user_model.objects.create_user("ann")
+    mcp_client.force_login(user, scopes=["orders:read"])
+    assert [each.name for each in mcp_client.tools()] == ["ship"]
+    with pytest.raises(MCPError) as refused:
+        mcp_client.call("ship", number=7)
+    assert refused.value.code == 403
+    for scopes in (["orders:write"], None):
+        mcp_client.force_login(user, scopes=scopes)
+        assert mcp_client.call("ship", number=7).text == "Order 7 is shipped."
+
+
+def test_a_tool_is_restricted_by_endpoint(mcp_client: Client, execute: Execute, configure: Any) -> None:
+    configure(ENDPOINTS={"public": {"PATH": "/mcp/public"}, "staff": {"PATH": "/mcp/staff"}})
+    execute(snippet("how-to/restrict-a-tool.md#by-endpoint"))
+    mcp_client.endpoint = "public"
+    assert mcp_client.tools() == []
+    mcp_client.endpoint = "staff"
+    assert mcp_client.call("restock", item="Tea").text == "Tea is on its way."
+
+
+def test_a_tool_is_restricted_by_a_rule_of_its_own(
+    mcp_client: Client, execute: Execute, django_user_model: Any
+) -> None:
+    execute(snippet("how-to/restrict-a-tool.md#by-a-rule-of-your-own"))
+    user: User = django_user_model.objects.create_user("ann")
+    grant(user, "shop.view_order")
+    mcp_client.force_login(user)
+    assert mcp_client.call("invoice", customer="ann").text == "Invoice of ann"
+    refused = mcp_client.call("invoice", customer="ben")
+    assert (refused.is_error, refused.text) == (True, "You may see only your own invoices.")
 
 
 def grant(user: User, permission: str) -> None:
