@@ -62,6 +62,13 @@ def texts(paths: Iterable[Path]) -> Iterator[str]:
                 yield from markdown_texts(file.read_text())
 
 
+def long_sentences(path: Path, most: int) -> Iterator[str]:
+    """Yield the sentences of a Markdown page that have more than `most` words. A sentence ends with its line."""
+    for line in markdown_texts(path.read_text()):
+        prose = re.sub(r"`[^`]*`", "code", re.sub(r"\]\([^)]*\)", "]", line))
+        yield from (each for each in re.split(r"(?<=[.!?:])\s", prose) if len(each.split()) > most)
+
+
 def marks_per_1000_words(*paths: Path) -> float:
     words = marks = 0
     for text in texts(paths):

@@ -1,0 +1,95 @@
+"""The tools of docs/how-to/import-with-progress.md and long-report.md are executed unchanged, and used as described."""
+
+import json
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcp_app.models import Request
+from mcp_app.testing.client import Client
+from mcpsite import models
+from tests.docs.conftest import Execute
+from tests.docs.pages import snippet, snippets
+from tests.interaction.tasks import DECLARES_TASKS, result_of
+from tests.support.asgi_client import call, post
+from tests.support.worker import Worker, in_thread
+
+STOPPED: dict[str, Any] = {"imported": 500, "total": 1200}
+
+
+@pytest.fixture
+def importing(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names of the page about imports. Its model is the example site's."""
+    monkeypatch.setitem(sys.modules, "shop", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "shop.models", models)
+    return execute(*snippets("how-to/import-with-progress.md"))
+
+
+def test_a_stopped_import_keeps_whole_batches(
+    mcp_client: Client, importing: dict[str, Any], settings: Any, tmp_path: Any
+) -> None:
+    importing["test_a_stopped_import_keeps_whole_batches"](mcp_client, settings, tmp_path)
+
+
+def test_a_failed_import_keeps_the_batches_before_it(
+    mcp_client: Client, importing: dict[str, Any], settings: Any, tmp_path: Any
+) -> None:
+    settings.UPLOADS = tmp_path
+    mcp_client.raise_request_exception = False
+    lines = "".join(f"{number}@example.com,Ada\n" for number in range(700))
+    (tmp_path / "contacts.csv").write_text(f"email,name\n{lines}only-an-address@example.com\n")
+    failed = mcp_client.call("import_contacts", file="contacts.csv")
+    assert failed.is_error
+    assert failed.progress == [(500, 701, "500 of 701 rows imported")]
+    assert models.Contact.objects.count() == 500
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "../contacts.csv", "..", "wrong.csv"])
+def test_an_import_of_another_file_is_refused(
+    mcp_client: Client, importing: dict[str, Any], settings: Any, tmp_path: Any, name: str
+) -> None:
+    settings.UPLOADS = tmp_path / "uploads"
+    settings.UPLOADS.mkdir()
+    (tmp_path / "contacts.csv").write_text("email,name\nada@example.com,Ada\n")
+    (settings.UPLOADS / "wrong.csv").write_text("name\nAda\n")
+    assert mcp_client.call("import_contacts", file=name).is_error
+    assert not models.Contact.objects.exists()
+
+
+def test_the_report_has_a_line_for_each_month(mcp_client: Client, execute: Execute) -> None:
+    names = execute(
+        snippet("how-to/long-report.md#a-long-report-as-a-task"),
+        snippet("how-to/long-report.md#test-it"),
+        total_of=lambda year, month: year * month,
+    )
+    names["test_the_report_has_a_line_for_each_month"](mcp_client)
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    """The worker, played by the test."""
+    with Worker.at_work() as worker:
+        yield worker
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+async def test_a_client_polls_for_a_slow_report(worker: Worker, execute: Execute, configure: Any) -> None:
+    task, polled = (json.loads(block.text) for block in snippets("how-to/long-report.md#how-clients-poll"))
+    configure(ALLOW_ANONYMOUS=True, ALLOWED_HOSTS=["testserver"], SSE_AFTER=10.0)
+    execute(snippet("how-to/long-report.md#a-long-report-as-a-task"), total_of=lambda year, month: 0)
+    client = await post(call("sales_report", meta=DECLARES_TASKS, year=2026))
+    request_id = await worker.claim()
+    created = (await client.json())["result"]
+    assert created.keys() - {"_meta"} == task.keys()
+    same = ("resultType", "status", "ttlMs", "pollIntervalMs")
+    assert {name: created[name] for name in same} == {name: task[name] for name in same}
+    assert polled == {"taskId": task["taskId"]}
+    await in_thread(Request.objects.filter(pk=request_id).update, progress_message="March is done")
+    now = await result_of("tasks/get", created["taskId"])
+    assert (now["status"], now["statusMessage"]) == ("working", "March is done")
+    await worker.finish(request_id, text="# Sales in 2026")
+    now = await result_of("tasks/get", created["taskId"])
+    assert (now["status"], now["result"]["content"][0]["text"]) == ("completed", "# Sales in 2026")
