@@ -10,6 +10,7 @@ In reading order:
     tokens         `mcp token`
     audit          `mcp audit`
     doctor         `mcp doctor`
+    installing     `mcp install`, and the same before the app is in `INSTALLED_APPS`
     interruptions  closed output, Ctrl-C, a database that goes away
     commands/      the command, as Django finds it
     terminal       texts and tables for a terminal

@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from mcp_app.auth.tokens import MAX_DAYS
 from mcp_app.diagnosis.examination import CHECK_SECONDS, MIN_CHECK_SECONDS
 from mcp_app.lifecycle.audit import export as audit_export
-from mcp_app.management import audit
+from mcp_app.management import audit, installing
 from mcp_app.management.serving import worker
 from mcp_app.states import Status
 
@@ -30,6 +30,9 @@ def add_commands(parser: CommandParser) -> None:
         added: CommandParser = commands.add_parser(name, parents=[common], help=help_text)
         return added
 
+    install = commands.add_parser("install", help="print, make or undo the edits that add this app to the site")
+    install.set_defaults(skip_checks=True)
+    installing.add_options(install)
     _add_serve(add("serve", "start the site: web server and worker"))
     _add_stdio(add("stdio", "serve the client that starts this, on standard input and output"))
     _add_worker(add("worker", "run a Celery worker for the tools"))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from mcp_app.lifecycle.cancellation import groups
 from mcp_app.lifecycle.cancellation.groups import RequestGroup
 from mcp_app.lifecycle.statistics import tallies
 from mcp_app.lifecycle.supervision import purging
-from mcp_app.management import audit, command_line, doctor, terminal, tokens, tools
+from mcp_app.management import audit, command_line, doctor, installing, terminal, tokens, tools
 from mcp_app.management.interruptions import handle_interruptions
 from mcp_app.management.requests import cancel, listing, request_ids, watch
 from mcp_app.management.serving import preparation, supervise, worker
@@ -32,6 +33,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         run = {
+            "install": self._install,
             "serve": self._serve,
             "stdio": self._stdio,
             "worker": self._worker,
@@ -51,6 +53,12 @@ class Command(BaseCommand):
                 run(**options)
             except CommandError as error:
                 raise CommandError(safe_text(error), returncode=error.returncode) from error
+
+    def _install(self, **options: Any) -> None:
+        try:
+            installing.run(Path.cwd(), self._write, write=options["write"], undo=options["undo"])
+        except installing.NoSiteError as error:
+            raise CommandError(str(error)) from error
 
     def _serve(self, **options: Any) -> None:
         # Imported here, because it loads a web server and an event loop, which other commands do not need.
