@@ -18,7 +18,7 @@ from mcp_app.protocol.requests import read_list_page
 from mcp_app.transport.calls import stream, task_methods
 from mcp_app.transport.calls.dialogue import StatelessDialogue
 from mcp_app.transport.reads import methods
-from mcp_app.transport.serving.capabilities import is_delivered, server_capabilities
+from mcp_app.transport.serving.capabilities import server_capabilities
 from mcp_app.transport.serving.exchange import Exchange, introduction, request_span
 from mcp_app.transport.subscriptions import stream as listen_stream
 
@@ -34,7 +34,10 @@ async def dispatch(exchange: E, handlers: Handlers[E]) -> None:
     Answers -32601 if its method has no handler, or its capability is not advertised.
     """
     method = exchange.route.method
-    handler = handlers.get(method) if is_delivered(method, exchange.principal.endpoint) else None
+    handler = handlers.get(method)
+    capability = _CAPABILITIES.get(method)
+    if capability is not None and capability not in server_capabilities(exchange.principal.endpoint):
+        handler = None
     with request_span(exchange, known=handler is not None):
         if handler is None:
             await exchange.reject(method_not_found(method, exchange.route.request_id))
@@ -100,6 +103,20 @@ HANDLERS: Final[Handlers[Exchange]] = MappingProxyType(
         "tasks/cancel": task_methods.cancel,
     }
 )
+
+_CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "resources/list": "resources",
+        "resources/templates/list": "resources",
+        "resources/read": "resources",
+        "resources/subscribe": "resources",
+        "resources/unsubscribe": "resources",
+        "prompts/list": "prompts",
+        "prompts/get": "prompts",
+        "completion/complete": "completions",
+    }
+)
+"""The capability that a method of either era needs. The other methods need none."""
 
 AT_ONCE: Final = frozenset({"server/discover", "tools/list"})
 """Methods that are quick and have no side effects. Over HTTP they are served without watching for a

@@ -1,29 +1,14 @@
-"""The capabilities that the server advertises, and the methods that belong to them.
+"""The capabilities that the server advertises.
 
 Resources, prompts and completions are advertised if the site declares any.
 Source: 2026-07-28 server/discover, basic/index "Capability Negotiation".
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from mcp_app.catalogue.prompts import registered_prompts
 from mcp_app.catalogue.resources import registered_resources
 from mcp_app.protocol.tasks import CAPABILITY
-
-_CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "resources/list": "resources",
-        "resources/templates/list": "resources",
-        "resources/read": "resources",
-        "resources/subscribe": "resources",
-        "resources/unsubscribe": "resources",
-        "prompts/list": "prompts",
-        "prompts/get": "prompts",
-        "completion/complete": "completions",
-    }
-)
 
 
 def server_capabilities(endpoint: str) -> dict[str, Any]:
@@ -39,9 +24,3 @@ def server_capabilities(endpoint: str) -> dict[str, Any]:
     if any(each.completions for each in resources) or any(each.completions for each in prompts):
         capabilities["completions"] = {}
     return capabilities
-
-
-def is_delivered(method: str, endpoint: str) -> bool:
-    """Whether the endpoint advertises the capability of `method`, or the method needs none."""
-    capability = _CAPABILITIES.get(method)
-    return capability is None or capability in server_capabilities(endpoint)

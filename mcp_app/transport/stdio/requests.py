@@ -29,7 +29,7 @@ MAX_OPEN_REQUESTS: Final = 1_000
 limits of their own (`admission`)."""
 CANCEL_ALL_SECONDS: Final = 10.0
 """How long to wait, when a connection ends, for the cancellation of its requests to be stored."""
-AT_ONCE: Final = frozenset({"server/discover", "initialize", "ping", "logging/setLevel"})
+SERVED_BEFORE_READY: Final = frozenset({"server/discover", "initialize", "ping", "logging/setLevel"})
 """Methods served before the site is ready. A client that gets no response takes the server for a
 legacy one, or for none.
 """
@@ -109,7 +109,7 @@ class OpenRequests:
     async def _serve(self, exchange: E, handlers: Handlers[E]) -> None:
         """Serve one request, and answer it unless it is cancelled. This is its task."""
         try:
-            if exchange.route.method not in AT_ONCE:
+            if exchange.route.method not in SERVED_BEFORE_READY:
                 exchange.principal = await asyncio.shield(self._caller)
                 await self._peer.listen(exchange.principal)
             await dispatch(exchange, handlers)
