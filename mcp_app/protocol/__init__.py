@@ -2,7 +2,7 @@
 
 In reading order:
 
-    revisions      the protocol revisions, which of them are served, and the era of a request
+    revisions      the protocol revisions, and which of them are served
     errors         error codes, their HTTP statuses, and `Rejection`
     jsonrpc        decode and encode one JSON-RPC message
     headers        read HTTP fields and compare them with the body; negotiate the media type

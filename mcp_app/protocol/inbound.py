@@ -76,7 +76,7 @@ from mcp_app.protocol.legacy.inbound import (
 )
 from mcp_app.protocol.metadata import PROTOCOL_VERSION, raw_metadata, read_metadata
 from mcp_app.protocol.requests import Route
-from mcp_app.protocol.revisions import SUPPORTED_VERSIONS, Era, decide_era
+from mcp_app.protocol.revisions import LEGACY, SUPPORTED_VERSIONS
 
 ACCEPT_ANYTHING: Final = Accept(json=True, event_stream=True)
 """What a client without headers accepts."""
@@ -154,7 +154,12 @@ def classify(
     if isinstance(decoded, Rejection):
         return decoded
     header = read_field(headers, PROTOCOL_VERSION_HEADER)
-    if not isinstance(header, HeaderFault) and decide_era(header, declares_version(decoded.value)) is Era.LEGACY:
+    # An unknown version counts as modern, so that its rejection lists the versions that are served.
+    if (
+        not isinstance(header, HeaderFault)
+        and not declares_version(decoded.value)
+        and (header is None or header in LEGACY)
+    ):
         return read_post(headers, decoded, header, limits)
     message = read_message(decoded, limits)
     if isinstance(message, Rejection):

@@ -1,12 +1,12 @@
-"""The protocol revisions: which exist, which are served, and the era of a request.
+"""The protocol revisions: which exist, and which are served.
 
-Every fact that differs by revision is stated here. Source: 2026-07-28 basic/versioning, "Backward
-Compatibility"; the changelog page of each revision.
+A client of the modern era states its version in every request, one of the legacy era in a
+handshake. Every fact that differs by revision is stated here. Source: 2026-07-28 basic/versioning,
+"Backward Compatibility"; the changelog page of each revision.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
@@ -54,27 +54,6 @@ LEGACY: Final[Mapping[str, Revision]] = MappingProxyType(
 """The revisions that begin with an `initialize` handshake, oldest first."""
 LEGACY_REVISIONS: Final = tuple(LEGACY)
 LATEST_LEGACY: Final = LEGACY_REVISIONS[-1]
-
-
-class Era(Enum):
-    """How clients state their version: in every request (modern) or in a handshake (legacy)."""
-
-    MODERN = "modern"
-    LEGACY = "legacy"
-
-
-def decide_era(header: str | None, declares_version: bool) -> Era:
-    """Return the era of one request.
-
-    `header` is the `MCP-Protocol-Version` field, or `None` without it. `declares_version` says
-    whether `params._meta` holds `io.modelcontextprotocol/protocolVersion`. An unknown version
-    counts as modern, so that its rejection lists the versions that are served.
-    """
-    if declares_version:
-        return Era.MODERN
-    if header is None or header in LEGACY:
-        return Era.LEGACY
-    return Era.MODERN
 
 
 def negotiate_legacy(requested: str) -> Revision:

@@ -11,7 +11,7 @@ from mcp_app.protocol.inbound import ModernNotification, classify
 from mcp_app.protocol.jsonrpc import Limits, encode, error_response
 from mcp_app.protocol.legacy.inbound import LegacyPost
 from mcp_app.protocol.requests import Route
-from mcp_app.protocol.revisions import LEGACY_REVISIONS
+from mcp_app.protocol.revisions import LEGACY_REVISIONS, MODERN
 from tests.protocol.posts import ABSENT, headers_of, modern_meta, post, rejection, route
 from tests.protocol.test_jsonrpc import BODIES
 
@@ -55,9 +55,25 @@ def test_the_ladder_stops_at_its_first_failed_rung() -> None:
     assert rejection(*call, meta={}, headers={"mcp-protocol-version": ["2026-07-28"] * 2}).code == -32020
 
 
+@pytest.mark.parametrize("header", [ABSENT, MODERN, "v999.0.0", *LEGACY_REVISIONS])
+def test_a_version_in_meta_makes_a_request_modern(header: Any) -> None:
+    outcome = post(headers={"mcp-protocol-version": header})
+    if header == MODERN:
+        assert isinstance(outcome, Route)
+    else:
+        assert isinstance(outcome, Rejection)
+        assert outcome.code == -32020
+
+
+@pytest.mark.parametrize(("header", "code"), [(MODERN, -32602), ("v999.0.0", -32022), ("", -32022)])
+def test_a_header_that_names_a_modern_or_unknown_version_makes_a_request_modern(header: str, code: int) -> None:
+    assert rejection(meta=ABSENT, headers={"mcp-protocol-version": header}).code == code
+
+
+@pytest.mark.parametrize("meta", [ABSENT, {"progressToken": 1}])
 @pytest.mark.parametrize("version", [ABSENT, *LEGACY_REVISIONS])
-def test_a_request_without_modern_signs_is_legacy(version: Any) -> None:
-    outcome = post(meta={"progressToken": 1}, headers={"mcp-protocol-version": version, "mcp-method": ABSENT})
+def test_a_legacy_version_or_none_without_a_version_in_meta_is_legacy(version: Any, meta: Any) -> None:
+    outcome = post(meta=meta, headers={"mcp-protocol-version": version, "mcp-method": ABSENT})
     assert isinstance(outcome, LegacyPost)
     assert outcome.choose_revision(None).name == ("2025-03-26" if version is ABSENT else version)
 
