@@ -26,7 +26,7 @@ import asyncio
 import logging
 import math
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from uuid import UUID
 
@@ -242,8 +242,9 @@ class CallStream:
 
     async def _send_until_over(self, request: Request, watcher: RequestWaiter) -> None:
         """Send notifications and the result until the response is over."""
-        wanted = self._dialogue.notifications.wants_heartbeat
-        beats = self._exchange.server.heartbeats.of(request.pk, since=self._began_at, wanted=wanted)
+        heartbeats = self._exchange.server.heartbeats
+        is_wanted = self._dialogue.notifications.wants_heartbeat
+        beats = heartbeats.of(request.pk, since=self._began_at) if is_wanted else nullcontext()
         handover = TaskHandover(self._exchange, request, self._began_at)
         self._connection = asyncio.timeout(None)
         try:
@@ -266,7 +267,7 @@ class CallStream:
             self._connection = None
 
     async def _send_next(
-        self, request: Request, watcher: RequestWaiter, heartbeat: Heartbeat, handover: TaskHandover
+        self, request: Request, watcher: RequestWaiter, heartbeat: Heartbeat | None, handover: TaskHandover
     ) -> None:
         """Send the messages that are due, or wait until the call moves and send its events."""
         exchange, dialogue = self._exchange, self._dialogue
@@ -279,14 +280,17 @@ class CallStream:
                 self._is_over = True  # the call goes on even if this connection fails
                 await exchange.complete(tasks.create_task_result(task, exchange.server_info()))
                 return
-        if not heartbeat.wait and (beat := await heartbeat.take()) is not None:
+        if heartbeat is not None and not heartbeat.wait and (beat := await heartbeat.take()) is not None:
             await dialogue.start_stream()
             await exchange.response.event(beat)
         if (left := dialogue.cut_at - time.monotonic()) <= 0:
             await dialogue.cut(request)
             self._is_over = True
             return
-        observed = await self._next(watcher, min(left, heartbeat.wait, handover.wait, exchange.caller.seconds_to_wait))
+        wait = min(left, handover.wait, exchange.caller.seconds_to_wait)
+        if heartbeat is not None:
+            wait = min(wait, heartbeat.wait)
+        observed = await self._next(watcher, wait)
         if observed is None:
             await self._break_silence()
             return

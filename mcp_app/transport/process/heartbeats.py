@@ -42,15 +42,9 @@ class Heartbeats:
         self._reading: asyncio.Future[dict[Patient, Signs]] | None = None
 
     @contextmanager
-    def of(self, request_id: UUID, *, since: float, wanted: bool) -> Iterator["Heartbeat"]:
-        """The heartbeats of one call, counted from the monotonic time `since`.
-
-        None is due unless they are `wanted`.
-        """
+    def of(self, request_id: UUID, *, since: float) -> Iterator["Heartbeat"]:
+        """The heartbeats of one call, counted from the monotonic time `since`."""
         heartbeat = Heartbeat(self, request_id)
-        if not wanted:
-            yield heartbeat
-            return
         with self._among_the_read(request_id):
             heartbeat.begin(since)
             yield heartbeat
