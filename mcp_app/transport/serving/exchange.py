@@ -115,8 +115,9 @@ class Exchange:
         }
 
     def server_info(self) -> dict[str, Any]:
-        """Return the endpoint's MCP Implementation object."""
-        return server_info(self.principal.endpoint)
+        """Return the endpoint's MCP Implementation object. Shared: do not change it."""
+        info: dict[str, Any] = self.server.once(server_info, self.principal.endpoint)
+        return info
 
     async def confirm_caller(self) -> LostAccess | None:
         """Call the site's authenticator again. Return `None` if it still accepts the caller.
