@@ -57,11 +57,8 @@ class Registry(Generic[D]):
         self._kind = kind
         self._error = error
         self._declared: dict[str, D] = {}
+        self.declared: Mapping[str, D] = MappingProxyType(self._declared)
         _registries.append(self)
-
-    @property
-    def declared(self) -> Mapping[str, D]:
-        return MappingProxyType(self._declared)
 
     def add(self, key: str, declared: D) -> None:
         """Add a declaration. Raises `error` if another one has the same name."""
@@ -105,14 +102,15 @@ def isolated_registries() -> Iterator[None]:
 
     For tests. Not safe for concurrent use.
     """
-    former = [(registry, registry._declared) for registry in _registries]
+    former = [(registry, dict(registry.declared)) for registry in _registries]
     for registry in _registries:
-        registry._declared = {}
+        registry._declared.clear()
     try:
         yield
     finally:
         for registry, declared in former:
-            registry._declared = declared
+            registry._declared.clear()
+            registry._declared.update(declared)
 
 
 def spoken(name: str) -> str:

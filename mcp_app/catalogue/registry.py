@@ -75,7 +75,7 @@ class RegisteredTool:
     json_text: bool | None = None
     """Whether arguments that are sent as JSON text are parsed."""
 
-    @property
+    @cached_property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 

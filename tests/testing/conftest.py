@@ -18,7 +18,7 @@ def declared() -> Declared:
     with isolated_registries():
         from tests.testing import mcp_tools
 
-        return mcp_tools, [(registry, registry._declared) for registry in declaration._registries]
+        return mcp_tools, [(registry, dict(registry.declared)) for registry in declaration._registries]
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,6 @@ def tools(declared: Declared) -> Iterator[ModuleType]:
     module, registries = declared
     with isolated_registries():
         for registry, each in registries:
-            registry._declared = each
+            registry._declared.update(each)
         module.happened.clear()
         yield module
