@@ -4,12 +4,16 @@ Rows are looked up by their principal, so a caller never finds rows of another c
 endpoint. `Access` describes what a caller needs for an endpoint, a tool, a resource or a prompt.
 """
 
+import asyncio
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
+from django.db import connections
 
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
 
@@ -121,6 +125,15 @@ class Access:
             return True
         return self._has_permissions(user) and self._has_group(user)
 
+    def is_granted_to(self, principal: Principal) -> bool:
+        """Return whether `principal` has access now, at its endpoint. Reads the user if necessary.
+
+        Callers without access must not learn that the object exists.
+        """
+        if principal.endpoint not in self.endpoints:
+            return False
+        return not self.is_limited or self.admits(user_of(principal.user_id))
+
     def missing_scopes(self, principal: Principal) -> list[str]:
         """Return the needed scopes that the principal's token lacks."""
         return missing_scopes(self.scopes, principal.scopes)
@@ -134,6 +147,36 @@ class Access:
 
 
 EVERYBODY: Final = Access()
+
+
+def user_of(user_id: str) -> AbstractBaseUser | None:
+    """Return the user with this id; `None` for "" or a deleted user. Works in `async` code, too."""
+    if not user_id:
+        return None
+    if not _is_in_event_loop():
+        return _read_user(user_id)
+    # The ORM refuses the thread of an event loop. The loop is the author's own, so it may block.
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(_read_user_and_leave, user_id).result()
+
+
+def _read_user(user_id: str) -> AbstractBaseUser | None:
+    return get_user_model()._default_manager.filter(pk=user_id).first()
+
+
+def _read_user_and_leave(user_id: str) -> AbstractBaseUser | None:
+    try:
+        return _read_user(user_id)
+    finally:
+        connections.close_all()
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _group_names(user: AbstractBaseUser) -> frozenset[str]:

@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol, TypeVar
 from asgiref.sync import async_to_sync
 
 from mcp_app.auth.principal import Access
-from mcp_app.catalogue import declaration
 from mcp_app.catalogue.declaration import UnusableOptionError
 from mcp_app.catalogue.input.read_context import ReadContext
 from mcp_app.catalogue.schema import text_signature
@@ -46,7 +45,7 @@ class Offered(Protocol):
 
 def is_offered(offered: Offered, visit: ReadContext) -> bool:
     """Return whether this caller may use the resource or prompt."""
-    return declaration.is_granted(offered.access, visit.principal) and is_available(offered.available, visit)
+    return offered.access.is_granted_to(visit.principal) and is_available(offered.available, visit)
 
 
 def is_available(available: Available | None, visit: ReadContext) -> bool:

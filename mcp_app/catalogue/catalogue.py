@@ -100,7 +100,7 @@ def offered(principal: Principal, names: frozenset[str] | None = None) -> list[O
 
 def find(name: str, principal: Principal) -> OfferedTool | None:
     """Return the tool `name`, or `None` if it is not offered to `principal`."""
-    if (tool := registered_tools().get(name)) is None or not declaration.is_granted(tool.access, principal):
+    if (tool := registered_tools().get(name)) is None or not tool.access.is_granted_to(principal):
         return None
     return offer(tool, Tool.objects.filter(pk=name).first())
 
@@ -277,7 +277,7 @@ class FoundTool:
 def find_tool(name: str, principal: Principal) -> FoundTool | None:
     """Find a tool, as `find` does, and count the open calls in the same query."""
     tool = registered_tools().get(name)
-    if tool is None or not declaration.is_granted(tool.access, principal):
+    if tool is None or not tool.access.is_granted_to(principal):
         return None
     parameters = (*capacity.parameters(principal), name)
     [(own, together, waiting, *values)] = databases.rows(databases.connection(), _SELECT, parameters)

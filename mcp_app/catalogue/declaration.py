@@ -16,11 +16,10 @@ import mcp_types
 from django.utils.module_loading import autodiscover_modules
 from pydantic import BaseModel
 
-from mcp_app.auth.principal import Access, Principal
+from mcp_app.auth.principal import Access, Principal, user_of
 from mcp_app.catalogue.content.blocks import is_dated
 from mcp_app.catalogue.errors import InsufficientScope, InvalidDeclaration, InvalidForm
 from mcp_app.catalogue.input.forms import Schema, requested_schema
-from mcp_app.catalogue.input.read_context import user_of
 from mcp_app.protocol.formats import is_icon_source, is_meta_key
 
 MODULE: Final = "mcp_tools"
@@ -213,16 +212,6 @@ class Guarded(Protocol):
 
 
 G = TypeVar("G", bound=Guarded)
-
-
-def is_granted(access: Access, principal: Principal) -> bool:
-    """Return whether `principal` may use the declaration now.
-
-    Other callers must not learn that it exists.
-    """
-    if principal.endpoint not in access.endpoints:
-        return False
-    return not access.is_limited or access.admits(user_of(principal.user_id))
 
 
 def granted(declared: Iterable[G], principal: Principal) -> list[G]:

@@ -4,17 +4,13 @@ It is the counterpart of a tool's context, without cancellation, progress or sto
 its questions come from the client with each run.
 """
 
-import asyncio
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import connections
 
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import Principal, user_of
 from mcp_app.catalogue.input.asking import Asking, Known
 from mcp_app.protocol.revisions import MODERN
 
@@ -84,33 +80,3 @@ class ReadContext(Asking):
     def elicit_page(self, *_: Any, **__: Any) -> NoReturn:
         """Raise RuntimeError, because the result of a page is stored with a tool's call."""
         raise RuntimeError("Only a tool can wait for a page of this site to be completed; here, use elicit_url.")
-
-
-def user_of(user_id: str) -> AbstractBaseUser | None:
-    """Return the user with this id; `None` for "" or a deleted user. Works in `async` code, too."""
-    if not user_id:
-        return None
-    if not _in_event_loop():
-        return _read(user_id)
-    # The ORM refuses the thread of an event loop. The loop is the author's own, so it may block.
-    with ThreadPoolExecutor(1) as elsewhere:
-        return elsewhere.submit(_read_and_leave, user_id).result()
-
-
-def _read(user_id: str) -> AbstractBaseUser | None:
-    return get_user_model()._default_manager.filter(pk=user_id).first()
-
-
-def _read_and_leave(user_id: str) -> AbstractBaseUser | None:
-    try:
-        return _read(user_id)
-    finally:
-        connections.close_all()
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

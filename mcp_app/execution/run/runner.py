@@ -50,7 +50,7 @@ from mcp_app import databases, languages, tracing
 from mcp_app.auth.challenges import scopes_required
 from mcp_app.auth.confirmation import confirm
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import declaration, results
+from mcp_app.catalogue import results
 from mcp_app.catalogue.arguments import bind
 from mcp_app.catalogue.errors import ProtocolError, ToolError
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
@@ -283,7 +283,7 @@ def check_caller(row: Request, tool: RegisteredTool) -> None:
     caller = confirm(Principal.of(row))
     if isinstance(caller, Rejection):
         raise ProtocolError(caller.message, caller.code)
-    if not declaration.is_granted(tool.access, caller):
+    if not tool.access.is_granted_to(caller):
         raise ProtocolError(unknown_tool_message(row.tool), INVALID_PARAMS)
     if missing := tool.access.missing_scopes(caller):
         lacking = scopes_required(missing, tool.access.scopes, caller)

@@ -24,11 +24,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse
 from mcp_types import LoggingLevel
 
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import Principal, user_of
 from mcp_app.catalogue.errors import CannotAsk
 from mcp_app.catalogue.input.asking import Asking, Known
 from mcp_app.catalogue.input.questions import Answer, Page
-from mcp_app.catalogue.input.read_context import user_of
 from mcp_app.catalogue.schema.signature import Context
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
 from mcp_app.execution.recorder import Recorder
