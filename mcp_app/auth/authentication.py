@@ -31,14 +31,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from django.conf import settings as django_settings
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import close_old_connections
 from django.utils.module_loading import import_string
 
 from mcp_app import databases
 from mcp_app.auth.challenges import insufficient_scope, malformed, unauthorized
-from mcp_app.auth.principal import ANONYMOUS, Access, Principal
+from mcp_app.auth.principal import ANONYMOUS, Access, Principal, user_of
 from mcp_app.conf import DEFAULT_ENDPOINT, settings
 from mcp_app.protocol.errors import FORBIDDEN, INTERNAL_ERROR, UNAVAILABLE, Rejection, refuse, refuse_for_load
 
@@ -285,10 +284,7 @@ def endpoint_access(endpoint: str) -> Access:
 def has_access(principal: Principal, endpoint: str) -> bool:
     """Return whether the endpoint admits the user of a principal."""
     access = endpoint_access(endpoint)
-    if not access.is_limited:
-        return True
-    user = get_user_model()._default_manager.filter(pk=principal.user_id).first() if principal.user_id else None
-    return access.admits(user)
+    return not access.is_limited or access.admits(user_of(principal.user_id))
 
 
 def bearer_token(connection: HTTPConnection) -> str | None:

@@ -8,7 +8,6 @@ names by its client. No credential is stored for this. Tokens of other issuers c
 from dataclasses import replace
 
 from django.apps import apps
-from django.contrib.auth import get_user_model
 
 from mcp_app.auth import local, tokens
 from mcp_app.auth.authentication import (
@@ -19,7 +18,7 @@ from mcp_app.auth.authentication import (
     invalid_credentials,
 )
 from mcp_app.auth.challenges import insufficient_scope, unauthorized
-from mcp_app.auth.principal import Principal, with_implied_scopes
+from mcp_app.auth.principal import Principal, user_of, with_implied_scopes
 from mcp_app.conf import settings
 from mcp_app.protocol.errors import NOT_FOUND, Rejection, refuse
 
@@ -32,16 +31,14 @@ def confirm(principal: Principal) -> Principal | Rejection:
     endpoint = principal.endpoint
     if endpoint not in settings.endpoints:
         return refuse(NOT_FOUND, "The endpoint of this call no longer exists.")
-    user = None
-    if principal.user_id:
-        user = get_user_model()._default_manager.filter(pk=principal.user_id).first()
-        if user is None or not user.is_active:
-            return unauthorized("The user of this call is no longer active.", endpoint, error="invalid_token")
+    user = user_of(principal.user_id)
+    if principal.user_id and (user is None or not user.is_active):
+        return unauthorized("The user of this call is no longer active.", endpoint, error="invalid_token")
     # A user who started `mcp stdio` was never checked against the endpoint.
     if principal.issuer != local.ISSUER and not endpoint_access(endpoint).admits(user):
         return access_denied()
     try:
-        now = _scopes_now(principal)
+        now = None if principal.is_anonymous else _scopes_now(principal)
     except InvalidCredentialsError:
         return invalid_credentials(endpoint)
     except InsufficientScopeError as error:

@@ -5,7 +5,7 @@ endpoint. `Access` describes what a caller needs for an endpoint, a tool, a reso
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -193,13 +193,13 @@ def _group_names(user: AbstractBaseUser) -> frozenset[str]:
     return names
 
 
-def missing_scopes(needed: Iterable[str], given: frozenset[str] | None) -> list[str]:
+def missing_scopes(needed: Collection[str], given: frozenset[str] | None) -> list[str]:
     """Return the scopes of `needed` that `given` neither contains nor implies.
 
     `given` is `None` if no token limits the caller, who then lacks none. Source: 2026-07-28
     basic/authorization "Step-Up Authorization Flow".
     """
-    if given is None:
+    if given is None or not needed:
         return []
     held_scopes = with_implied_scopes(given)
     return [scope for scope in needed if scope not in held_scopes]

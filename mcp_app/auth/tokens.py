@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
@@ -23,7 +22,7 @@ from django.utils import timezone
 
 from mcp_app import databases
 from mcp_app.auth.authentication import ISSUER, MAX_CHARS, HTTPConnection, InvalidCredentialsError, bearer_token
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import Principal, user_of
 from mcp_app.models import Token
 
 logger = logging.getLogger(__name__)
@@ -106,7 +105,7 @@ def bearer(connection: HTTPConnection) -> Principal | None:
     row = _find_token(token_text)
     if row is None:
         raise InvalidCredentialsError
-    user = get_user_model()._default_manager.filter(pk=row.user_id).first()
+    user = user_of(row.user_id)
     if user is None or not user.is_active:
         raise InvalidCredentialsError
     _record_use(row)

@@ -6,7 +6,6 @@ They authenticate with a session or with a bearer token of this app.
 from http import HTTPStatus
 from typing import Final
 
-from django.contrib.auth import get_user_model
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import AbstractBaseUser
 from django.http import HttpRequest, HttpResponse
@@ -17,7 +16,7 @@ from prometheus_client.exposition import choose_encoder
 
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
-from mcp_app.auth.principal import Access, missing_scopes
+from mcp_app.auth.principal import Access, missing_scopes, user_of
 from mcp_app.metrics.collector import MCPCollector
 
 PERMISSION: Final = "mcp_app.view_tally"
@@ -60,8 +59,7 @@ def _bearer(request: HttpRequest) -> AbstractBaseUser | None:
         return None
     if principal is None or missing_scopes([SCOPE], principal.scopes):
         return None
-    user: AbstractBaseUser | None = get_user_model()._default_manager.filter(pk=principal.user_id).first()
-    return user
+    return user_of(principal.user_id)
 
 
 def _refused(message: str, status: int) -> HttpResponse:
