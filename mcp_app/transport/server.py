@@ -31,7 +31,6 @@ from mcp_app.transport.process.upkeep import Upkeep
 from mcp_app.transport.watching.open_streams import OpenStreams
 from mcp_app.transport.watching.row_watcher import RowWatcher
 from mcp_app.transport.watching.scheduler import StreamScheduler
-from mcp_app.transport.watching.wakeup_listener import WakeupListener
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +79,7 @@ class Server:
         self.cancellations = CancellationQueue(self._background)
         self.admission = Admission()
         self.upkeep = Upkeep(self.identity, self.rows, self._background)
-        self.wakeup_listener = WakeupListener(self.identity.boot_id, lambda named: self.row_watcher.wake(named))
-        self.row_watcher = RowWatcher(self.rows, self.wakeup_listener, self.upkeep)
+        self.row_watcher = RowWatcher(self.identity.boot_id, self.rows, self.upkeep)
         self.open_streams = OpenStreams(self.identity.boot_id, self._background, self.row_watcher)
         self.heartbeats = Heartbeats(self.rows)
         self.tool_lists = ToolLists(self.rows)
@@ -94,7 +92,7 @@ class Server:
         self._stopping: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        self.wakeup_listener.open()
+        self.row_watcher.open()
 
     async def stop(self) -> None:
         """Drain, then end all parts. Later calls wait for the same end."""
@@ -110,7 +108,6 @@ class Server:
             request.refuse(shutting_down())
         await _end("the storing of its listen streams", self.open_streams.close())
         await _end("the watching of rows", self.row_watcher.close())
-        await _end("its wake-up listener", self.wakeup_listener.close())
         await _end("the count of cancellation attempts without effect", self.cancellations.close())
         await _end("its heartbeat", self.rows.run(processes.stop, self.identity))
         pools = (self.rows, self.calls, self.broker, self.parsing, self.authentication, self._background, self.authors)

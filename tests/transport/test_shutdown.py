@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from mcp_app.lifecycle.requests import observation
 from mcp_app.models import Process
 from mcp_app.routing import mcp_application
 from mcp_app.states import Cause, Status
@@ -93,6 +94,22 @@ async def test_C13_a_thread_that_waits_for_ever_holds_up_nothing_of_the_end_but_
         answered.set()
     stopped = await in_thread(Process.objects.get, pk=server.current().identity.boot_id)
     assert stopped.stopped_at is not None
+
+
+async def test_wake_ups_end_although_a_delivery_cannot_be_recorded(worker: Worker, monkeypatch) -> None:
+    monkeypatch.setattr(server, "ENDING_SECONDS", 0.2)
+    answered = threading.Event()
+    monkeypatch.setattr(observation, "mark_delivered", lambda request_ids: answered.wait())
+    client = await post(call())
+    await worker.finish(await worker.claim())
+    await client.json()
+    listener = server.current().row_watcher._wakeup_listener
+    assert listener.reachable
+    try:
+        await shutdown.drain()
+    finally:
+        answered.set()
+    assert not listener.reachable
 
 
 async def test_first_signal_drains_and_then_reaches_whoever_handled_it_before() -> None:

@@ -62,15 +62,9 @@ class ChangeTable:
     """The table of a server process. All methods are called on one event loop."""
 
     def __init__(self) -> None:
-        self._versions: dict[Subject, int] = {}
+        self.versions: dict[Subject, int] = {}
+        """The last known version of each subject that has subscribers."""
         self._subscribers: dict[Subject, set[Subscriber]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._versions)
-
-    @property
-    def watched(self) -> Collection[Subject]:
-        return self._versions.keys()
 
     def join(self, subscriber: Subscriber, subjects: Collection[Subject], current: Mapping[Subject, int]) -> None:
         """Notify `subscriber` about changes after the versions in `current`.
@@ -78,7 +72,7 @@ class ChangeTable:
         Call `take` with them first.
         """
         for subject in subjects:
-            self._versions.setdefault(subject, current.get(subject, 0))
+            self.versions.setdefault(subject, current.get(subject, 0))
             self._subscribers.setdefault(subject, set()).add(subscriber)
 
     def leave(self, subscriber: Subscriber, subjects: Collection[Subject]) -> None:
@@ -87,7 +81,7 @@ class ChangeTable:
             if (others := self._subscribers.get(subject)) is not None:
                 others.discard(subscriber)
                 if not others:
-                    del self._subscribers[subject], self._versions[subject]
+                    del self._subscribers[subject], self.versions[subject]
 
     def take(self, current: Mapping[Subject, int]) -> None:
         """Notify the subscribers of subjects whose version differs.
@@ -95,8 +89,8 @@ class ChangeTable:
         Subjects without a version are unchanged.
         """
         for subject, version in current.items():
-            known = self._versions.get(subject)
+            known = self.versions.get(subject)
             if known is not None and known != version:
-                self._versions[subject] = version
+                self.versions[subject] = version
                 for subscriber in self._subscribers[subject]:
                     subscriber.changed(subject, version)

@@ -129,9 +129,9 @@ class _Joining:
 class RowWatcher:
     """Queries rows for all clients of this process. All methods are called on one event loop."""
 
-    def __init__(self, rows: Threads, wakeup_listener: WakeupListener, upkeep: Upkeep) -> None:
+    def __init__(self, boot_id: UUID, rows: Threads, upkeep: Upkeep) -> None:
         self._rows = rows
-        self._wakeup_listener = wakeup_listener
+        self._wakeup_listener = WakeupListener(boot_id, self.wake)
         self._upkeep = upkeep
         self._waiters: dict[UUID, RequestWaiter] = {}
         self._changes = ChangeTable()
@@ -145,6 +145,10 @@ class RowWatcher:
         self._task: asyncio.Task[None] | None = None
         self._marking: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
+
+    def open(self) -> None:
+        """Listen for wake-ups."""
+        self._wakeup_listener.open()
 
     def wake(self, named: Iterable[Subject] | None = None) -> None:
         """Query the named requests and subjects soon, or all that are watched."""
@@ -210,8 +214,8 @@ class RowWatcher:
         self._stop()
         _fail(self._joining, OperationalError("this process ends"))
         self._closing.set()
-        if self._marking is not None:
-            await self._marking
+        # Side by side, because the database or the channel layer may not answer.
+        await asyncio.gather(self._wakeup_listener.close(), *([] if self._marking is None else [self._marking]))
 
     def _start(self) -> None:
         if self._task is None:
@@ -220,7 +224,7 @@ class RowWatcher:
             self._upkeep.begin()
 
     def _stop_if_idle(self) -> None:
-        if not (self._waiters or self._changes or self._joining):
+        if not (self._waiters or self._changes.versions or self._joining):
             self._stop()
 
     def _stop(self) -> None:
@@ -255,7 +259,7 @@ class RowWatcher:
         joining = tuple(self._joining)
         try:
             await self._query_requests(named)
-            if joining or self._changes:
+            if joining or self._changes.versions:
                 await self._query_versions(named, joining)
             if named is None:
                 await self._check_gone()
@@ -281,7 +285,7 @@ class RowWatcher:
                 self.wake({observed.request_id})
 
     async def _query_versions(self, named: set[Subject] | None, joining: Collection[_Joining]) -> None:
-        watched = self._changes.watched
+        watched = self._changes.versions.keys()
         subjects = set(watched if named is None else named.intersection(watched))
         subjects.update(*(each.subjects for each in joining))
         if not subjects:
