@@ -23,7 +23,7 @@ the caller if any tool in question requires some.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -95,7 +95,8 @@ def offered(principal: Principal, names: frozenset[str] | None = None) -> list[O
     every = registered_tools().values()
     granted = declaration.granted(every, principal) if names is None else [tool for tool in every if tool.name in names]
     rows = Tool.objects.in_bulk()
-    return list(_join((tool, rows.get(tool.name)) for tool in sorted(granted, key=lambda tool: tool.name)))
+    joined = (offer(tool, rows.get(tool.name)) for tool in sorted(granted, key=lambda tool: tool.name))
+    return [tool for tool in joined if tool is not None]
 
 
 def find(name: str, principal: Principal) -> OfferedTool | None:
@@ -107,7 +108,9 @@ def find(name: str, principal: Principal) -> OfferedTool | None:
 
 def offer(tool: RegisteredTool, row: Tool | None) -> OfferedTool | None:
     """Join a tool that the caller may use with its row. Return `None` if the row withdraws it."""
-    return next(_join([(tool, row)]), None)
+    if row is None:
+        return _offer(tool, _unsaid())
+    return _offer(tool, row) if row.enabled and row.registered else None
 
 
 def effective(row: Tool) -> OfferedTool | None:
@@ -146,14 +149,6 @@ def names_granted(principal: Principal) -> frozenset[str]:
     return frozenset(tool.name for tool in declaration.granted(registered_tools().values(), principal))
 
 
-def _join(pairs: Iterable[tuple[RegisteredTool, Tool | None]]) -> Iterator[OfferedTool]:
-    for tool, row in pairs:
-        if row is None:
-            yield _offer(tool, _unsaid())
-        elif row.enabled and row.registered:
-            yield _offer(tool, row)
-
-
 def _offer(tool: RegisteredTool, row: Tool) -> OfferedTool:
     return OfferedTool(
         name=tool.name,
@@ -165,7 +160,7 @@ def _offer(tool: RegisteredTool, row: Tool) -> OfferedTool:
         hard_grace=_first(row.hard_grace, tool.hard_grace, settings.HARD_GRACE),
         time_limit=_first(row.time_limit, tool.time_limit, settings.DEFAULT_TIME_LIMIT),
         queue=row.queue or tool.queue or settings.QUEUE,
-        rate=tool.rate or _default_rate(),
+        rate=tool.rate or (None if settings.TOOL_RATE is None else CallRate.read(settings.TOOL_RATE)),
         concurrency=settings.TOOL_CONCURRENCY if tool.concurrency is None else tool.concurrency,
     )
 
@@ -176,13 +171,12 @@ def _unsaid() -> Tool:
     return Tool()
 
 
-def _default_rate() -> CallRate | None:
-    return None if settings.TOOL_RATE is None else CallRate.read(settings.TOOL_RATE)
-
-
-def _first(*seconds: float | None) -> float:
+def _first(overridden: float | None, declared: float | None, default: float) -> float:
     """Return the first value that is not `None`; 0 counts as a value."""
-    return next(each for each in seconds if each is not None)
+    for seconds in (overridden, declared):
+        if seconds is not None:
+            return seconds
+    return default
 
 
 logger = logging.getLogger(__name__)
