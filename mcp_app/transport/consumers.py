@@ -94,6 +94,8 @@ class MCPConsumer(AsyncConsumer):
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         self.scope = scope
+        client = scope.get("client")
+        self._remote_address = str(client[0]) if client else ""
         self._headers = Headers(scope["headers"])
         self._response = EndpointResponse(send, scope)
         self._response.fields = cors_fields(
@@ -227,7 +229,7 @@ class MCPConsumer(AsyncConsumer):
 
         Thousands of responses may stay open for hours.
         """
-        del self.scope, self._headers, self._response, self._body
+        del self.scope, self._headers, self._response, self._body, self._remote_address
         del self._exchange, self._work, self._server
         server.admission.detached += 1
         try:
@@ -254,10 +256,13 @@ class MCPConsumer(AsyncConsumer):
             self._body.clear()
 
     def _check_connection(self) -> Rejection | None:
+        hosts = settings.ALLOWED_HOSTS
+        if hosts is None:
+            hosts = (*django_settings.ALLOWED_HOSTS, *(LOOPBACK_HOSTS if django_settings.DEBUG else ()))
         return check_connection(
             self.scope["method"],
             self._headers,
-            allowed_hosts=_allowed_hosts(),
+            allowed_hosts=hosts,
             allowed_origins=settings.at(self._endpoint).ALLOWED_ORIGINS,
             max_body_bytes=settings.MAX_BODY_BYTES,
             allow_loopback_origins=django_settings.DEBUG,
@@ -373,15 +378,3 @@ class MCPConsumer(AsyncConsumer):
                     await legacy.serve_post(request, request.post)
                 else:
                     await legacy.serve_without_body(request, self.scope["method"])
-
-    @property
-    def _remote_address(self) -> str:
-        client = self.scope.get("client")
-        return str(client[0]) if client else ""
-
-
-def _allowed_hosts() -> tuple[str, ...]:
-    """Return `MCP["ALLOWED_HOSTS"]`, or the site's own hosts with loopback names under `DEBUG`."""
-    if settings.ALLOWED_HOSTS is not None:
-        return tuple(settings.ALLOWED_HOSTS)
-    return (*django_settings.ALLOWED_HOSTS, *(LOOPBACK_HOSTS if django_settings.DEBUG else ()))

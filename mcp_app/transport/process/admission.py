@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.catalogue import Excess
@@ -55,24 +55,28 @@ class TokenBuckets:
 
 
 class AdmittedStreams(Generic[T]):
-    """The open streams of one kind, counted by caller."""
+    """The open streams of one kind, counted by caller.
 
-    def __init__(self) -> None:
+    `what` and `advice` are words of the message that refuses another one.
+    """
+
+    def __init__(self, what: str = "requests", advice: str = "wait for one to end") -> None:
         self.open: set[T] = set()
+        self._what = what
+        self._advice = advice
         self._counts: Counter[Hashable] = Counter()
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def count(self, principal: Principal) -> int:
-        """Return how many streams one caller has open."""
-        return self._counts[_caller(principal)]
-
-    def count_together(self, principal: Principal) -> int:
-        """Return how many streams all callers with this principal have open.
-
-        Anonymous callers share one principal.
-        """
-        return self._counts[principal]
+    def refuse_more(self, principal: Principal, at_most: int, request_id: RequestId | None) -> Rejection | None:
+        """Refuse one more if the caller, or all anonymous callers together, have reached the limit."""
+        if self._counts[_caller(principal)] >= at_most:
+            return too_many(f"Too many {self._what} of yours are open; {self._advice}.", request_id)
+        # Anonymous callers share one principal.
+        if principal.is_anonymous and self._counts[principal] >= capacity.limit_together(at_most):
+            message = f"Too many {self._what} of callers without a credential are open; try again later."
+            return unavailable(message, request_id)
+        return None
 
     @contextmanager
     def hold(self, principal: Principal, stream: T) -> Iterator[None]:
@@ -143,11 +147,11 @@ class Admission:
     """The open requests of one server process, and the decision whether to admit more."""
 
     def __init__(self) -> None:
-        self.calls: AdmittedStreams[OpenCall] = AdmittedStreams()
+        self.calls: AdmittedStreams[OpenCall] = AdmittedStreams("calls")
         self.reads: AdmittedStreams[object] = AdmittedStreams()
         self.asking: AdmittedStreams[EndableStream] = AdmittedStreams()
         """Reads that may wait for their user. Their questions are counted as rows."""
-        self.listeners: AdmittedStreams[EndableStream] = AdmittedStreams()
+        self.listeners: AdmittedStreams[EndableStream] = AdmittedStreams("subscriptions", "close one")
         self.draining = False
         self.body_bytes = 0
         """Bytes of request bodies that are arriving."""
@@ -175,14 +179,12 @@ class Admission:
     def refuse_call(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
-        at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
-        return _refuse_more(self.calls, "calls", "wait for one to end", principal, at_most, request_id)
+        return self.calls.refuse_more(principal, settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL, request_id)
 
     def refuse_read(self, principal: Principal, request_id: RequestId) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
-        at_most = settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL
-        return _refuse_more(self.reads, "requests", "wait for one to end", principal, at_most, request_id)
+        return self.reads.refuse_more(principal, settings.MAX_OPEN_REQUESTS_PER_PRINCIPAL, request_id)
 
     def refuse_completion(self, principal: Principal, request_id: RequestId) -> Rejection | None:
         """Refuse a completion if its caller requests too many per second.
@@ -202,8 +204,7 @@ class Admission:
     def refuse_listener(self, principal: Principal, request_id: RequestId | None) -> Rejection | None:
         if self.draining:
             return shutting_down(request_id)
-        at_most = settings.MAX_LISTEN_STREAMS_PER_PRINCIPAL
-        refusal = _refuse_more(self.listeners, "subscriptions", "close one", principal, at_most, request_id)
+        refusal = self.listeners.refuse_more(principal, settings.MAX_LISTEN_STREAMS_PER_PRINCIPAL, request_id)
         if refusal is not None:
             return refusal
         if len(self.listeners.open) >= settings.MAX_LISTEN_STREAMS:
@@ -217,18 +218,6 @@ def _caller(principal: Principal) -> Hashable:
     Anonymous callers share one principal but differ by network.
     """
     return principal, principal.network
-
-
-def _refuse_more(
-    held: AdmittedStreams[Any], what: str, advice: str, principal: Principal, at_most: int, request_id: RequestId | None
-) -> Rejection | None:
-    """Refuse one more if the caller, or all anonymous callers together, have reached the limit."""
-    if held.count(principal) >= at_most:
-        return too_many(f"Too many {what} of yours are open; {advice}.", request_id)
-    if principal.is_anonymous and held.count_together(principal) >= capacity.limit_together(at_most):
-        message = f"Too many {what} of callers without a credential are open; try again later."
-        return unavailable(message, request_id)
-    return None
 
 
 def too_many(message: str, request_id: RequestId | None, *, retry_after: float | None = None) -> Rejection:
