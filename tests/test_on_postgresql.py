@@ -8,6 +8,7 @@ CHOSEN = (
     "tests/lifecycle/test_call_limits.py",
     "tests/transport/test_call_limits.py",
     "tests/transport/test_redaction.py",
+    "tests/transport/test_usable_connections.py",
     "tests/derived/test_model_lists.py",
     "tests/derived/test_model_relations.py",
     "tests/derived/test_model_tools.py",

@@ -7,7 +7,7 @@ All `sync_to_async` calls of a process share one thread, so one slow query would
 request. A server process has several `Threads` pools instead, one for each kind of work.
 
 1. Each thread has its own database connections. Before a job starts, connections that have failed
-   are closed. Django's health check is skipped for a few seconds after it has passed.
+   are closed.
 2. A job is never interrupted. If its caller is cancelled, it still runs to its end. If the
    `patience` of its caller expires, a job that is still queued is dropped.
 3. A thread that hangs does not keep the process alive.
@@ -27,7 +27,6 @@ Many requests that arrive at the same time can share a job:
 import asyncio
 import logging
 import math
-import select
 import threading
 import time
 from collections import Counter, deque
@@ -55,8 +54,6 @@ Start = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
 MAX_ITEMS: Final = 50
 """Items of one job. Other writers wait for its whole transaction."""
 LONG_JOB_SECONDS: Final = 0.05
-HEALTHY_SECONDS: Final = 5.0
-"""How long a connection that passed Django's health check is used without another one."""
 RETRY_SECONDS = 1.0
 ENDING_SECONDS: Final = 4.0
 """How long jobs may still run when the process ends. Must be less than `server.ENDING_SECONDS`."""
@@ -272,16 +269,6 @@ class Threads:
         return len(running)
 
 
-class _HealthChecks(threading.local):
-    """The connections of a thread by alias, each with the time of its last health check."""
-
-    def __init__(self) -> None:
-        self.last: dict[str, tuple[object, float]] = {}
-
-
-_health_checks = _HealthChecks()
-
-
 def on_usable_connections(function: Callable[..., R], args: tuple[Any, ...]) -> R:
     """Call `function` in this thread, after closing database connections that have failed."""
     for connection in connections.all(initialized_only=True):
@@ -289,38 +276,10 @@ def on_usable_connections(function: Callable[..., R], args: tuple[Any, ...]) -> 
         # reconnect at every job.
         connection.close_at = None
         connection.close_if_unusable_or_obsolete()
-        _skip_recent_health_check(connection)
     try:
         return function(*args)
     except StopIteration as error:  # the one exception that asyncio's futures do not accept
         raise RuntimeError(repr(error)) from error
-
-
-def _skip_recent_health_check(connection: Any) -> None:
-    """Skip the `CONN_HEALTH_CHECKS` query if it passed in the last `HEALTHY_SECONDS`.
-
-    A database server that closes a connection writes to its socket. So a recent check still holds
-    if nothing has arrived since.
-    """
-    if connection.connection is None or not connection.health_check_enabled:
-        return
-    own, checked_at = _health_checks.last.get(connection.alias, (None, 0.0))
-    now = time.monotonic()
-    if own is connection.connection and now - checked_at < HEALTHY_SECONDS and _has_nothing_to_read(connection):
-        connection.health_check_done = True
-    elif not connection.health_check_done:
-        _health_checks.last[connection.alias] = (connection.connection, now)
-
-
-def _has_nothing_to_read(connection: Any) -> bool:
-    if connection.vendor != "postgresql":
-        return False
-    poll = select.poll()
-    try:
-        poll.register(connection.connection.fileno(), select.POLLIN)
-    except connection.Database.Error:  # it is closed
-        return False
-    return not poll.poll(0)
 
 
 class SingleFlight(Generic[R]):
