@@ -86,7 +86,7 @@ class ToolContext(Asking, Context):
         answers, kept = row.unredacted_value("answers"), row.unredacted_value("kept")
         super().__init__(Known(row.protocol_version, row.client_capabilities, answers, kept), self._run)
         self._row, self._recorder, self._interrupter = row, recorder, interrupter
-        self._children = ChildCalls(row, recorder, interrupter, self.stop_signal)
+        self._children: ChildCalls | None = None
         self.request = RequestInfo(
             row.pk,
             row.tool,
@@ -215,6 +215,8 @@ class ToolContext(Asking, Context):
         (`MCP["MAX_CHILD_DEPTH"]`), if the tool's own `rate` or `concurrency` is exceeded, or if the
         broker is unavailable. Raises `ToolCancelled` if this call was cancelled.
         """
+        if self._children is None:
+            self._children = ChildCalls(self._row, self._recorder, self._interrupter, self.stop_signal)
         return self._children.start(tool, arguments)
 
     def run(
@@ -282,7 +284,7 @@ class ToolContext(Asking, Context):
     @property
     def has_started(self) -> bool:
         """Whether this run may have started other calls."""
-        return self._children.has_started
+        return self._children is not None
 
     def _line_reporter(self, on_line: Callable[[str], None] | None, *, progress: bool) -> Callable[[str], None] | None:
         if not progress:

@@ -140,15 +140,12 @@ class ChildCalls:
 
     def __init__(self, row: Request, recorder: Recorder, interrupter: Interrupter, stop: StopSignal) -> None:
         self._row, self._recorder, self._interrupter, self._stop = row, recorder, interrupter, stop
-        self.has_started = False
-        """Whether the run may have started a call."""
 
     def start(self, tool: str, arguments: dict[str, Any]) -> StartedCall:
         """See `ToolContext.start`."""
         self._stop.check()
         if self._row.depth >= settings.MAX_CHILD_DEPTH:
             raise ToolError(f"{tool} was not started: calls may be nested at most {settings.MAX_CHILD_DEPTH} deep.")
-        self.has_started = True
         offered, accepted = self._through_recorder(partial(self._admit, tool, arguments))
         # The id is chosen here, so that the recorder can repeat `_submit` without storing a second row.
         request_id = request_ids.new()
