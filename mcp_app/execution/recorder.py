@@ -112,9 +112,10 @@ class Recorder:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._lock = threading.Lock()
-        self._open: dict[UUID, EventBuffer] = {}
-        self._with_events: set[UUID] = set()
-        """The open requests whose events are not all written."""
+        self._open: dict[UUID, EventBuffer | None] = {}
+        """The open requests. Each has a buffer from its first event on."""
+        self._with_events: dict[UUID, EventBuffer] = {}
+        """The buffers whose events are not all written."""
         self._pending_jobs = 0
         """Jobs that the recorder's thread has not done yet."""
         self._writing = threading.Lock()
@@ -174,15 +175,16 @@ class Recorder:
 
     def open(self, request_id: UUID) -> None:
         with self._lock:
-            self._open[request_id] = EventBuffer(time.monotonic())
+            self._open[request_id] = None
 
     def post(self, request_id: UUID, event: Event) -> None:
         """Store an event of an open request soon. Never blocks on the database."""
         with self._lock:
-            buffer = self._open.get(request_id)
-            is_due_sooner = buffer is not None and buffer.offer(event, time.monotonic())
-            if buffer is not None:
-                self._with_events.add(request_id)
+            now = time.monotonic()
+            if (buffer := self._get_buffer(request_id, now)) is None:
+                return
+            self._with_events[request_id] = buffer
+            is_due_sooner = buffer.offer(event, now)
         if is_due_sooner:
             self._jobs.put(_wake_thread)
 
@@ -195,12 +197,20 @@ class Recorder:
         def write_rest_and_ending() -> R:
             with self._lock:
                 buffer = self._open.pop(request_id, None)
-                self._with_events.discard(request_id)
-                taken = buffer.take(time.monotonic(), final=True) if buffer is not None else []
-            write_events(request_id, taken)
+                self._with_events.pop(request_id, None)
+            if buffer is not None:
+                write_events(request_id, buffer.take(time.monotonic(), final=True))
             return ending()
 
         return self.call_in_this_thread(write_rest_and_ending, patience=settings.ENDING_TIMEOUT)
+
+    def _get_buffer(self, request_id: UUID, now: float) -> EventBuffer | None:
+        """Return the buffer of a request, or `None` if the request is not open. Call it with the lock."""
+        if request_id not in self._open:
+            return None
+        if (buffer := self._open[request_id]) is None:
+            buffer = self._open[request_id] = EventBuffer(now)
+        return buffer
 
     def _put(self, job: Callable[[], None]) -> None:
         with self._lock:
@@ -246,7 +256,7 @@ class Recorder:
             return None
         with self._lock:
             now = time.monotonic()
-            waits = [wait for each in self._with_events if (wait := self._open[each].wait(now)) is not None]
+            waits = [wait for buffer in self._with_events.values() if (wait := buffer.wait(now)) is not None]
         return min(waits, default=None)
 
     def _flush(self) -> None:
@@ -254,8 +264,9 @@ class Recorder:
         with self._on_own_connection():
             with self._lock:
                 now = time.monotonic()
-                due = [(request_id, self._open[request_id].take(now)) for request_id in self._with_events]
-                self._with_events = {each for each in self._with_events if self._open[each].wait(now) is not None}
+                due = [(request_id, buffer.take(now)) for request_id, buffer in self._with_events.items()]
+                left = {key: buffer for key, buffer in self._with_events.items() if buffer.wait(now) is not None}
+                self._with_events = left
             write_all_events([(request_id, taken) for request_id, taken in due if taken])
 
 

@@ -64,9 +64,9 @@ class InlineRecorder(Recorder):
 
     def post(self, request_id: UUID, event: Event) -> None:
         with self._lock:
-            if (buffer := self._open.get(request_id)) is None:
-                return
             now = time.monotonic()
+            if (buffer := self._get_buffer(request_id, now)) is None:
+                return
             buffer.offer(event, now)
             if buffer.wait(now) == 0.0:
                 self._taken.setdefault(request_id, []).extend(buffer.take(now))
