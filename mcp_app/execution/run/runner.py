@@ -345,11 +345,12 @@ def store_ending(process: Child, running: Running, ending: Ending) -> Status | N
         logger.critical("the end of request %s could not be stored in time", row.pk, exc_info=shown)
         running.slot.leave_to_supervision()
         raise
-    killing = Request.objects.filter(pk=row.pk, status=Status.RUNNING, killing=True)
-    if status is None and recorder.call_in_this_thread(killing.exists):
-        # The main process is about to kill this one. Wait here: the kill cannot hit another call.
-        time.sleep(KILL_WAIT_SECONDS)
-        status = recorder.call_in_this_thread(lambda: _write_in_full(running, ending, fenced=True))
+    if status is None:
+        killing = Request.objects.filter(pk=row.pk, status=Status.RUNNING, killing=True)
+        if recorder.call_in_this_thread(killing.exists):
+            # The main process is about to kill this one. Wait here: the kill cannot hit another call.
+            time.sleep(KILL_WAIT_SECONDS)
+            status = recorder.call_in_this_thread(lambda: _write_in_full(running, ending, fenced=True))
     if status is None:
         logger.warning("the result of request %s came after its end and was discarded", row.pk)
         recorder.enqueue(lambda: transitions.note_late_result(row.pk, ending.status))
