@@ -39,6 +39,8 @@ correct, because only the step that has just been taken may change them.
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -69,7 +71,8 @@ class Addition(NamedTuple):
     columns: Mapping[str, Any]
 
 
-class _Statement(NamedTuple):
+@dataclass(frozen=True)
+class _Statement:
     name: str
     parameters: tuple[str, ...]
     postgresql: str
@@ -80,7 +83,7 @@ class _Statement(NamedTuple):
     sqlite_returning: str = ""
     """A `RETURNING` clause. `claim`, `append` and `end` have none: SQLite keeps its lock until rows are fetched."""
 
-    @property
+    @cached_property
     def sqlite_insert(self) -> str:
         """The statement that fires the trigger, for each object of `given`."""
         names = ", ".join(self.parameters)
