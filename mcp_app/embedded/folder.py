@@ -28,6 +28,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 from typing import Generic, TypeVar
 
@@ -44,6 +45,7 @@ _MAX_NAME_BYTES = 160
 _counter = itertools.count()
 
 
+@lru_cache(256)  # bounded, because the queues of replies have random names
 def encode(name: str) -> str:
     """Return a file name for a queue or an exchange.
 
