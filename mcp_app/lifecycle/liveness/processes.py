@@ -63,12 +63,15 @@ def is_numbered_here(boot_id: UUID) -> bool:
 
 def is_gone(boot_id: UUID, pid: int) -> bool:
     """Whether the process is known to have ended: its id is from this pid namespace, and not in use."""
-    return is_numbered_here(boot_id) and _has_ended(pid)
+    return is_numbered_here(boot_id) and has_ended(pid)
 
 
-def _has_ended(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
+    """Return whether no process of this pid namespace with this id is running. A zombie is not."""
     try:
-        return _state(pid) in _ENDED
+        # Read directly, because a worker calls this before each claim and psutil takes three times as long.
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
+            return stat.read(_STAT_BYTES).rpartition(b") ")[2][:1] in _ENDED
     except OSError:  # it has ended, or is hidden, or this is not Linux
         pass
     try:
@@ -77,15 +80,6 @@ def _has_ended(pid: int) -> bool:
         return True
     except psutil.AccessDenied:
         return False
-
-
-def _state(pid: int) -> bytes:
-    """Return Linux's letter for the state of a process. Raises `OSError`.
-
-    A worker calls this before each claim, and psutil takes three times as long.
-    """
-    with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
-        return stat.read(_STAT_BYTES).rpartition(b") ")[2][:1]
 
 
 @cache
@@ -119,11 +113,6 @@ class Identity:
     boot_id: UUID = field(default_factory=new)
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether `pid` is from the pid namespace of this process."""
-        return is_numbered_here(self.boot_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +284,13 @@ def vouched_for(*roles: ProcessRole) -> list[KnownProcess]:
     return found
 
 
-def unstopped(role: ProcessRole) -> list[Identity]:
-    """Return the processes of this kind that have not ended properly, dead or alive. Raises `django.db.Error`."""
+def unstopped_here(role: ProcessRole) -> list[Identity]:
+    """Return the processes of this kind in this pid namespace that have not ended properly, dead or alive.
+
+    Raises `django.db.Error`.
+    """
     rows = Process.objects.filter(role=role, stopped_at__isnull=True)
-    return [Identity(role, row.boot_id, row.hostname, row.pid) for row in rows]
+    return [Identity(role, row.boot_id, row.hostname, row.pid) for row in rows if is_numbered_here(row.boot_id)]
 
 
 def count_alive() -> dict[ProcessRole, int]:

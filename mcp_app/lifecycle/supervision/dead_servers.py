@@ -62,8 +62,8 @@ class LocalServers:
         """
         if time.monotonic() - self._read_at > settings.HEARTBEAT_INTERVAL:
             self._read_at = time.monotonic()
-            self._known = [each for each in processes.unstopped(ProcessRole.SERVER) if each.is_local]
-        for server in [each for each in self._known if processes.is_gone(each.boot_id, each.pid)]:
+            self._known = processes.unstopped_here(ProcessRole.SERVER)
+        for server in [each for each in self._known if processes.has_ended(each.pid)]:
             # Queued calls first: a slot that becomes free must not be given to one of them.
             calls = waited_for().filter(server=server.boot_id).order_by("status", "submitted_at")
             ids = list(calls.values_list("pk", flat=True))
