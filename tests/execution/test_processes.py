@@ -23,15 +23,19 @@ os.wait()
 GRANDCHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
 
 
-def start(code):
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+def start(code, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        env={**os.environ, **environment},
+    )
 
 
 @pytest.mark.parametrize("code", [GRANDCHILD, DOUBLE_FORK], ids=["grandchild", "double fork"])
 def test_marked_processes_die_with_all_they_started(code):
     request_id = uuid.uuid4()
-    with processes.marked(request_id):
-        parent = start(code)
+    parent = start(code, **{processes.MARKER: str(request_id)})
     try:
         assert parent.stdout.readline() == b"1\n"
         found = processes.find(request_id)
@@ -53,13 +57,6 @@ def test_a_process_without_the_marker_is_left_alone():
     finally:
         bystander.kill()
         bystander.communicate()
-
-
-def test_the_marker_is_gone_after_the_block():
-    with processes.marked(uuid.uuid4()):
-        pass
-    child = start(f"import os; print('{processes.MARKER}' in os.environ)")
-    assert child.communicate()[0] == b"False\n"
 
 
 def test_a_fork_is_killed_although_its_worker_was_started_by_a_tool_of_another_site():

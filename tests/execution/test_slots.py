@@ -62,5 +62,6 @@ def test_a_process_is_its_calls_as_a_whole():
         assert started[0].pid in {each.pid for each in slot.started()}
         with slot.isolated(request_id := uuid.uuid4()):
             assert os.environ[processes.MARKER] == str(request_id)
+        assert processes.MARKER not in os.environ
     finally:
         end(*started)

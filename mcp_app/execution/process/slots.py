@@ -180,7 +180,8 @@ class ProcessSlot(Slot):
 
     @contextmanager
     def isolated(self, request_id: UUID) -> Iterator[None]:
-        with _restored_process(), processes.marked(request_id):
+        with _restored_process():
+            os.environ[processes.MARKER] = str(request_id)
             yield
         self._reaper.reap_abandoned()
 

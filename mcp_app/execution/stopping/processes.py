@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -31,16 +31,6 @@ KILL_TIMEOUT = 5.0
 ABANDONED_SECONDS = 60.0
 """How long a child must have been dead before it is reaped in place of the code that started it."""
 PR_SET_CHILD_SUBREAPER = 36
-
-
-@contextmanager
-def marked(request_id: UUID) -> Iterator[None]:
-    """Mark processes that are started in the block as belonging to the request."""
-    os.environ[MARKER] = str(request_id)
-    try:
-        yield
-    finally:
-        os.environ.pop(MARKER, None)
 
 
 def find(owner: object, *, marker: str = MARKER) -> set[int]:
