@@ -178,6 +178,7 @@ def _start(sender: Any, **kwargs: Any) -> None:
     if isinstance(ladder, PreforkLadder):
         watch_processes(worker)
     if isinstance(ladder, ThreadsLadder):
+        signals.task_postrun.connect(_close_connections_of_thread)
         ladder.soon(ladder.warn)
     if getattr(worker, "follows_tool_queues", False):
         queues = ToolQueues(worker)
@@ -264,14 +265,13 @@ def _stop(sender: Any, **kwargs: Any) -> None:
         ladder.stop()
 
 
-@signals.task_postrun.connect
 def _close_connections_of_thread(sender: Any, **kwargs: Any) -> None:
-    """Close a thread's database connections after each task.
+    """Close a thread's database connections after each task. Connected in workers with threads only.
 
     The processes of a prefork pool keep their one or two. Those of two hundred threads are more than a database server
     allows.
     """
-    if isinstance(_ladder(), ThreadsLadder) and not async_pool.keeps_connections():
+    if not async_pool.keeps_connections():
         connections.close_all()
 
 

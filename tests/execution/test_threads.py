@@ -37,6 +37,24 @@ def test_calls_run_at_once_in_the_workers_own_process_each_with_its_own_context(
         assert {data["data"] for kind, data in told if kind == "log"} == {mark}
 
 
+def test_a_thread_keeps_no_database_connection_between_calls(threads: Site) -> None:
+    connect = """
+        from django.db import connections
+        from tests.execution import tools
+        tools.wrapper = connections["default"]
+        tools.wrapper.ensure_connection()
+    """
+    look = """
+        from tests.execution import tools
+        for _ in range(500):  # the connection is closed after the end of the call was stored
+            if tools.wrapper.connection is not None:
+                ctx.sleep(0.01)
+        answer = tools.wrapper.connection is None
+    """
+    assert threads.call("python", {"code": textwrap.dedent(connect)})["status"] == "completed"
+    assert threads.call("python", {"code": textwrap.dedent(look)})["result"]["structuredContent"] is True
+
+
 def test_a_tool_that_asks_runs_again_with_its_answer(threads: Site) -> None:
     code = """
         from pydantic import BaseModel
