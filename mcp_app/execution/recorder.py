@@ -221,8 +221,7 @@ class Recorder:
     def _on_own_connection(self) -> Iterator[None]:
         """Use the recorder's connection in place of this thread's. One thread at a time."""
         with self._writing:
-            made = connections.all(initialized_only=True)
-            own = next((wrapper for wrapper in made if wrapper.alias == settings.DATABASE), None)
+            own = databases.connection()
             if self._connection is None:
                 self._connection = connections.create_connection(settings.DATABASE)
                 self._connection.inc_thread_sharing()
@@ -230,10 +229,7 @@ class Recorder:
             try:
                 yield
             finally:
-                if own is None:
-                    del connections[settings.DATABASE]
-                else:
-                    connections[settings.DATABASE] = own
+                connections[settings.DATABASE] = own
 
     def _run(self) -> None:
         while True:
@@ -324,9 +320,7 @@ def retry_while_away(function: Callable[[], R], give_up_at: float) -> R:
 
     Raises the last error (one of `databases.AWAY`) if the time is over.
     """
-    return locks.repeat(
-        function, databases.AWAY, delays=locks.growing(0.05, 2.0), give_up_at=give_up_at, on_error=_reconnect
-    )
+    return locks.repeat(function, databases.AWAY, first=0.05, longest=2.0, give_up_at=give_up_at, on_error=_reconnect)
 
 
 def _reconnect(error: Exception) -> None:

@@ -3,9 +3,8 @@
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial, wraps
-from itertools import islice
 from typing import ParamSpec, TypeVar
 
 from django.db import OperationalError
@@ -52,7 +51,9 @@ def insistent(function: Callable[P, R]) -> Callable[P, R]:
         return repeat(
             partial(function, *args, **kwargs),
             OperationalError,
-            delays=islice(growing(FIRST_DELAY, LONGEST_DELAY), ATTEMPTS - 1),
+            first=FIRST_DELAY,
+            longest=LONGEST_DELAY,
+            attempts=ATTEMPTS,
             give_up_at=time.monotonic() + GIVE_UP_AFTER,
             on_error=refused,
         )
@@ -64,33 +65,29 @@ def repeat(
     function: Callable[[], R],
     errors: type[Exception] | tuple[type[Exception], ...],
     *,
-    delays: Iterable[float],
+    first: float,
+    longest: float,
+    attempts: int | None = None,
     give_up_at: float,
     on_error: Callable[[Exception], object],
 ) -> R:
-    """Call `function` until it raises none of `errors`, with these delays in seconds between the calls.
+    """Call `function` until it raises none of `errors`.
 
-    The last call is the one after the last delay, or the first that fails after `give_up_at`
-    (`time.monotonic`). Inside a transaction nothing is repeated, because only the whole transaction
-    can be.
+    The delays between the calls are in seconds. They begin with `first` and double up to `longest`;
+    jitter then changes each by up to half. The last call is number `attempts`, or the first that
+    fails after `give_up_at` (`time.monotonic`). Inside a transaction nothing is repeated, because
+    only the whole transaction can be.
     """
-    for delay in delays:
+    delay = first
+    calls = 0
+    while True:
+        calls += 1
         try:
             return function()
         except errors as error:
-            if databases.connection().in_atomic_block or time.monotonic() > give_up_at:
+            is_last = calls == attempts or time.monotonic() > give_up_at
+            if is_last or databases.connection().in_atomic_block:
                 raise
             on_error(error)
-        time.sleep(delay)
-    return function()
-
-
-def growing(first: float, longest: float) -> Iterator[float]:
-    """Yield delays in seconds for ever.
-
-    They double up to `longest`; jitter then changes each by up to half.
-    """
-    delay = first
-    while True:
-        yield delay * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
+        time.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
         delay = min(2 * delay, longest)
