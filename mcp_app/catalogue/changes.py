@@ -18,7 +18,7 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from mcp_app import databases
 from mcp_app.catalogue import audiences
 from mcp_app.conf import settings
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.models import ChangeVersion
 from mcp_app.protocol.formats import is_uri

@@ -18,7 +18,7 @@ from mcp_app import databases
 from mcp_app.catalogue import audiences, changes
 from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import settings
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import ChangeVersion, Tool
 
 SUBJECT = changes.TOOLS

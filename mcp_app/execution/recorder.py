@@ -40,7 +40,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_app import databases
 from mcp_app.conf import settings
-from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.database import retries
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.lifecycle.requests.statements import Addition
@@ -320,7 +320,7 @@ def retry_while_away(function: Callable[[], R], give_up_at: float) -> R:
 
     Raises the last error (one of `databases.AWAY`) if the time is over.
     """
-    return locks.repeat(function, databases.AWAY, first=0.05, longest=2.0, give_up_at=give_up_at, on_error=_reconnect)
+    return retries.repeat(function, databases.AWAY, first=0.05, longest=2.0, give_up_at=give_up_at, on_error=_reconnect)
 
 
 def _reconnect(error: Exception) -> None:

@@ -15,5 +15,5 @@ In reading order; each package imports only those below it:
     redaction       calls the site's function that redacts stored values
     audit/          a row for every attempt to cancel, sealed and verified
     liveness/       which processes are alive, wake-ups, queues
-    database/       database time, locks, JSON values
+    database/       database time, retries, JSON values
 """

@@ -13,7 +13,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.cancellation import cancellation
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.limits import capacity
 from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.lifecycle.requests.submission import Submission

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database.clock import from_now
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.input import task_inputs
 from mcp_app.lifecycle.limits import capacity
 from mcp_app.lifecycle.requests import observation, transitions

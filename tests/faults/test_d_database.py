@@ -15,7 +15,7 @@ from mcp_app import databases
 from mcp_app.lifecycle.audit.attempts import SYSTEM
 from mcp_app.lifecycle.cancellation import cancellation
 from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
-from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.database import retries
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.lifecycle.sessions import call_connections
@@ -42,7 +42,7 @@ def worker() -> UUID:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "FIRST_DELAY", 0.0001)
+    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0001)
     monkeypatch.setattr(cancellations, "RETRY_DELAYS", (0.02,) * 50)
 
 

@@ -10,7 +10,7 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 
 from mcp_app import databases
-from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.database import retries
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import Identity
@@ -27,7 +27,7 @@ PATIENCE = 10.0
 
 @pytest.fixture
 def supervisor(monkeypatch: pytest.MonkeyPatch) -> Identity:
-    monkeypatch.setattr(locks, "FIRST_DELAY", 0.0001)
+    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0001)
     return Identity(ProcessRole.SERVER)
 
 

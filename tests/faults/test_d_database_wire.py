@@ -9,7 +9,7 @@ from django.db.models import F
 
 from mcp_app.auth.principal import ANONYMOUS
 from mcp_app.catalogue.declaration import isolated_registries
-from mcp_app.lifecycle.database import locks
+from mcp_app.lifecycle.database import retries
 from mcp_app.lifecycle.sessions import sessions
 from mcp_app.models import Session
 from mcp_app.protocol.tasks import CAPABILITY
@@ -63,7 +63,7 @@ def test_D7_a_task_is_not_said_to_be_cancelled_before_that_is_stored(configure, 
 
 
 def test_D1_a_session_is_found_though_its_sign_of_life_cannot_be_noted(monkeypatch) -> None:
-    monkeypatch.setattr(locks, "FIRST_DELAY", 0.0001)
+    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0001)
     session = sessions.begin(
         ANONYMOUS, protocol_version="2025-11-25", client_info={}, client_capabilities={}, subjects=[]
     )

@@ -9,8 +9,8 @@ import pytest
 from django.db import OperationalError
 
 from mcp_app import databases
-from mcp_app.lifecycle.database import locks
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database import retries
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import ChangeVersion
@@ -48,17 +48,17 @@ class OnFirstRecord(logging.Handler):
 
 @pytest.fixture
 def on_first_retry(caplog):
-    caplog.set_level("INFO", logger=locks.logger.name)
+    caplog.set_level("INFO", logger=retries.logger.name)
     handlers = []
 
     def call(action):
         handlers.append(OnFirstRecord(action))
-        locks.logger.addHandler(handlers[-1])
+        retries.logger.addHandler(handlers[-1])
         return handlers[-1]
 
     yield call
     for handler in handlers:
-        locks.logger.removeHandler(handler)
+        retries.logger.removeHandler(handler)
 
 
 def test_a_cancellation_waits_for_a_held_write_lock(worker):
@@ -128,7 +128,7 @@ def test_inside_an_outer_transaction_nothing_is_repeated():
 def test_D1_the_waits_for_a_lock_double_up_to_the_longest_and_differ_at_random(monkeypatch):
     """Because waits differ, writers that were rejected at the same moment do not collide again."""
     waits = []
-    monkeypatch.setattr(locks.time, "sleep", waits.append)
+    monkeypatch.setattr(retries.time, "sleep", waits.append)
 
     @transactional
     def fail():
@@ -137,16 +137,16 @@ def test_D1_the_waits_for_a_lock_double_up_to_the_longest_and_differ_at_random(m
     for _ in range(2):
         with pytest.raises(OperationalError):
             fail()
-    one, other = waits[: locks.ATTEMPTS - 1], waits[locks.ATTEMPTS - 1 :]
-    assert len(one) == len(other) == locks.ATTEMPTS - 1
+    one, other = waits[: retries.ATTEMPTS - 1], waits[retries.ATTEMPTS - 1 :]
+    assert len(one) == len(other) == retries.ATTEMPTS - 1
     for number, (first, second) in enumerate(zip(one, other, strict=True)):
-        middle = min(locks.FIRST_DELAY * 2**number, locks.LONGEST_DELAY)
+        middle = min(retries.FIRST_DELAY * 2**number, retries.LONGEST_DELAY)
         assert first != second
         assert 0.5 * middle <= min(first, second) < max(first, second) <= 1.5 * middle
 
 
 def test_a_lock_that_is_never_given_up_is_an_error_in_the_end(monkeypatch):
-    monkeypatch.setattr(locks, "LONGEST_DELAY", 0.0001)
+    monkeypatch.setattr(retries, "LONGEST_DELAY", 0.0001)
     attempts = []
 
     @transactional
@@ -156,7 +156,7 @@ def test_a_lock_that_is_never_given_up_is_an_error_in_the_end(monkeypatch):
 
     with pytest.raises(OperationalError):
         fail()
-    assert len(attempts) == locks.ATTEMPTS
+    assert len(attempts) == retries.ATTEMPTS
 
 
 def test_a_transaction_that_is_repeated_leaves_one_trace():

@@ -41,7 +41,7 @@ def test_a_database_that_is_away_is_so_for_all_of_one_moment(monkeypatch):
 
     asked: list[object] = []
     monkeypatch.setattr(statements, "submit", away)
-    monkeypatch.setattr("mcp_app.lifecycle.database.locks.GIVE_UP_AFTER", 0.0)
+    monkeypatch.setattr("mcp_app.lifecycle.database.retries.GIVE_UP_AFTER", 0.0)
     outcomes = transitions.submit_all([rows.submission(), rows.submission()])
     assert all(isinstance(each, OperationalError) for each in outcomes)
     assert len(asked) == 1

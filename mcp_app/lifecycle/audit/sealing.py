@@ -39,7 +39,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from mcp_app.lifecycle.audit import signatures
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import AuditDay, Cancellation
 
 logger = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from mcp_app.lifecycle.audit import attempts as audit
 from mcp_app.lifecycle.audit.attempts import Actor, Attempt
 from mcp_app.lifecycle.cancellation.throttling import AttemptKind, BurstThrottle
 from mcp_app.lifecycle.database import clock
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Cancellation, Request

@@ -13,7 +13,7 @@ from typing import Final
 
 from mcp_app.lifecycle.audit import attempts
 from mcp_app.lifecycle.audit.attempts import Actor
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.states import Cause, Outcome
 
 WINDOW_SECONDS: Final = 60.0

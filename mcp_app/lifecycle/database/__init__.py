@@ -1,6 +1,6 @@
-"""Database time, locks, and JSON values.
+"""Database time, retries, and JSON values.
 
 clock        database time
-locks        retries while the database is locked or away
+retries      repeats writes while the database is locked or away
 json_values  JSON values that every database can store
 """

@@ -23,7 +23,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle import redaction
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.json_values import storable
-from mcp_app.lifecycle.database.locks import insistent, transactional
+from mcp_app.lifecycle.database.retries import insistent, transactional
 from mcp_app.lifecycle.limits import capacity
 from mcp_app.lifecycle.redaction import PayloadKind, Redacted
 from mcp_app.lifecycle.requests import observation, transitions

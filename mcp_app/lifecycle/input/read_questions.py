@@ -20,7 +20,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.json_values import storable
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.limits import capacity
 from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.lifecycle.liveness.processes import not_lost

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle import redaction
 from mcp_app.lifecycle.database.json_values import storable
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.input import input_rounds
 from mcp_app.lifecycle.redaction import PayloadKind, Redacted
 from mcp_app.models import Request, RequestEvent

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from mcp_app.lifecycle import redaction
 from mcp_app.lifecycle.database.json_values import storable
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.input import input_rounds
 from mcp_app.lifecycle.redaction import PayloadKind, Redacted
 from mcp_app.models import Request

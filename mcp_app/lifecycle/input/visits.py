@@ -22,7 +22,7 @@ from django.core import signing
 from mcp_app import databases
 from mcp_app.lifecycle import publishing, redaction
 from mcp_app.lifecycle.database.json_values import storable
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.input import input_rounds
 from mcp_app.lifecycle.redaction import PayloadKind, Redacted
 from mcp_app.lifecycle.requests.events import Event

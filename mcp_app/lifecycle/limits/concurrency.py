@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mcp_app import databases
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.limits import capacity
 from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import Request

@@ -38,7 +38,7 @@ from django.db.models.functions import Now
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database import clock
 from mcp_app.lifecycle.database.clock import from_now
-from mcp_app.lifecycle.database.locks import insistent, transactional
+from mcp_app.lifecycle.database.retries import insistent, transactional
 from mcp_app.models import Process
 from mcp_app.states import ProcessRole
 

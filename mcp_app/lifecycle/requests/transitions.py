@@ -44,7 +44,7 @@ from mcp_app.lifecycle import redaction
 from mcp_app.lifecycle.audit import attempts
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.json_values import storable
-from mcp_app.lifecycle.database.locks import insistent, transactional
+from mcp_app.lifecycle.database.retries import insistent, transactional
 from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.lifecycle.redaction import Redacted
 from mcp_app.lifecycle.requests import events, statements

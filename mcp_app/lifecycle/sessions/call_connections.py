@@ -18,7 +18,7 @@ from mcp_app.lifecycle.audit.attempts import SYSTEM
 from mcp_app.lifecycle.cancellation import cancellation
 from mcp_app.lifecycle.cancellation.cancellation import CancellationRequest
 from mcp_app.lifecycle.database.clock import from_now
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import not_lost
 from mcp_app.lifecycle.requests import transitions

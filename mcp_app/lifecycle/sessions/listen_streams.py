@@ -16,7 +16,7 @@ from mcp_app import databases
 from mcp_app.conf import settings
 from mcp_app.lifecycle.audit import attempts
 from mcp_app.lifecycle.database.clock import from_now
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.lifecycle.liveness.processes import not_lost
 from mcp_app.models import ChangeVersion, ListenStream

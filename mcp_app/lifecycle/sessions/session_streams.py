@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.db.models import Exists
 
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness.processes import not_lost
 from mcp_app.lifecycle.sessions import sessions
 from mcp_app.models import Session

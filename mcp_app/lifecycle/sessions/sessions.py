@@ -28,7 +28,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle.audit.attempts import Actor
 from mcp_app.lifecycle.cancellation import groups
 from mcp_app.lifecycle.database.clock import from_now
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.input import read_questions
 from mcp_app.lifecycle.limits import capacity
 from mcp_app.lifecycle.liveness import wakeups

@@ -46,7 +46,7 @@ from django.utils import timezone
 from mcp_app import databases
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database import clock
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.statistics import call_log, durations
 from mcp_app.lifecycle.statistics.durations import Durations
 from mcp_app.lifecycle.statistics.queries import Period

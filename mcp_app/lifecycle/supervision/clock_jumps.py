@@ -23,7 +23,7 @@ from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database.clock import from_now
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import ReadQuestion, Request, Session

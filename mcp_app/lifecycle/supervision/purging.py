@@ -20,7 +20,7 @@ from django.db.models.functions import Now, TruncDate
 from mcp_app.conf import settings
 from mcp_app.lifecycle.audit import sealing, signatures
 from mcp_app.lifecycle.database.clock import from_now
-from mcp_app.lifecycle.database.locks import transactional
+from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import AuditDay, Cancellation, Request, RequestEvent
 from mcp_app.states import TERMINAL
 
