@@ -48,23 +48,16 @@ class ToolRequest(Request):
     def __init__(self, message: Any, *, headers: Mapping[str, Any] | None = None, **options: Any) -> None:
         headers = message.headers if headers is None else headers
         try:
-            args = self._read_args(message.payload, headers.get("id"))
+            task_id = headers.get("id")
+            args, kwargs, embedded = message.payload
+            if parsed_id(task_id) is None or list(args) != [task_id] or kwargs != {} or not isinstance(embedded, dict):
+                raise ValueError("its only argument must be a request id")
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise InvalidTaskError(f"{type(error).__name__}: {error}") from error
-        own = {"argsrepr": repr(tuple(args)), "kwargsrepr": "{}", "ignore_result": True}
-        options |= {"headers": {**headers, **_NO_OPTIONS, **own}, "body": (args, {}, {}), "decoded": True, "utc": True}
+        own = {"argsrepr": repr((task_id,)), "kwargsrepr": "{}", "ignore_result": True}
+        options["headers"] = {**headers, **_NO_OPTIONS, **own}
+        options |= {"body": ([task_id], {}, {}), "decoded": True, "utc": True}
         super().__init__(message, **options)
-
-    @staticmethod
-    def _read_args(payload: Any, task_id: Any) -> list[str]:
-        """Return the task's arguments.
-
-        Raises `ValueError` or another error for any other payload.
-        """
-        args, kwargs, embedded = payload
-        if parsed_id(task_id) is None or list(args) != [task_id] or kwargs != {} or not isinstance(embedded, dict):
-            raise ValueError("its only argument must be a request id")
-        return [task_id]
 
     @property
     def store_errors(self) -> bool:
