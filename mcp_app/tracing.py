@@ -72,6 +72,10 @@ class Span:
         return fields
 
 
+NOT_RECORDED: Final = Span()
+"""The span of work that is not recorded. It is shared, because its methods change nothing."""
+
+
 def is_recorded(received: Mapping[str, str]) -> bool:
     """Whether the site has configured a provider, or the client has sent a trace context."""
     return INSTALLED and (bool(received) or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider))
@@ -88,7 +92,7 @@ def span(
     failed.
     """
     if not is_recorded(received):
-        yield Span()
+        yield NOT_RECORDED
         return
     parent = contexts.Context()
     for propagator in PROPAGATORS:

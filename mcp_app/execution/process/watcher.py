@@ -63,7 +63,7 @@ from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.models import Request
 from mcp_app.states import CancelPolicy, Stage
-from mcp_app.tracing import Span
+from mcp_app.tracing import NOT_RECORDED, Span
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Running:
     row: Request
     context: ToolContext
     slot: Slot
-    span: Span = field(default_factory=Span)
+    span: Span = NOT_RECORDED
     wrappers: list[BaseDatabaseWrapper] = field(default_factory=list)
     wrappers_of_threads: list[BaseDatabaseWrapper] = field(default_factory=list)
     stage: Stage = Stage.NONE

@@ -410,7 +410,7 @@ def cancel_children(process: Child, row: Request) -> None:
 def trace_run(row: Request) -> AbstractContextManager[Span]:
     """Open a span for the run of a claimed request. Spans that the tool opens are its children."""
     if not tracing.is_recorded(row.trace_context):
-        return nullcontext(Span())
+        return nullcontext(tracing.NOT_RECORDED)
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": row.tool,

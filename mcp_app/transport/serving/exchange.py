@@ -21,7 +21,7 @@ from mcp_app.protocol.jsonrpc import response as rpc_response
 from mcp_app.protocol.requests import Route
 from mcp_app.protocol.sse import EventId
 from mcp_app.states import Cause
-from mcp_app.tracing import TOOL_ERROR, Span
+from mcp_app.tracing import NOT_RECORDED, TOOL_ERROR, Span
 from mcp_app.transport.server import Server
 from mcp_app.transport.serving.callers import (
     ASK_AGAIN_SECONDS,
@@ -74,7 +74,7 @@ class Exchange:
     """Whether its headers must repeat some of its params."""
     makes_tasks: bool = True
     """Whether a call may become a task."""
-    span: Span = field(default_factory=Span)
+    span: Span = NOT_RECORDED
     detached: DetachedResponse | None = None
     """The response that stays open over HTTP after its handler has returned."""
 
