@@ -201,20 +201,17 @@ class Threads:
             group_commit = self._group_commits[do] = GroupCommit(self.start, do, self._size)
         return group_commit.put(item)
 
-    async def run(self, function: Callable[..., R], *args: Any) -> R:
+    async def run(self, function: Callable[..., R], *args: Any, within: float | None = None) -> R:
         """Run `function` in a thread and return its result.
 
         If cancelled, the job still runs to its end.
 
-        Raises `SilentDatabaseError` after `patience`. A job that is still queued then is dropped,
-        so that the queue does not grow while all threads wait.
+        Raises `SilentDatabaseError` after `patience`, or after `within` seconds if that is given. A
+        job that is still queued then is dropped, so that the queue does not grow while all threads
+        wait.
         """
-        return await self.run_within(self._patience, function, *args)
-
-    async def run_within(self, patience: float | None, function: Callable[..., R], *args: Any) -> R:
-        """Do as `run`, with another patience."""
         job = self.start(function, *args)
-        limit = asyncio.timeout(patience)
+        limit = asyncio.timeout(self._patience if within is None else within)
         try:
             async with limit:
                 return await asyncio.shield(job)

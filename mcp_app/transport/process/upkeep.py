@@ -55,7 +55,7 @@ class Upkeep:
         if time.monotonic() - self._supervised_at > settings.SUPERVISION_INTERVAL:
             self._supervised_at = time.monotonic()
             with suppress(SilentDatabaseError):
-                await self._background.run_within(SHORT_ROUND_SECONDS, rounds.take_turn, self._identity)
+                await self._background.run(rounds.take_turn, self._identity, within=SHORT_ROUND_SECONDS)
 
     def begin(self) -> None:
         if not self._tasks:
@@ -73,7 +73,7 @@ class Upkeep:
     async def _beat(self) -> None:
         began_at = time.monotonic()
         # A dead connection blocks only its own thread: the next heartbeat uses another one.
-        await self._rows.run_within(settings.LOST_AFTER / 4, processes.beat, self._identity)
+        await self._rows.run(processes.beat, self._identity, within=settings.LOST_AFTER / 4)
         self._beaten_at = began_at
 
     async def _beat_regularly(self) -> None:

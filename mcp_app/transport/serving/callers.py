@@ -157,7 +157,7 @@ async def authenticate_caller(threads: Threads, connection: HTTPConnection) -> P
     if authenticator is None:
         return authenticate_anonymous(connection)
     try:
-        return await threads.run_within(settings.AUTHENTICATION_TIMEOUT, authenticate, connection)
+        return await threads.run(authenticate, connection, within=settings.AUTHENTICATION_TIMEOUT)
     except SilentDatabaseError:  # raised when the time is over
         logger.error("the authenticator %s did not answer in time", authenticator)
         return authentication_unavailable()
