@@ -22,6 +22,7 @@ Nothing that the site has set is changed.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,7 +115,18 @@ def _migrate_own_database(*, using: str, verbosity: int, interactive: bool, **kw
     file, site_file = connections.databases[ALIAS]["NAME"], _site_file()
     if using == "default" and site_file is not None and _beside(site_file) == file:
         create_sqlite_file(str(file))
+        _restrict_empty_database(Path(file))
         call_command("migrate", database=ALIAS, verbosity=verbosity, interactive=interactive)
+
+
+def _restrict_empty_database(file: Path) -> None:
+    """Make a file without tables readable by this user alone. Django 6.1 creates it in `manage.py check`."""
+    connection = connections[ALIAS]
+    is_empty = not connection.introspection.table_names()
+    connection.close()  # also removes the files beside it, which would keep their mode
+    if is_empty:
+        with suppress(OSError):  # another user's file; `check` reports it
+            file.chmod(0o600)
 
 
 def _make_celery_app() -> None:

@@ -81,7 +81,9 @@ def find_edits(root: Path) -> list[Edit]:
     assignments: dict[str, tuple[Path, ast.expr]] = {}
     for file in _settings_files(root, module):
         for name, value in _assigned(file):
-            assignments.setdefault(name, (file, value))
+            # `INSTALLED_APPS = ["first", *INSTALLED_APPS]` in `local.py` only extends the list of `base.py`.
+            if name not in assignments or _reads(assignments[name][1], name):
+                assignments[name] = (file, value)
     if "INSTALLED_APPS" not in assignments:
         raise NoSiteError(f"INSTALLED_APPS was not found in {module}. Add there: INSTALLED_APPS += [{APP!r}]")
     file, value = assignments["INSTALLED_APPS"]
@@ -97,6 +99,9 @@ def _asgi_edit(root: Path, settings: str, values: dict[str, str]) -> Edit:
     module, _, name = values.get("ASGI_APPLICATION", f"{package}.asgi.application").rpartition(".")
     lines = f"from mcp_app.routing import mcp_application\n\n{name} = mcp_application({name})\n"
     file = root.joinpath(*module.split(".")).with_suffix(".py")
+    wsgi = file.with_name("wsgi.py")
+    if wsgi.is_file() and (found := _SETTINGS_MODULE.search(wsgi.read_text())):
+        settings = found[1]  # `manage.py` may name settings for development
     first = (
         "import os\n\nfrom django.core.asgi import get_asgi_application\n\n"
         f'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "{settings}")\n{name} = get_asgi_application()\n\n'
@@ -144,6 +149,10 @@ def _assigned(file: Path) -> Iterator[tuple[str, ast.expr]]:
                     yield target.id, statement.value
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
             yield statement.target.id, statement.value
+
+
+def _reads(value: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(value))
 
 
 def _text(value: ast.expr) -> str:

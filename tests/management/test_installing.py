@@ -95,6 +95,19 @@ def test_edits_are_made_once_and_undone_without_a_trace(project: Path) -> None:
         ),
         pytest.param(
             {
+                "manage.py": manage("config.settings.local"),
+                "config/settings/local.py": (
+                    "from .base import *\nfrom .base import INSTALLED_APPS\n"
+                    'INSTALLED_APPS = ["first", *INSTALLED_APPS]\nINSTALLED_APPS += ["last"]\n'
+                ),
+                "config/settings/base.py": 'INSTALLED_APPS = ("a",)\nROOT_URLCONF = "config.urls"\n',
+                "config/asgi.py": "application = None\n",
+            },
+            {"config/settings/base.py": 'INSTALLED_APPS += ("mcp_app",)\n', "config/asgi.py": WRAP},
+            id="a list that other settings extend",
+        ),
+        pytest.param(
+            {
                 "manage.py": manage("shop.settings"),
                 "shop/settings/__init__.py": "from shop.settings.base import *\n",
                 "shop/settings/base.py": 'INSTALLED_APPS: tuple = ("a",)\nROOT_URLCONF = "shop.urls"\n',
@@ -142,6 +155,18 @@ def test_a_site_with_wsgi_only_gets_an_asgi_application(tmp_path: Path) -> None:
     names: dict[str, object] = {}
     exec(compile(made, "asgi.py", "exec"), names)
     assert callable(names["application"])
+
+
+def test_a_new_asgi_application_has_the_settings_of_wsgi(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "manage.py": manage("mysite.settings.dev"),
+            "mysite/settings/dev.py": 'INSTALLED_APPS = []\nWSGI_APPLICATION = "mysite.wsgi.application"\n',
+            "mysite/wsgi.py": manage("mysite.settings.production"),
+        },
+    )
+    assert manage("mysite.settings.production") in edits(root)["mysite/asgi.py"]
 
 
 @pytest.mark.parametrize(

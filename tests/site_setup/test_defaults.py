@@ -97,6 +97,19 @@ def test_two_edits_are_enough(first_site: Site) -> None:
     manage(first_site, "migrate", "--check", "--database", "mcp")
 
 
+def test_a_database_that_a_check_has_created_is_readable_by_its_user_alone(first_site: Site) -> None:
+    # Django 6.1 does this in `manage.py check`.
+    opens = "from django.db import connections; connections['mcp'].ensure_connection()"
+    manage(first_site, "shell", "--verbosity=0", "-c", opens)
+    file = first_site.folder / "db-mcp.sqlite3"
+    assert file.stat().st_mode & 0o004
+    manage(first_site, "migrate", "--verbosity=0")
+    assert file.stat().st_mode & 0o077 == 0
+    file.chmod(0o640)  # a choice of the site, which later migrations keep
+    manage(first_site, "migrate", "--verbosity=0")
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
 def test_sites_own_tests_touch_no_file_of_the_site(first_site: Site) -> None:
     (first_site.folder / "greetings/tests.py").write_text(SITES_TESTS)
     before = names(first_site.folder)
