@@ -103,6 +103,9 @@ def _add_database(file: Path) -> None:
         "OPTIONS": SQLITE_OPTIONS,
         "TEST": {**site["TEST"], "NAME": None},
     }
+    # Every SQLite that Django supports has it. To find out, Django opens the database, which creates the file: before
+    # `migrate` restricts its mode, and in Django 6.1 at each `manage.py check`.
+    connections[ALIAS].features.supports_json_field = True
     Defaults.DATABASE = ALIAS
     settings.reload()
 
@@ -120,7 +123,7 @@ def _migrate_own_database(*, using: str, verbosity: int, interactive: bool, **kw
 
 
 def _restrict_empty_database(file: Path) -> None:
-    """Make a file without tables readable by this user alone. Django 6.1 creates it in `manage.py check`."""
+    """Make a file without tables readable by this user alone. It was created by opening the database."""
     connection = connections[ALIAS]
     is_empty = not connection.introspection.table_names()
     connection.close()  # also removes the files beside it, which would keep their mode

@@ -1,6 +1,7 @@
 import os
 
 from app.models import Row
+
 from mcp_app.tools import ToolContext, tool
 
 

@@ -97,12 +97,16 @@ def test_two_edits_are_enough(first_site: Site) -> None:
     manage(first_site, "migrate", "--check", "--database", "mcp")
 
 
-def test_a_database_that_a_check_has_created_is_readable_by_its_user_alone(first_site: Site) -> None:
-    # Django 6.1 does this in `manage.py check`.
+def test_checks_create_no_database(first_site: Site) -> None:
+    manage(first_site, "check", "--database", "mcp")  # Django 6.1 checks all databases without the option too
+    assert "db-mcp.sqlite3" not in names(first_site.folder)
+
+
+def test_a_database_that_was_opened_before_it_is_migrated_is_readable_by_its_user_alone(first_site: Site) -> None:
     opens = "from django.db import connections; connections['mcp'].ensure_connection()"
     manage(first_site, "shell", "--verbosity=0", "-c", opens)
     file = first_site.folder / "db-mcp.sqlite3"
-    assert file.stat().st_mode & 0o004
+    file.chmod(0o644)  # as with the usual umask
     manage(first_site, "migrate", "--verbosity=0")
     assert file.stat().st_mode & 0o077 == 0
     file.chmod(0o640)  # a choice of the site, which later migrations keep
