@@ -96,12 +96,13 @@ def _beside(site_file: Path) -> Path:
 
 def _add_database(file: Path) -> None:
     site = connections.databases["default"]
+    test_file = site["TEST"]["NAME"]
     connections.databases[ALIAS] = {
         **site,
         "NAME": file,
         "ATOMIC_REQUESTS": False,
         "OPTIONS": SQLITE_OPTIONS,
-        "TEST": {**site["TEST"], "NAME": None},
+        "TEST": {**site["TEST"], "NAME": _beside(Path(test_file)) if test_file else None},
     }
     # Every SQLite that Django supports has it. To find out, Django opens the database, which creates the file: before
     # `migrate` restricts its mode, and in Django 6.1 at each `manage.py check`.

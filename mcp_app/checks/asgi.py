@@ -1,6 +1,7 @@
 """Check the site's ASGI application: it can be imported, and serves the endpoints."""
 
 import sys
+from importlib.util import find_spec
 from typing import Any, Final
 
 from django.conf import settings as django_settings
@@ -28,6 +29,8 @@ def check_asgi(**kwargs: Any) -> list[CheckMessage]:
         import_string(path)
     except Exception as error:
         message = f"The ASGI application {path} cannot be imported: {type(error).__name__}: {error}"
+        if not _has_module(path):
+            return [Warning(message, hint=lines.new_asgi_module(path), id="mcp_app.W032")]
         hint = "Fix the error. To the asgi.py that `startproject` writes, add only these lines:"
         return [Warning(message, hint=f"{hint}\n{lines.asgi_application(path)}", id="mcp_app.W032")]
     missing = [endpoint for endpoint in settings.endpoints if endpoint not in MCPConsumer.mounted]
@@ -36,6 +39,13 @@ def check_asgi(**kwargs: Any) -> list[CheckMessage]:
     what = f"the endpoints {', '.join(missing)}" if settings.ENDPOINTS else "MCP"
     message = f"The ASGI application {path} does not serve {what}."
     return [Warning(message, hint=lines.asgi_application(path), id="mcp_app.W033")]
+
+
+def _has_module(path: str) -> bool:
+    try:
+        return find_spec(path.rpartition(".")[0]) is not None
+    except ModuleNotFoundError:  # of its package
+        return False
 
 
 @register

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from celery import current_app
+from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
 from psutil import Process
@@ -23,6 +24,7 @@ from mcp_app.states import CancelPolicy
 
 OWN_PROCESS_ONLY: Final = frozenset({"memory", "filesystem"})
 """Brokers that do not deliver messages to other processes, or not reliably."""
+RESULTS_IN_DATABASE: Final = ("django-db", "django_celery_results")
 JSON: Final = "application/json"
 UNSAFE: Final = frozenset({"application/x-python-serialize", "application/x-yaml"})
 """The content types of pickle and YAML."""
@@ -128,6 +130,17 @@ def check_queues(**kwargs: Any) -> list[CheckMessage]:
     if len(missing) < len(wanted):
         return [Warning(message, hint=hint, id="mcp_app.W036")]
     return [Error(message, hint=hint, id="mcp_app.E018")]
+
+
+@register
+def check_results(**kwargs: Any) -> list[CheckMessage]:
+    """Check that the app of Celery's result backend is installed. Without it, no worker can start."""
+    backend = str(current_app.conf.result_backend or "")
+    if apps.is_installed("django_celery_results") or not backend.startswith(RESULTS_IN_DATABASE):
+        return []
+    message = f"Workers cannot start: their result backend is {backend}, and its app is not installed."
+    hint = lines.in_settings('INSTALLED_APPS += ["django_celery_results"]')
+    return [Error(message, hint=f"{hint}\nor remove CELERY_RESULT_BACKEND.", id="mcp_app.E033")]
 
 
 @register

@@ -79,6 +79,19 @@ def asgi_application(path: str) -> str:
     return f"In {path.rpartition('.')[0].replace('.', '/')}.py, at the end:{module}"
 
 
+def new_asgi_module(path: str) -> str:
+    """Return the lines of a new module for an ASGI application, on a site that has only WSGI."""
+    module = indented(
+        "import os",
+        "from django.core.asgi import get_asgi_application",
+        f'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "{settings_module()}")',
+        "application = get_asgi_application()",
+        "from mcp_app.routing import mcp_application",
+        "application = mcp_application(application)",
+    )
+    return f"In {path.rpartition('.')[0].replace('.', '/')}.py, a new file:{module}"
+
+
 def sqlite_database(alias: str) -> tuple[str, ...]:
     return (
         f'DATABASES["{alias}"] = {{',

@@ -57,6 +57,12 @@ class Flushed(TransactionTestCase):
 """
 
 
+LIVE_TEST: Final = """
+def test_the_tool_is_called_over_http(mcp_live_client):
+    assert mcp_live_client.call("greet", name="Ada").text.startswith("Hello Ada")
+"""
+
+
 def describe(site: Site, **environment: str) -> dict[str, Any]:
     """Return what a process of the site uses."""
     said: dict[str, Any] = json.loads(manage(site, "shell", "--verbosity=0", "-c", DESCRIBE, **environment))
@@ -119,6 +125,16 @@ def test_sites_own_tests_touch_no_file_of_the_site(first_site: Site) -> None:
     before = names(first_site.folder)
     manage(first_site, "test")
     assert names(first_site.folder) == before
+
+
+def test_a_live_site_of_the_tests_uses_files_beside_each_other(first_site: Site) -> None:
+    add_settings(first_site, 'DATABASES["default"]["TEST"] = {"NAME": BASE_DIR / "test.sqlite3"}\n')
+    (first_site.folder / "pytest.ini").write_text("[pytest]\nDJANGO_SETTINGS_MODULE = mysite.settings\n")
+    (first_site.folder / "greetings/test_live.py").write_text(LIVE_TEST)
+    plugin = ("-p", "mcp_app.testing.plugin")  # an installed app is found without this option
+    said = first_site.run(sys.executable, "-m", "pytest", "-q", *plugin, "greetings/test_live.py")
+    assert "1 passed" in said
+    assert not list(first_site.folder.glob("*.sqlite3"))
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,8 @@ MISTAKES: Final = [
     ("mcp_app.W003", adding(SETTINGS, 'del DATABASES["mcp"]["OPTIONS"]\n')),
     ("mcp_app.W010", without(SETTINGS, 'CELERY_BROKER_URL = "mcpfs://"')),
     ("mcp_app.W043", without("mysite/__init__.py", snippet("mysite/__init__.py"))),
+    ("mcp_app.E033", adding(SETTINGS, 'CELERY_RESULT_BACKEND = "django-db"\n')),
+    ("mcp_app.W032", lambda site: (site / "mysite/asgi.py").unlink()),
     ("mcp_app.W033", without("mysite/asgi.py", snippet("mysite/asgi.py"))),
     ("mcp_app.W034", without("mysite/celery.py", 'app.config_from_object("django.conf:settings", namespace="CELERY")')),
 ]
