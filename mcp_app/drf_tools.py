@@ -1,4 +1,4 @@
-"""Public API for viewsets and serializers of Django REST framework (extra: `drf`).
+"""Public API for routers, viewsets and serializers of Django REST framework (extra: `drf`).
 
 Import it in an app's `mcp_tools.py`::
 
@@ -9,7 +9,8 @@ Import it in an app's `mcp_tools.py`::
 The implementation is in `derived.drf`.
 """
 
+from mcp_app.derived.drf.routers import router_tools
 from mcp_app.derived.drf.serializers import serializer_tool
 from mcp_app.derived.drf.viewsets import viewset_tools
 
-__all__ = ["serializer_tool", "viewset_tools"]
+__all__ = ["router_tools", "serializer_tool", "viewset_tools"]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import mcp_types
@@ -26,6 +27,7 @@ _STANDARD: Final = {
 """DRF's actions: HTTP method, whether they apply to one row, and the name and description of their
 tools."""
 _READING: Final = frozenset({"get", "head", "options"})
+NO_KEYWORDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,19 @@ class _Action:
     """The options of its `@action` decorator, such as `permission_classes`."""
     tool_name: str
     description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool that is ready to be registered."""
+
+    function: Callable[..., Any]
+    options: Mapping[str, Any]
+    """The options of `tool`."""
+
+    @property
+    def name(self) -> str:
+        return str(self.options["name"])
 
 
 def viewset_tools(
@@ -60,26 +75,55 @@ def viewset_tools(
     The viewset checks the caller's permissions when a tool is called. To hide a tool, set its
     `permissions`. Raises `InvalidTool` if an action cannot be offered.
     """
-    options = dict(actions) if isinstance(actions, Mapping) else {name: {} for name in actions}
+    add_tools(offers_of(viewset, _words(viewset), named_options(actions)))
+    return viewset
+
+
+def named_options(names: Iterable[str] | Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the options of `tool` for each name."""
+    return dict(names) if isinstance(names, Mapping) else {name: {} for name in names}
+
+
+def offers_of(
+    viewset: Any,
+    words: tuple[str, str],
+    actions: Mapping[str, Mapping[str, Any]],
+    initial: Mapping[str, Any] = NO_KEYWORDS,
+) -> list[Offer]:
+    """Return the tools of a viewset's actions, not registered yet.
+
+    - `words`: the singular and plural of its rows, from which names and descriptions are made.
+    - `actions`: the names of the actions, with the options of `tool` for each.
+    - `initial`: keyword arguments of `as_view`, besides those that the call needs.
+
+    Raises `InvalidTool` if an action cannot be offered.
+    """
     location = f"{viewset.__module__}.{viewset.__qualname__}"
-    for name, differing in options.items():
+    found = []
+    for name, differing in actions.items():
         try:
-            action = _action(viewset, name)
-            function, schema = _function(viewset, action, location)
+            action = _action(viewset, name, words)
+            function, schema = _function(viewset, action, location, initial)
         except UnusableSerializerError as error:
             raise InvalidTool(f"The action {name!r} of {location} cannot be offered: {error}.") from error
-        offered = {
+        options = {
             "name": action.tool_name,
             "description": action.description,
             "annotations": _hints(action),
             "input_schema": schema,
         }
-        tool(**{**offered, **differing})(function)
-    return viewset
+        found.append(Offer(function, {**options, **differing}))
+    return found
 
 
-def _action(viewset: Any, name: str) -> _Action:
-    one, many = _words(viewset)
+def add_tools(offers: Iterable[Offer]) -> None:
+    """Register the tools."""
+    for offer in offers:
+        tool(**offer.options)(offer.function)
+
+
+def _action(viewset: Any, name: str, words: tuple[str, str]) -> _Action:
+    one, many = words
     method = getattr(viewset, name, None)
     if method is None:
         raise UnusableSerializerError("the viewset has no such action")
@@ -96,9 +140,11 @@ def _action(viewset: Any, name: str) -> _Action:
     return _Action(name, verb, method.detail, method.kwargs, f"{name}_{_joined(one)}", described)
 
 
-def _function(viewset: Any, action: _Action, location: str) -> tuple[Callable[..., Any], JSONSchema]:
+def _function(
+    viewset: Any, action: _Action, location: str, keywords: Mapping[str, Any]
+) -> tuple[Callable[..., Any], JSONSchema]:
     """Return the tool's function and the schema of its arguments."""
-    initial = {**action.options, "detail": action.is_detail, **dispatch.OURS}
+    initial = {**action.options, **keywords, "detail": action.is_detail, **dispatch.OURS}
     view = viewset.as_view({action.method: action.name}, **initial)
     described = viewset(**initial)
     described.action, described.request, described.format_kwarg = action.name, None, None
