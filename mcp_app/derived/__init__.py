@@ -13,6 +13,8 @@
     cleaned            tools' functions that take cleaned data
     arguments          arguments for forms, and forms' errors for the model
     kinds              Django's types of values as JSON
+    names              words for rows, and names of tools
+    view_requests      requests for viewsets and ModelAdmins
     drf/               viewsets of Django REST framework
 
 This package uses the public API only (`mcp_app.tools`, `mcp_app.resources`), so its tools are

@@ -66,7 +66,7 @@ def create_row(layout: Layout, caller: ModelCaller, given: Arguments) -> Row:
     tools, user = layout.tools, caller.user
     values = arguments.read(layout.writable, given)
     alias = _written_in(tools.get_queryset(user))
-    with _refusals(), transaction.atomic(using=alias):
+    with refusals(), transaction.atomic(using=alias):
         row = tools.new_object(user)
         row._state.db = alias
         form = layout.form(values, row, lambda field: tools.get_related_queryset(user, field).using(alias))
@@ -85,7 +85,7 @@ def update_row(layout: Layout, caller: ModelCaller, given: Arguments) -> Row:
     key = _key(layout, given)
     values = arguments.read(layout.writable, {name: value for name, value in given.items() if name != "pk"})
     alias = _written_in(tools.get_queryset(user))
-    with _refusals(), transaction.atomic(using=alias):
+    with refusals(), transaction.atomic(using=alias):
         row = _to_change(layout, caller, alias, key)
 
         def related(field: Any) -> QuerySet[Any]:
@@ -178,7 +178,7 @@ def _written_in(queryset: QuerySet[Any]) -> str:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """Turn IntegrityError from the block, a transaction, into a `ToolError`."""
     try:
         yield

@@ -1,6 +1,5 @@
 """`register`: makes tools and a resource template from a `ModelTools` class."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -8,8 +7,6 @@ import mcp_types
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
 from django.db.models import Manager, QuerySet
-from django.utils import translation
-from django.utils.text import camel_case_to_spaces
 from pydantic import WithJsonSchema
 
 from mcp_app.auth.principal import Access, missing_scopes
@@ -17,6 +14,7 @@ from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.derived import form_fields, kinds, layout, model_resources, operations
 from mcp_app.derived.layout import MAX_OFFSET, Layout
 from mcp_app.derived.model_tools import ACTIONS, ModelTools, Published, published_models
+from mcp_app.derived.names import joined, words_of
 from mcp_app.derived.operations import ModelCaller
 from mcp_app.tools import ToolContext, tool
 
@@ -166,11 +164,7 @@ def _caller(made: Layout, context: ToolContext) -> ModelCaller:
 
 def _words(tools: ModelTools, operation: str) -> tuple[str, str]:
     """Return a tool's name and description, untranslated."""
-    one = camel_case_to_spaces(tools.model._meta.object_name or "")
-    with translation.override(None):
-        many = str(tools.model._meta.verbose_name_plural).lower()
-    if not re.fullmatch(r"[a-z0-9 _-]+", many):
-        many = f"{one}s"
+    one, many = words_of(tools.model)
     described = {
         "list": f"List {many} that the caller may see, filtered by the arguments.",
         "get": f"Get one {one} by its primary key.",
@@ -178,7 +172,7 @@ def _words(tools: ModelTools, operation: str) -> tuple[str, str]:
         "update": f"Update a {one}: fields whose arguments are given are changed, the others are kept.",
     }
     about = (type(tools).__doc__ or "").strip()
-    name = re.sub(r"[ -]+", "_", f"{operation} {many if operation == 'list' else one}")
+    name = joined(f"{operation} {many if operation == 'list' else one}")
     return name, f"{described[operation]}\n\n{about}".strip()
 
 

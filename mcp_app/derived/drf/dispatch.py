@@ -7,12 +7,9 @@ does not run.
 
 import json
 from collections.abc import Iterator, Mapping
-from io import BytesIO
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-from django.conf import settings as django_settings
-from django.core.handlers.wsgi import WSGIRequest
 from django.utils.translation import gettext as _
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.parsers import JSONParser
@@ -21,8 +18,7 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 
 from mcp_app.catalogue.errors import ToolError
-from mcp_app.conf import settings
-from mcp_app.derived import arguments
+from mcp_app.derived import arguments, view_requests
 from mcp_app.tools import ToolContext
 
 DONE: Final = "Done."
@@ -45,27 +41,16 @@ OURS: Final = {
 directions."""
 
 
-def request_for(method: str, context: ToolContext, query: Mapping[str, Any], body: Mapping[str, Any]) -> WSGIRequest:
+def request_for(method: str, context: ToolContext, query: Mapping[str, Any], body: Mapping[str, Any]) -> Any:
     """Make the request for a call."""
-    content = json.dumps(body).encode()
-    scheme, host = _place()
-    request = WSGIRequest(
-        {
-            "REQUEST_METHOD": method.upper(),
-            "PATH_INFO": "/",
-            "QUERY_STRING": urlencode({name: _text(value) for name, value in query.items()}, doseq=True),
-            "SERVER_NAME": host,
-            "SERVER_PORT": "443" if scheme == "https" else "80",
-            "HTTP_HOST": host,
-            "HTTP_ACCEPT": "application/json",
-            "CONTENT_TYPE": "application/json",
-            "CONTENT_LENGTH": str(len(content)),
-            "REMOTE_ADDR": context.request.remote_address,
-            "wsgi.url_scheme": scheme,
-            "wsgi.input": BytesIO(content),
-        }
+    request = view_requests.make_request(
+        method,
+        context,
+        query=urlencode({name: _text(value) for name, value in query.items()}, doseq=True),
+        content=json.dumps(body).encode(),
+        content_type="application/json",
     )
-    request.caller = context.user  # type: ignore[attr-defined]  # for CallAuthentication
+    request.caller = context.user  # for CallAuthentication
     return request
 
 
@@ -111,12 +96,3 @@ def lines_of(data: Any, path: str = "") -> Iterator[str]:
 
 def _text(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def _place() -> tuple[str, str]:
-    """Return scheme and host of the site, for the links that serializers make."""
-    if settings.PUBLIC_URL is not None:
-        parts = urlsplit(settings.PUBLIC_URL)
-        return parts.scheme, parts.netloc
-    hosts = [host for host in django_settings.ALLOWED_HOSTS if "*" not in host]
-    return "https", hosts[0].removeprefix(".") if hosts else "localhost"

@@ -14,6 +14,7 @@ from mcp_app.catalogue.schema import signature
 from mcp_app.derived import kinds, model_fields
 from mcp_app.derived.drf import dispatch, serializer_fields
 from mcp_app.derived.drf.serializer_fields import JSONSchema, UnusableSerializerError
+from mcp_app.derived.names import joined
 from mcp_app.tools import ToolContext, tool
 
 _STANDARD: Final = {
@@ -131,13 +132,13 @@ def _action(viewset: Any, name: str, words: tuple[str, str]) -> _Action:
     if name in _STANDARD:
         verb, is_detail, word, said = _STANDARD[name]
         described = said.format(one=one, many=many)
-        named = f"{word}_{_joined(many if name == 'list' else one)}"
+        named = f"{word}_{joined(many if name == 'list' else one)}"
         return _Action(name, verb, is_detail, {}, named, "\n\n".join(filter(None, [described, about])))
     if not hasattr(method, "mapping"):
         raise UnusableSerializerError("it is neither a standard DRF action nor decorated with @action")
     verb = next(verb for verb, mapped in method.mapping.items() if mapped == name)
     described = about or f"{name.replace('_', ' ').capitalize()}: {one}."
-    return _Action(name, verb, method.detail, method.kwargs, f"{name}_{_joined(one)}", described)
+    return _Action(name, verb, method.detail, method.kwargs, f"{name}_{joined(one)}", described)
 
 
 def _function(
@@ -237,7 +238,3 @@ def _words(viewset: Any) -> tuple[str, str]:
     name = re.sub(r"(?i)(model)?view_?set$", "", viewset.__name__) if model is None else model._meta.object_name
     one = camel_case_to_spaces(name or viewset.__name__)
     return one, f"{one}s"
-
-
-def _joined(words: str) -> str:
-    return re.sub(r"[ -]+", "_", words)
