@@ -5,7 +5,7 @@ Packages and modules from top to bottom. Each imports only those below it:
     testing/                             helpers for tests of a site's tools
     apps, management/, templatetags/     what Django loads: start-up, commands, template tags
     checks/                              system checks of a site's settings
-    model_tools, form_tools, drf_tools   public API for models, forms, viewsets and routers
+    model_tools, form_tools, drf_tools   public API for models, admin sites, forms and viewsets
     derived/                             tools made from models, forms and viewsets
     tools, resources, prompts, visits    public API for authors
     routing, health/, metrics/           what a site's ASGI application and URLs import

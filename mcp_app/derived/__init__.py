@@ -1,4 +1,4 @@
-"""Tools and resources made from models, forms, and viewsets of Django REST framework.
+"""Tools and resources made from models, forms, ModelAdmins, and viewsets of Django REST framework.
 
     model_tools        `ModelTools`, the options of a published model
     registration       `register`: makes tools and a resource template from them
@@ -15,6 +15,7 @@
     kinds              Django's types of values as JSON
     names              words for rows, and names of tools
     view_requests      requests for viewsets and ModelAdmins
+    admin/             models of an admin site, by their ModelAdmins
     drf/               viewsets of Django REST framework
 
 This package uses the public API only (`mcp_app.tools`, `mcp_app.resources`), so its tools are

@@ -52,6 +52,16 @@ def kind_of(name: str, field: forms.Field) -> ValueKind:
     return kind.with_schema(description=_description(field), default=_default(kind, field))
 
 
+def argument_of(name: str, field: forms.Field) -> ValueKind:
+    """Return the type of a field's argument; optional arguments may also be null.
+
+    Raises `UnusableFieldError`.
+    """
+    kind = kind_of(name, field)
+    nullable = not field.required and not isinstance(field, forms.NullBooleanField | forms.MultipleChoiceField)
+    return kind.or_null() if nullable and "type" in kind.schema else kind
+
+
 def is_required(field: forms.Field) -> bool:
     """Return whether an argument is required.
 

@@ -53,16 +53,9 @@ def form_tool(form_class: type[forms.BaseForm], /, **options: Any) -> Callable[[
 
 def _read(form_class: type[forms.BaseForm]) -> tuple[dict[str, ValueKind], dict[str, Any]]:
     fields = {name: field for name, field in form_class().fields.items() if not field.disabled}
-    kinds = {name: _kind(name, field) for name, field in fields.items()}
+    kinds = {name: form_fields.argument_of(name, field) for name, field in fields.items()}
     required = [name for name, field in fields.items() if form_fields.is_required(field)]
     return kinds, form_fields.object_schema(kinds, required)
-
-
-def _kind(name: str, field: forms.Field) -> ValueKind:
-    """Return the type of a field's argument; optional arguments may also be null."""
-    kind = form_fields.kind_of(name, field)
-    nullable = not field.required and not isinstance(field, forms.NullBooleanField | forms.MultipleChoiceField)
-    return kind.or_null() if nullable and "type" in kind.schema else kind
 
 
 def _clean(

@@ -73,6 +73,25 @@ class Novel(Book):
     )
 
 
+class Loan(models.Model):
+    """Keeps its book from being deleted."""
+
+    book = models.ForeignKey(Book, models.PROTECT, related_name="loans")
+
+    def __str__(self) -> str:
+        return f"loan of <{self.book}>"
+
+
+class Review(models.Model):
+    """Is deleted with its book."""
+
+    book = models.ForeignKey(Book, models.CASCADE, related_name="reviews")
+    text = models.CharField(max_length=20)
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Cover(models.Model):
     """Fields that JSON cannot fill, and fields without a JSON type."""
 
