@@ -1,4 +1,4 @@
-"""The tools of docs/how-to/import-with-progress.md and long-report.md are executed unchanged, and used as described."""
+"""The complete tools of import-with-progress.md, long-report.md and approve-before-delete.md run as described."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ import pytest
 
 from mcp_app.models import Request
 from mcp_app.testing.client import Client
+from mcp_app.testing.outcomes import MCPError
 from mcpsite import models
 from tests.docs.conftest import Execute
 from tests.docs.pages import snippet, snippets
@@ -57,6 +58,40 @@ def test_an_import_of_another_file_is_refused(
     (settings.UPLOADS / "wrong.csv").write_text("name\nAda\n")
     assert mcp_client.call("import_contacts", file=name).is_error
     assert not models.Contact.objects.exists()
+
+
+@pytest.fixture
+def approving(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names of the page about approvals. Its model is the example site's."""
+    monkeypatch.setitem(sys.modules, "shop", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "shop.models", models)
+    return execute(*snippets("how-to/approve-before-delete.md"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_contacts_are_deleted_after_approval",
+        "test_nothing_is_deleted_without_approval",
+        "test_contacts_that_the_question_did_not_name_are_kept",
+    ],
+)
+def test_contacts_are_deleted_only_as_their_user_approved(
+    mcp_client: Client, admin_user: Any, approving: dict[str, Any], name: str
+) -> None:
+    approving[name](mcp_client, admin_user)
+
+
+def test_a_client_that_cannot_be_asked_deletes_nothing(
+    mcp_client: Client, admin_user: Any, approving: dict[str, Any]
+) -> None:
+    mcp_client.force_login(admin_user)
+    approving["add_contacts"]("ada")
+    mcp_client.capabilities = {}
+    with pytest.raises(MCPError) as refused:
+        mcp_client.call("delete_contacts", domain="example.com")
+    assert refused.value.code == -32021
+    assert models.Contact.objects.count() == 1
 
 
 def test_the_report_has_a_line_for_each_month(mcp_client: Client, execute: Execute) -> None:

@@ -107,6 +107,7 @@ def test_the_messages_and_labels_are_quoted_as_they_are() -> None:
         describe_status(stubborn).remark,
         *(payload.title for payload in payloads(asked) if payload.title.startswith("Questions")),
         *(fact.name for fact in facts(rows.fresh(ended)) if fact.name.startswith("Handed")),
+        *(f"*{fact.name}*" for fact in facts(rows.fresh(unstoppable)) if fact.name in ("Tool's process", "Worker")),
     ):
         assert quoted in page
 

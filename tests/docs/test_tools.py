@@ -19,6 +19,7 @@ from mcp_app.testing.outcomes import MCPError
 from mcp_app.tools import TaskMode, ToolError, tool
 from tests.docs.conftest import Execute
 from tests.docs.pages import executed, snippet
+from tests.management.findings import found
 
 
 def offered(client: Client, uri: str) -> set[str]:
@@ -177,6 +178,31 @@ def test_what_a_caller_may_do_is_said_where_the_tool_is(
     mcp_client.force_login(user, scopes=["orders:read"])
     assert offered(mcp_client, "orders://7") == {"tool", "resource", "prompt"}
     assert mcp_client.prompt("it", number="7").messages
+
+
+def test_a_tool_is_only_for_staff(mcp_client: Client, execute: Execute, django_user_model: Any) -> None:
+    execute(snippet("how-to/restrict-a-tool.md#only-for-staff"), snippet("how-to/restrict-a-tool.md#only-for-staff:2"))
+    user: User = django_user_model.objects.create_user("ann")
+    mcp_client.force_login(user)
+    assert [each.name for each in mcp_client.tools()] == ["open_month"]
+    refused = mcp_client.call("open_month", month=7)
+    assert (refused.is_error, refused.text) == (True, "Only staff may open a month.")
+    user.is_staff = True
+    user.save()
+    assert mcp_client.call("open_month", month=7).text == "Month 7 is open."
+    user.groups.add(Group.objects.create(name="staff"))
+    assert mcp_client.call("close_month", month=7).text == "Month 7 is closed."
+
+
+def test_a_misspelt_permission_or_group_is_not_noticed_and_admits_only_superusers(
+    mcp_client: Client, execute: Execute, admin_user: User, django_user_model: Any
+) -> None:
+    tool(name="misspelt", permissions=["auth.chnage_group"], groups=["stafff"])(charge)
+    assert found() == []
+    mcp_client.force_login(django_user_model.objects.create_user("ann"))
+    assert mcp_client.tools() == []
+    mcp_client.force_login(admin_user)
+    assert [each.name for each in mcp_client.tools()] == ["misspelt"]
 
 
 def test_a_tool_is_restricted_by_permission_and_group(
