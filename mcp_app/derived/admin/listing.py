@@ -77,6 +77,8 @@ def list_of(model_admin: AnyModelAdmin, request: Any) -> AdminList:
 
 def _resolved(model_admin: AnyModelAdmin, path: str) -> Iterator[Filter]:
     """Yield the filters for a field: from and before a date, otherwise the value itself."""
+    if rows.is_password(model_admin.model, path):
+        return
     try:
         found = lookups.resolve(model_admin.model, path)
         if found.kind in (kinds.DATE, kinds.MOMENT):
@@ -89,7 +91,7 @@ def _resolved(model_admin: AnyModelAdmin, path: str) -> Iterator[Filter]:
 
 def _is_sortable(model: type[models.Model], name: Any) -> bool:
     field = model_fields.find(model, name) if isinstance(name, str) else None
-    return field is not None and not field.many_to_many
+    return field is not None and not field.many_to_many and not rows.is_password(model, name)
 
 
 def list_rows(call: AdminCall, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.contrib.admin.utils import flatten_fieldsets, lookup_field
+from django.contrib.admin.utils import NotRelationField, flatten_fieldsets, get_fields_from_path, lookup_field
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.forms import ReadOnlyPasswordHashField
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist
 from django.db import models
@@ -28,14 +29,25 @@ def shown(call: AdminCall, row: models.Model) -> dict[str, Any]:
     form_fields = model_admin.get_form(request, row).base_fields
     found = {"pk": _key(row)}
     for name in [name for name in names if name in read_only or not _is_hidden(call, name, form_fields)]:
-        found[_label(name)] = _value(call, row, name)
+        if not is_password(call.model, name):
+            found[_label(name)] = _value(call, row, name)
     return found
 
 
 def listed(call: AdminCall, rows: Iterable[models.Model]) -> list[dict[str, Any]]:
     """Return the columns of the admin's list for each row, and its key."""
-    columns = [name for name in call.model_admin.get_list_display(call.request) if name != "action_checkbox"]
+    stated = call.model_admin.get_list_display(call.request)
+    columns = [name for name in stated if name != "action_checkbox" and not is_password(call.model, name)]
     return [{"pk": _key(row), **{_label(name): _displayed(call, row, name) for name in columns}} for row in rows]
+
+
+def is_password(model: type[models.Model], name: Any) -> bool:
+    """Return whether a name leads to the password of a user, perhaps through relations."""
+    try:
+        field: Any = get_fields_from_path(model, name)[-1] if isinstance(name, str) else None
+    except (FieldDoesNotExist, NotRelationField):
+        return False
+    return field is not None and field.name == "password" and issubclass(field.model, AbstractBaseUser)
 
 
 def _key(row: models.Model) -> Any:
