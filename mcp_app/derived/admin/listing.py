@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.contrib.admin import SimpleListFilter
+from django.contrib.admin import EmptyFieldListFilter, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import QuerySet
+from django.utils.inspect import func_supports_parameter
 from django.utils.translation import gettext as _
 
 from mcp_app.catalogue.errors import ToolError
@@ -43,7 +44,8 @@ class AdminList:
     def arguments(self) -> dict[str, ValueKind]:
         """The type of each argument."""
         found = {name: each.kind for name, each in self.filters.items()}
-        for name, own in self.own_filters.items():
+        for name in self.own_filters.keys() - _RESERVED:
+            own = self.own_filters[name]
             found[name] = kinds.TEXT.with_schema(description=str(own.title or ""))
         if self.has_search:
             found[SEARCH] = kinds.TEXT.with_schema(maxLength=MAX_SEARCH_CHARS)
@@ -63,16 +65,25 @@ def list_of(model_admin: AnyModelAdmin, request: Any) -> AdminList:
     """
     stated = model_admin.get_list_filter(request)
     own = [each for each in stated if isinstance(each, type) and issubclass(each, SimpleListFilter)]
-    paths = [each[0] if isinstance(each, list | tuple) else each for each in stated]
+    paths = [_path(each) for each in stated]
     filters = {each.lookup: each for path in paths if isinstance(path, str) for each in _resolved(model_admin, path)}
-    sortable = [name for name in model_admin.get_sortable_by(request) if _is_sortable(model_admin.model, name)]
+    columns, sortable_by = model_admin.get_list_display(request), model_admin.get_sortable_by(request)
+    sortable = [name for name in columns if name in sortable_by and _is_sortable(model_admin.model, name)]
     return AdminList(
         model_admin,
         bool(model_admin.get_search_fields(request)),
         filters,
-        {each.parameter_name: each for each in own if each.parameter_name and each.parameter_name not in _RESERVED},
+        {each.parameter_name: each for each in own if each.parameter_name},
         tuple(str(name) for name in sortable),
     )
+
+
+def _path(stated: Any) -> Any:
+    """Return the path of a filter for a field. `EmptyFieldListFilter` must not disclose the value."""
+    if not isinstance(stated, list | tuple):
+        return stated
+    path, shown_by = stated
+    return None if issubclass(shown_by, EmptyFieldListFilter) else path
 
 
 def _resolved(model_admin: AnyModelAdmin, path: str) -> Iterator[Filter]:
@@ -105,9 +116,10 @@ def list_rows(call: AdminCall, given: Mapping[str, Any]) -> dict[str, Any]:
     values = arguments.read(kinds_of_caller, given)
     queryset = call.model_admin.get_queryset(call.request)
     for name in mine.filters.keys() & values.keys():
+        _check_lookup(call, name, given[name])
         queryset = mine.filters[name].narrow(queryset, values[name], None)
-    for name in mine.own_filters.keys() & values.keys():
-        queryset = _narrowed(call, mine.own_filters[name], queryset, values[name])
+    for name, own in mine.own_filters.items():  # without a value too, because a filter may have a default
+        queryset = _narrowed(call, own, queryset, None if name in _RESERVED else values.get(name))
     if SEARCH in values:
         queryset = _searched(call, queryset, values[SEARCH])
     limit, offset = values.get("limit", mine.page_size), values.get("offset", 0)
@@ -123,13 +135,25 @@ def get_row(call: AdminCall, given: dict[str, Any]) -> dict[str, Any]:
     return rows.shown(call, row)
 
 
-def _narrowed(call: AdminCall, own: type[SimpleListFilter], queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+def _check_lookup(call: AdminCall, name: str, value: Any) -> None:
+    """Raise `InvalidArguments` if the ModelAdmin does not allow this filter."""
+    allowed: Any = call.model_admin.lookup_allowed
+    stated = (call.request,) if func_supports_parameter(allowed, "request") else ()
+    if not allowed(name, str(value), *stated):
+        raise arguments.unfit([f"{name}: {_('You cannot use this argument.')}"])
+
+
+def _narrowed(
+    call: AdminCall, own: type[SimpleListFilter], queryset: QuerySet[Any], value: str | None
+) -> QuerySet[Any]:
     """Apply a filter that the site wrote itself."""
     parameter = str(own.parameter_name)
     try:
-        made = own(call.request, {parameter: [value]}, call.model, call.model_admin)
+        made = own(call.request, {} if value is None else {parameter: [value]}, call.model, call.model_admin)
         choices = [str(choice) for choice, _label in made.lookup_choices]
-        if value not in choices:
+        if value is None and not made.has_output():
+            return queryset
+        if value is not None and value not in choices:
             raise arguments.unfit([f"{parameter}: {_('Choose one of')}: {', '.join(choices)}"])
         narrowed = made.queryset(call.request, queryset)
     except (IncorrectLookupParameters, ValidationError) as error:

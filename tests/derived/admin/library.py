@@ -20,6 +20,8 @@ class CheapFilter(SimpleListFilter):
 
     def queryset(self, request: Any, queryset: Any) -> Any:
         cheap = {"price__lt": 10}
+        if self.value() is None:
+            return queryset
         return queryset.filter(**cheap) if self.value() == "little" else queryset.exclude(**cheap)
 
 
