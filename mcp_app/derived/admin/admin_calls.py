@@ -15,6 +15,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.contrib.messages.storage.base import BaseStorage
 from django.core.exceptions import PermissionDenied
 from django.db import models
+from django.db.models import Value
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
@@ -46,6 +47,10 @@ class DescribingUser(AnonymousUser):
     is_superuser: Any = True
     is_authenticated = True  # type: ignore[assignment]  # a property in the base class
     is_anonymous = False  # type: ignore[assignment]
+
+    def resolve_expression(self, *args: Any, **kwargs: Any) -> Value:
+        """Let a ModelAdmin make a queryset of the user's rows, which then has none."""
+        return Value(None)
 
     def has_perm(self, perm: str, obj: Any = None) -> bool:
         return True

@@ -95,9 +95,13 @@ def admin_tools(
             wanted = _options("models", published.get(model, ()))
             made = list(_operations(model_admin, wanted))
             made += _actions(model_admin, _options("actions", actions.get(model, ())))
-        except (ValueError, FieldError) as error:
+        except Exception as error:  # of the ModelAdmin's own methods
+            is_plain = isinstance(error, ValueError | FieldError)
+            reason = str(error) if is_plain else f"{type(error).__name__}: {error}"
             location = _location(model_admin)
-            raise InvalidTool(f"The admin of {model._meta.label} ({location}) cannot be published: {error}.") from error
+            raise InvalidTool(
+                f"The admin of {model._meta.label} ({location}) cannot be published: {reason}."
+            ) from error
         offers.extend((model_admin, each) for each in made)
     for model_admin, offer in offers:
         _register(model_admin, offer, prefix)
