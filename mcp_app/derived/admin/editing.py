@@ -101,7 +101,16 @@ def _filled(call: AdminCall, given: Mapping[str, Any], row: Any) -> AnyModelForm
     data = {**_initial_data(blank), **arguments.read(kinds, given)}
     form: AnyModelForm = _form_class(call.model_admin, call.request, row)(data, {}, instance=row)
     _simplify(form)
+    _keep_related(form, given)
     return form
+
+
+def _keep_related(form: AnyModelForm, given: Mapping[str, Any]) -> None:
+    """Make related rows that are not given valid, also those that the form does not offer the caller."""
+    for name, field in form.fields.items():
+        is_many = isinstance(field, forms.ModelMultipleChoiceField) and form.instance.pk is not None
+        if is_many and name not in given and model_fields.find(type(form.instance), name) is not None:
+            field.queryset = getattr(form.instance, name).all()  # type: ignore[attr-defined]
 
 
 def _form_class(model_admin: AnyModelAdmin, request: Any, row: Any) -> Any:
@@ -121,16 +130,18 @@ def _blank(model_admin: AnyModelAdmin, request: Any, row: Any) -> AnyModelForm:
 def _simplify(form: AnyModelForm) -> None:
     """Make a form take one value for each field, without HTML."""
     for name, field in list(form.fields.items()):
-        if isinstance(field, forms.SplitDateTimeField):  # the admin's field for date and time
+        if type(field) is forms.SplitDateTimeField:  # the admin's field for date and time
             form.fields[name] = forms.DateTimeField(
                 label=field.label,
                 required=field.required,
                 initial=field.initial,
                 help_text=field.help_text,
                 disabled=field.disabled,
+                validators=field.validators,
             )
         elif isinstance(field, forms.MultiValueField) or _is_binary(form, name):
-            del form.fields[name]  # so that the row keeps its value
+            if not (form.instance._state.adding and form_fields.is_required(field)):
+                del form.fields[name]  # so that the row keeps its value
         else:
             field.show_hidden_initial = False  # or each change would name the field in the log
     arguments.keep_only(form, list(form.fields))
@@ -146,6 +157,8 @@ def _arguments(form: AnyModelForm, model: type[models.Model], row: Any) -> dict[
     for name, field in form.fields.items():
         column = model_fields.find(model, name)
         if field.disabled or (row is not None and getattr(column, "primary_key", False)):
+            continue
+        if isinstance(column, models.BinaryField):
             continue
         try:
             kind = form_fields.argument_of(name, field)
