@@ -14,7 +14,7 @@ from django.contrib.admin import ModelAdmin
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.messages.storage.base import BaseStorage
 from django.core.exceptions import PermissionDenied
-from django.db import models
+from django.db import models, router
 from django.db.models import Value
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
@@ -86,6 +86,11 @@ class AdminCall:
         kind = model_fields.key_of(self.model)
         key = kind.write(arguments.read({"pk": kind}, {"pk": given["pk"]})["pk"])
         return self.model_admin.get_object(self.request, str(key)), key
+
+    def lock(self, row: Any) -> None:
+        """Lock a row until the transaction ends, if the database supports it."""
+        rows = self.model._base_manager.using(router.db_for_write(self.model))
+        list(rows.select_for_update().filter(pk=row.pk).values_list("pk"))
 
 
 def not_found(model: type[models.Model], key: Any) -> ToolError:

@@ -33,11 +33,10 @@ def delete_row(call: AdminCall, given: dict[str, Any]) -> dict[str, Any]:
     model_admin: Any = call.model_admin  # Django passes lists where its stubs expect a queryset
     request = call.request
     with refusals(), transaction.atomic(using=router.db_for_write(call.model)):
-        row, key = call.find(given)
-        if row is None:
-            raise not_found(call.model, key)
-        if not model_admin.has_delete_permission(request, row):
-            raise refusal(call, row, key, _("You may not delete this."))
+        row = _to_delete(call, given)
+        if given.get("confirm"):
+            call.lock(row)
+            row = _to_delete(call, given)  # again: the previous holder of the lock may have deleted the row
         _rows, counts, missing, protected = model_admin.get_deleted_objects([row], request)
         result = {
             "deleted": False,
@@ -52,6 +51,15 @@ def delete_row(call: AdminCall, given: dict[str, Any]) -> dict[str, Any]:
         model_admin.log_deletions(request, [row])
         model_admin.delete_model(request, row)
         return {**result, "deleted": True, "messages": call.messages.texts()}
+
+
+def _to_delete(call: AdminCall, given: dict[str, Any]) -> Any:
+    row, key = call.find(given)
+    if row is None:
+        raise not_found(call.model, key)
+    if not call.model_admin.has_delete_permission(call.request, row):
+        raise refusal(call, row, key, _("You may not delete this."))
+    return row
 
 
 def _check_deletable(preview: dict[str, Any]) -> None:

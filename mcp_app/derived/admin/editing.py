@@ -57,10 +57,8 @@ def add_row(call: AdminCall, given: Mapping[str, Any]) -> dict[str, Any]:
 def change_row(call: AdminCall, given: dict[str, Any]) -> dict[str, Any]:
     """Change the given fields of a row, and log it. Raises as `add_row`."""
     values = {name: value for name, value in given.items() if name != "pk"}
-    alias = router.db_for_write(call.model)
-    with refusals(), transaction.atomic(using=alias):
-        row = _to_change(call, given)
-        list(call.model._base_manager.using(alias).select_for_update().filter(pk=row.pk).values_list("pk"))
+    with refusals(), transaction.atomic(using=router.db_for_write(call.model)):
+        call.lock(_to_change(call, given))
         row = _to_change(call, given)  # again: the previous holder of the lock may have changed the row
         return _save(call, values, row)
 

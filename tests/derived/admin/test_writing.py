@@ -6,6 +6,7 @@ import pytest
 from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
 
 from mcp_app.catalogue import catalogue
+from mcp_app.derived.admin.admin_calls import AdminCall
 from mcp_app.model_tools import admin_tools
 from tests.derived.admin.conftest import Staff
 from tests.derived.admin.library import library
@@ -157,6 +158,18 @@ def test_dependent_rows_need_their_own_permission(staff: Staff) -> None:
     assert call("delete_book", eraser, pk=staff.anns.pk)["missing_permissions"] == ["review"]
     assert "review" in call("delete_book", eraser, pk=staff.anns.pk, confirm=True)
     assert Book.objects.filter(pk=staff.anns.pk).exists()
+
+
+def test_a_row_that_another_call_deletes_meanwhile_is_not_logged_again(
+    staff: Staff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lock(self: AdminCall, row: Any) -> None:  # the other call had the lock
+        Tag.objects.filter(pk=row.pk).delete()
+
+    monkeypatch.setattr(AdminCall, "lock", lock)
+    assert is_not_found(call("delete_tag", staff.ann, pk="spy", confirm=True), "tag", "spy")
+    assert is_not_found(call("change_tag", staff.ann, pk="crime", is_secret=True), "tag", "crime")
+    assert logged() == []
 
 
 def test_delete_is_marked_as_destructive(staff: Staff) -> None:
