@@ -1,13 +1,15 @@
 """`router_tools`: the viewsets that a router has registered, as tools."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from django.urls.resolvers import RegexPattern, RoutePattern
+
 from mcp_app.catalogue.errors import InvalidTool
 from mcp_app.derived.drf import viewsets
-from mcp_app.derived.drf.viewsets import Offer
+from mcp_app.derived.drf.viewsets import KeyReader, Offer
 
 Actions: TypeAlias = Iterable[str] | Mapping[str, Mapping[str, Any]]
 
@@ -76,7 +78,10 @@ def router_tools(
             chosen = _chosen(routed, groups, viewsets.named_options(actions.get(basename, ())))
         except UnusableRouteError as error:
             raise InvalidTool(f"The basename {basename!r} cannot be published: {error}.") from error
-        offers[basename] = viewsets.offers_of(viewset, _words(basename), chosen, {"basename": basename})
+        initial = {name: {**keywords, "basename": basename} for name, keywords in routed.items()}
+        offers[basename] = viewsets.offers_of(
+            viewset, _words(basename), chosen, initial, _key_reader(router.get_lookup_regex(viewset))
+        )
     _check_names(offers)
     for found in offers.values():
         viewsets.add_tools(found)
@@ -88,17 +93,30 @@ def _check_lists(lists: Mapping[str, Any]) -> None:
             raise InvalidTool(f"{parameter} of router_tools must be a list of names, not a single name.")
 
 
-def _routed(router: Any, prefix: str, viewset: Any) -> frozenset[str]:
-    """Return the names of the actions for which the router makes addresses."""
-    routes = [(route.url, router.get_method_map(viewset, route.mapping)) for route in router.get_routes(viewset)]
-    usable = [mapping for url, mapping in routes if mapping and "<" not in f"{prefix}{url}"]
+def _key_reader(lookup: str) -> KeyReader:
+    """Return a function that reads a row's key as the router's addresses do."""
+    pattern = (
+        RoutePattern(lookup, is_endpoint=True) if lookup.startswith("<") else RegexPattern(f"^{lookup}$", None, True)
+    )
+
+    def read_key(value: str) -> Mapping[str, Any] | None:
+        found = pattern.match(value)
+        return None if not found else found[2]
+
+    return read_key
+
+
+def _routed(router: Any, prefix: str, viewset: Any) -> dict[str, Mapping[str, Any]]:
+    """Return the actions for which the router makes addresses, with their keywords of `as_view`."""
+    routes = [(route, router.get_method_map(viewset, route.mapping)) for route in router.get_routes(viewset)]
+    usable = [(route, mapping) for route, mapping in routes if mapping and "<" not in f"{prefix}{route.url}"]
     if not usable and any(mapping for _, mapping in routes):
         raise UnusableRouteError("its addresses have arguments besides the key of the row, as those of nested routers")
-    return frozenset(action for mapping in usable for action in mapping.values())
+    return {action: route.initkwargs for route, mapping in usable for action in mapping.values()}
 
 
 def _chosen(
-    routed: frozenset[str], groups: Iterable[str], stated: Mapping[str, Mapping[str, Any]]
+    routed: Collection[str], groups: Iterable[str], stated: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Mapping[str, Any]]:
     """Return the actions to publish, with their options."""
     found = dict(_of_groups(routed, groups))
@@ -107,7 +125,7 @@ def _chosen(
     return {**found, **stated}
 
 
-def _of_groups(routed: frozenset[str], groups: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _of_groups(routed: Collection[str], groups: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for group in groups:
         names = [name for name in _GROUPS[group] if name in routed]
         if not names:

@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import mcp_types
 from django.utils.text import camel_case_to_spaces
+from django.utils.translation import gettext
 
-from mcp_app.catalogue.errors import InvalidTool
+from mcp_app.catalogue.errors import InvalidTool, ToolError
 from mcp_app.catalogue.schema import signature
 from mcp_app.derived import kinds, model_fields
 from mcp_app.derived.drf import dispatch, serializer_fields
@@ -28,6 +29,7 @@ _STANDARD: Final = {
 """DRF's actions: HTTP method, whether they apply to one row, and the name and description of their
 tools."""
 _READING: Final = frozenset({"get", "head", "options"})
+KeyReader: TypeAlias = Callable[[str], Mapping[str, Any] | None]
 NO_KEYWORDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -89,13 +91,16 @@ def offers_of(
     viewset: Any,
     words: tuple[str, str],
     actions: Mapping[str, Mapping[str, Any]],
-    initial: Mapping[str, Any] = NO_KEYWORDS,
+    initial: Mapping[str, Mapping[str, Any]] = NO_KEYWORDS,
+    read_key: KeyReader | None = None,
 ) -> list[Offer]:
     """Return the tools of a viewset's actions, not registered yet.
 
     - `words`: the singular and plural of its rows, from which names and descriptions are made.
     - `actions`: the names of the actions, with the options of `tool` for each.
-    - `initial`: keyword arguments of `as_view`, besides those that the call needs.
+    - `initial`: keyword arguments of `as_view` for each action, besides those that the call needs.
+    - `read_key`: returns the keyword arguments that a URL would have for a row's key, or `None` if
+      no URL has this key.
 
     Raises `InvalidTool` if an action cannot be offered.
     """
@@ -104,7 +109,7 @@ def offers_of(
     for name, differing in actions.items():
         try:
             action = _action(viewset, name, words)
-            function, schema = _function(viewset, action, location, initial)
+            function, schema = _function(viewset, action, location, initial.get(name, NO_KEYWORDS), read_key)
         except UnusableSerializerError as error:
             raise InvalidTool(f"The action {name!r} of {location} cannot be offered: {error}.") from error
         options = {
@@ -142,7 +147,7 @@ def _action(viewset: Any, name: str, words: tuple[str, str]) -> _Action:
 
 
 def _function(
-    viewset: Any, action: _Action, location: str, keywords: Mapping[str, Any]
+    viewset: Any, action: _Action, location: str, keywords: Mapping[str, Any], read_key: KeyReader | None
 ) -> tuple[Callable[..., Any], JSONSchema]:
     """Return the tool's function and the schema of its arguments."""
     initial = {**action.options, **keywords, "detail": action.is_detail, **dispatch.OURS}
@@ -153,11 +158,14 @@ def _function(
     body = _body_schema(described, action) if _takes_body(action) else {}
     key = _key(described, body) if action.is_detail else None
     query = _query(described) if action.name == "list" else {}
-    kwarg = described.lookup_url_kwarg or described.lookup_field if action.is_detail else ""
+    kwarg, _ = _lookup(viewset)
 
     def function(arguments: dict[str, Any], context: ToolContext) -> Any:
         given = dict(arguments)
-        path = {kwarg: str(given.pop(key[0]))} if key else {}
+        value = str(given.pop(key[0])) if key else ""
+        path = ({kwarg: value} if read_key is None else read_key(value)) if key else {}
+        if path is None:
+            raise ToolError(gettext("Not found."))
         asked = {name: given.pop(name) for name in query if name in given}
         return dispatch.result_of(view(dispatch.request_for(action.method, context, asked, given), **path))
 
@@ -191,18 +199,24 @@ def _body_schema(view: Any, action: _Action) -> JSONSchema:
         raise UnusableSerializerError(f"its serializer cannot be made without a request ({error})") from error
 
 
+def _lookup(view: Any) -> tuple[str, str]:
+    """Return the name of the key in the URL, and its field. A `ViewSet` need not have either."""
+    field = getattr(view, "lookup_field", None) or "pk"
+    return getattr(view, "lookup_url_kwarg", None) or field, field
+
+
 def _key(view: Any, body: JSONSchema) -> tuple[str, JSONSchema]:
     """Return name and schema of the argument that identifies the row.
 
     The name is the one in the URL, unless a field of the body has the same name.
     """
-    name = view.lookup_url_kwarg or view.lookup_field
+    name, lookup_field = _lookup(view)
     if name in body.get("properties", {}):
         name = f"current_{name}"
     model = _model(view)
     if model is None:
         return name, dict(kinds.TEXT.schema)
-    field = model._meta.pk if view.lookup_field == "pk" else model_fields.find(model, view.lookup_field)
+    field = model._meta.pk if lookup_field == "pk" else model_fields.find(model, lookup_field)
     kind = None if field is None else model_fields.kind_of(field)
     return name, dict((kind or kinds.TEXT).schema)
 

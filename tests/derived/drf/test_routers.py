@@ -133,3 +133,56 @@ def test_basenames_that_make_the_same_name_are_both_named() -> None:
     assert offered(None) == set()
     router_tools(made, read=["book"], actions={"books": {"list": {"name": "more_books"}}})
     assert offered(None) == {"list_books", "get_book", "more_books"}
+
+
+class StaffRouter(SimpleRouter):
+    """A router that guards the addresses of its viewsets itself."""
+
+    routes = tuple(
+        route._replace(initkwargs={**route.initkwargs, "permission_classes": [permissions.IsAdminUser]})
+        for route in SimpleRouter.routes
+        if isinstance(route, Route)
+    )
+
+
+def test_what_the_router_sets_for_its_viewsets_applies(shop: Shop) -> None:
+    made = StaffRouter()
+    made.register("books", BookViewSet)
+    router_tools(made, read=["book"])
+    assert call("list_books", shop.ann).startswith("You do not have permission")
+    assert call("get_book", shop.ann, pk=shop.anns.pk).startswith("You do not have permission")
+    assert call("get_book", user("boss", is_staff=True), pk=shop.anns.pk)["title"] == "ann's"
+
+
+class FileViewSet(viewsets.ViewSet):
+    permission_classes = ()
+
+    def retrieve(self, request: Any, pk: Any) -> Response:
+        return Response({"key": pk})
+
+
+class LetterViewSet(FileViewSet):
+    lookup_value_regex = "[a-z]+"
+
+
+class NumberViewSet(FileViewSet):
+    lookup_value_converter = "int"
+
+
+@pytest.mark.parametrize(
+    ("viewset", "uses_regex", "keys", "refused"),
+    [
+        (FileViewSet, True, {"a1": "a1"}, ["../etc", "a.b", "a/b", ""]),
+        (FileViewSet, False, {"a.b": "a.b"}, ["../etc", "a/b", ""]),
+        (LetterViewSet, True, {"abc": "abc"}, ["abc1", "abc\n", "ABC"]),
+        (NumberViewSet, False, {"7": 7}, ["x", "-7", "7/8"]),
+    ],
+)
+def test_only_keys_that_an_address_can_have_are_found(
+    shop: Shop, viewset: Any, uses_regex: bool, keys: dict[str, Any], refused: list[str]
+) -> None:
+    made = SimpleRouter(use_regex_path=uses_regex)
+    made.register("files", viewset, basename="file")
+    router_tools(made, read=["file"])
+    assert {key: call("get_file", shop.ann, pk=key)["key"] for key in keys} == keys
+    assert {call("get_file", shop.ann, pk=key) for key in refused} == {"Not found."}
