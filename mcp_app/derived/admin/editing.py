@@ -113,7 +113,9 @@ def _keep_related(form: AnyModelForm, given: Mapping[str, Any]) -> None:
 
 def _form_class(model_admin: AnyModelAdmin, request: Any, row: Any) -> Any:
     fields = flatten_fieldsets(model_admin.get_fieldsets(request, row))
-    return model_admin.get_form(request, row, change=row is not None, fields=fields)
+    # A row without key only describes the form, so `get_form` must not ask for its permission.
+    is_change = row is not None and row.pk is not None
+    return model_admin.get_form(request, row, change=is_change, fields=fields)
 
 
 def _blank(model_admin: AnyModelAdmin, request: Any, row: Any) -> AnyModelForm:

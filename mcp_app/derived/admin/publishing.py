@@ -97,7 +97,7 @@ def admin_tools(
             made += _actions(model_admin, _options("actions", actions.get(model, ())))
         except Exception as error:  # of the ModelAdmin's own methods
             is_plain = isinstance(error, ValueError | FieldError)
-            reason = str(error) if is_plain else f"{type(error).__name__}: {error}"
+            reason = (str(error) if is_plain else f"{type(error).__name__}: {error}").rstrip(".")
             location = _location(model_admin)
             raise InvalidTool(
                 f"The admin of {model._meta.label} ({location}) cannot be published: {reason}."

@@ -43,6 +43,16 @@ def test_a_method_that_fails_for_the_describing_user_is_named(staff: Staff) -> N
         publish(Book, ProfileAdmin, "change")
 
 
+def test_a_change_is_described_without_the_permission_for_a_row(staff: Staff) -> None:
+    class OwnBooksAdmin(ModelAdmin):  # type: ignore[type-arg]
+        def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or (obj.owner == request.user and not obj.tags.exists())
+
+    publish(Book, OwnBooksAdmin, "change")
+    assert call("change_book", staff.ann, pk=staff.anns.pk, pages=2)["row"]["pages"] == 2
+    assert call("change_book", staff.ann, pk=staff.bens.pk, pages=2) == "You may not change this."
+
+
 def test_related_rows_that_the_form_does_not_offer_stay(staff: Staff) -> None:
     class PublicTagsAdmin(ModelAdmin):  # type: ignore[type-arg]
         def formfield_for_manytomany(self, db_field: Any, request: Any, **options: Any) -> Any:
