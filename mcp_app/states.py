@@ -107,7 +107,7 @@ class Cause(TextChoices):
     - the choices of four fields in `migrations/0001_initial.py` (`makemigrations --check`),
     - entries in `docs/reference/glossary.md`, in the table of the export in `docs/how-to/audit.md`, and in the table
       of `docs/explanation/architecture.md` with the function (`test_glossary` checks them),
-    - a word in the lists of `README.md` and `CHANGELOG.md`, which no test checks.
+    - a word in the list of `CHANGELOG.md`, which no test checks.
 
     The admin, metrics and statistics use the label, and need no change.
     """

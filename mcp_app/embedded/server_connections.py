@@ -74,11 +74,11 @@ class EmbeddedChannel(_Channel):
             super().dataReceived(data[start : start + READ_BYTES])
 
     def lineReceived(self, line: bytes) -> None:
-        """Refuse a header that continues on a second line (RFC 9112, 5.2).
+        """Refuse a header that continues on a second line, or has a bare CR or LF (RFC 9112, 2.2 and 5.2).
 
-        A proxy could read it as two.
+        A proxy could read it as two. Twisted before 26.10 accepts the second kind.
         """
-        if line.startswith((b" ", b"\t")):
+        if line.startswith((b" ", b"\t")) or b"\r" in line or b"\n" in line:
             self.transport.write(refusal(400, "Bad Request", "Send each header on one line."))
             self.transport.loseConnection()
         else:

@@ -71,4 +71,5 @@ def moment(value: datetime | None, *, precise: bool = False) -> str:
 
 def number(value: float) -> str:
     """Return a finite number without unnecessary digits: `3`, `0.25`, `1e+30`."""
+    value = float(value)  # an `int` has no `is_integer` before Python 3.12
     return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"

@@ -64,6 +64,13 @@ class _ToolSchema(GenerateJsonSchema):
         except KeyError:  # an author's own reference
             return {}
 
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().decimal_schema(schema)
+        for each in made.get("anyOf", ()):
+            if "(?!" in each.get("pattern", ""):  # pydantic before 2.14; look-around is refused in schemas
+                del each["pattern"]
+        return made
+
     def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
         made = super().tagged_union_schema(schema)
         made.pop("discriminator", None)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django.db import router, transaction
 from django.utils.html import strip_tags
+from django.utils.safestring import SafeData
 from django.utils.translation import gettext as _
 
 from mcp_app.catalogue.errors import ToolError
@@ -73,4 +74,4 @@ def _check_deletable(preview: dict[str, Any]) -> None:
 def _texts(protected: Iterable[Any]) -> Iterable[str]:
     """Yield the names of rows, without the links of the admin's page."""
     for each in protected:
-        yield unescape(strip_tags(str(each))) if hasattr(each, "__html__") else str(each)
+        yield unescape(strip_tags(str(each))) if isinstance(each, SafeData) else str(each)
