@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth import authenticate, get_user_model
+from django.contrib.auth.backends import ModelBackend
 from django.db import connections
 from pytest_django import Settings
 
@@ -14,7 +15,7 @@ from mcp_app.auth import tokens
 from mcp_app.auth.authentication import HeaderFields, HTTPConnection
 from mcp_app.catalogue import tool_rows
 from mcp_app.conf import settings as own_settings
-from mcp_app.management.serving import addresses, preparation, welcome
+from mcp_app.management.serving import addresses, preparation, serve, welcome
 from mcp_app.models import Tool
 
 
@@ -28,6 +29,45 @@ def test_demo_administrator_can_log_in_and_is_made_once(settings: Settings) -> N
     assert user is not None
     assert user.is_superuser
     assert preparation.create_demo_admin() is None
+
+
+class EmailLogin(ModelBackend):
+    """A site's login by email address."""
+
+    def authenticate(self, request: Any, email: str | None = None, password: str | None = None, **kwargs: Any) -> None:
+        return None
+
+
+class NeedsRequest(ModelBackend):
+    def authenticate(self, request: Any, username: Any = None, password: Any = None, **kwargs: Any) -> Any:
+        return super().authenticate(request, username, password) if request.META else None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("backend", "is_made"), [(EmailLogin, False), (NeedsRequest, True)])
+def test_demo_administrator_is_made_if_the_password_may_work(
+    settings: Settings, backend: type[ModelBackend], is_made: bool
+) -> None:
+    settings.DEBUG = True
+    settings.AUTHENTICATION_BACKENDS = [f"{__name__}.{backend.__name__}"]
+    assert (preparation.create_demo_admin() is not None) == is_made
+    assert get_user_model().objects.filter(username="admin").exists() == is_made
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "shown"),
+    [
+        ([], "127.0.0.1", "127.0.0.1"),
+        ([], "::1", "[::1]"),
+        (["localhost"], "127.0.0.1", "localhost"),
+        (["*"], "127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_admins_address_has_a_host_that_the_site_accepts(
+    settings: Settings, allowed: list[str], host: str, shown: str
+) -> None:
+    settings.ALLOWED_HOSTS = allowed
+    assert serve._admin_url(host, 8000) == f"http://{shown}:8000/admin/"
 
 
 @pytest.mark.django_db(databases="__all__")

@@ -3,12 +3,13 @@
 Only embedded databases are migrated. For other databases this is a step of the site's owner.
 """
 
+import logging
 import secrets
 from dataclasses import dataclass
 
 from django.apps import apps
 from django.conf import settings as django_settings
-from django.contrib.auth import get_user_model
+from django.contrib.auth import authenticate, get_user_model
 from django.core.management import call_command
 from django.db import Error, IntegrityError, connections, router, transaction
 
@@ -17,6 +18,8 @@ from mcp_app.conf import settings
 from mcp_app.databases import create_sqlite_file
 from mcp_app.diagnosis import migrations
 from mcp_app.diagnosis.database import aliases
+
+logger = logging.getLogger(__name__)
 
 ADMIN_NAME = "admin"
 MADE_BY = "mcp serve"
@@ -59,6 +62,15 @@ def prepare_databases() -> int:
     return applied
 
 
+def _can_log_in(password: str) -> bool:
+    """Return whether the site accepts the new administrator's name and password; some log users in by email only."""
+    try:
+        return authenticate(username=ADMIN_NAME, password=password) is not None
+    except Exception:  # a backend of the site that needs the request of a login page
+        logger.info("the login of the new administrator could not be tried", exc_info=True)
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class DemoAdmin:
     """The new superuser `admin`, with its password and token. `token` is `None` if the site accepts no tokens."""
@@ -71,7 +83,10 @@ class DemoAdmin:
 
 
 def create_demo_admin() -> DemoAdmin | None:
-    """Create a superuser `admin` with a token. Return `None` without `DEBUG`, or if there is a superuser."""
+    """Create a superuser `admin` with a token.
+
+    Return `None` without `DEBUG`, if there is a superuser, or if the site has another way to log in.
+    """
     if not (django_settings.DEBUG and apps.is_installed("django.contrib.admin")):
         return None
     model = get_user_model()
@@ -85,6 +100,9 @@ def create_demo_admin() -> DemoAdmin | None:
     try:
         with transaction.atomic(using=router.db_for_write(model)):
             user = users.create_superuser(username=ADMIN_NAME, email="", password=password)
+            if not _can_log_in(password):
+                transaction.set_rollback(True, using=router.db_for_write(model))
+                return None
     except IntegrityError:  # created by another server process, which prints its password
         return None
     if not any(settings.at(endpoint).AUTHENTICATOR == tokens.AUTHENTICATOR for endpoint in settings.endpoints):

@@ -19,6 +19,7 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.db import connections
+from django.http.request import validate_host
 from django.urls import NoReverseMatch, reverse
 from django.utils.module_loading import import_string
 
@@ -178,7 +179,7 @@ class _Site:
         base = addresses.base_url(host, port)
         endpoints = {endpoint: base + settings.at(endpoint).PATH for endpoint in settings.endpoints}
         password, token = (made.password, made.token) if (made := self._demo_admin) else (None, None)
-        self._say(welcome.addresses(endpoints, _admin_url(base), password))
+        self._say(welcome.addresses(endpoints, _admin_url(host, port), password))
         if token_lines := welcome.tokens_of(endpoints, token):
             self._say(token_lines)
         for endpoint, url in endpoints.items():
@@ -249,7 +250,11 @@ def _application() -> Any:
     return application
 
 
-def _admin_url(base: str) -> str | None:
+def _admin_url(host: str, port: int) -> str | None:
+    """Return the address of the admin, with a host that Django's `ALLOWED_HOSTS` accepts if there is one."""
+    allowed = django_settings.ALLOWED_HOSTS or ["127.0.0.1", "[::1]", ".localhost"]
+    written = f"[{host}]" if ":" in host else host
+    base = addresses.base_url(host if validate_host(written, allowed) else "localhost", port)
     try:
         return base + reverse("admin:index")
     except NoReverseMatch:
