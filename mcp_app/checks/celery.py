@@ -148,13 +148,6 @@ def check_workers(**kwargs: Any) -> list[CheckMessage]:
     """Find options that slow tools down, or that have no effect on tools."""
     found: list[CheckMessage] = []
     conf = current_app.conf
-    if conf.task_always_eager:
-        message = "CELERY_TASK_ALWAYS_EAGER does not make tools run in the server: their calls wait for a worker."
-        hint = (
-            "Start a worker: `manage.py mcp serve` starts one beside the server, `manage.py mcp worker` one by itself. "
-            "The setting may stay for tasks of your own."
-        )
-        found.append(Warning(message, hint=hint, id="mcp_app.W005"))
     if conf.worker_pool not in ("prefork", "processes"):
         found.append(_pool_warning(conf.worker_pool))
     else:

@@ -271,7 +271,6 @@ def site_app(**options: Any) -> Celery:
             marks=pytest.mark.fault("G14"),
         ),
         ({"task_create_missing_queues": False}, "mcp_app.E018", 'Queue("mcp")'),
-        ({"task_always_eager": True}, "mcp_app.W005", "`manage.py mcp serve`"),
         ({"worker_pool": "gevent"}, "mcp_app.W006", "manage.py mcp worker"),
         ({"worker_pool": "threads"}, "mcp_app.W006", "--pool"),
         ({"worker_pool": async_pool.NAME}, "mcp_app.W006", "--pool"),

@@ -11,6 +11,6 @@ group_cancelling  cancels all requests of the same caller, tool or session, or w
 A new column is a method of `RequestColumns`, a name in `list_display`, and its model fields in `request_lists.FETCHED`.
 The method must not have the name of a model field, because Django would show the field instead. `sortable_by` names the
 columns that an index can sort. Test it in `tests/admin/test_request_lists.py`, and describe it in
-`docs/how-to/admin.md`. Its pictures are taken again by the browser's tests with `MCP_PICTURES`. `mcp watch` shows the same
-list in a terminal.
+`docs/how-to/admin.md`. Its pictures are taken again by the browser's tests with `MCP_PICTURES`. `mcp watch` shows the
+same list in a terminal.
 """
