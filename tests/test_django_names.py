@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 from django import forms
+from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.models import Group
+from django.contrib.messages.storage.base import BaseStorage
 from django.db import models, transaction
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
@@ -82,6 +84,22 @@ def test_a_response_that_has_been_logged_is_not_logged_again(caplog: pytest.LogC
     assert not caplog.records
     log_response("Service Unavailable", response=HttpResponse(status=503), request=HttpRequest())
     assert len(caplog.records) == 1
+
+
+def test_a_message_of_a_modeladmin_is_kept_by_the_storage_of_its_request() -> None:
+    """`message_user` adds to `request._messages`, whose storage implements `_get` and `_store`."""
+
+    class Kept(BaseStorage):
+        def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Any], bool]:
+            return [], True
+
+        def _store(self, messages: Any, response: Any, *args: Any, **kwargs: Any) -> list[Any]:
+            return []
+
+    request: Any = HttpRequest()
+    request._messages = Kept(request)
+    ModelAdmin(Group, AdminSite()).message_user(request, "Two groups were joined.")
+    assert [str(each) for each in request._messages] == ["Two groups were joined."]
 
 
 def test_a_connection_of_psycopg_knows_its_pool() -> None:
