@@ -1,5 +1,6 @@
 """Serves the project in the current folder, calls its tools, and stops calls in each way. Used by .ci/projects."""
 
+# This script runs programs, and prints for people.
 # ruff: noqa: S603, S607, T201
 
 import argparse
@@ -22,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 WORK = Path(tempfile.mkdtemp()) / "work"  # each step of the slow tool adds a line
+TWO_STEPS = 2.5
+"""Seconds in which a slow tool that was not stopped would write at least two lines."""
 LOGS = Path(tempfile.mkdtemp())
 
 
@@ -100,10 +103,10 @@ def stop_a_call(url: str, how: str, stop: Callable[[subprocess.Popen[str], str],
     stop(client, row["id"])
     wait_for(f"stopped by {how}", lambda: last_request()["status"] == "cancelled", 30)
     steps = WORK.read_text()
-    time.sleep(2.5)
+    time.sleep(TWO_STEPS)  # nothing reports that a tool does not go on
     assert WORK.read_text() == steps, f"the tool still works after it was stopped by {how}"
     client.wait(30)
-    print(f"stopped by {how} in {time.monotonic() - began - 2.5:.1f} s")
+    print(f"stopped by {how} in {time.monotonic() - began - TWO_STEPS:.1f} s")
 
 
 class Admin:

@@ -4,7 +4,7 @@ It is made in the worker. It has no session, and Django's middleware does not ru
 ModelAdmin sends to its user are collected for the tool's result.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -87,6 +87,18 @@ class AdminCall:
         key = kind.write(arguments.read({"pk": kind}, {"pk": given["pk"]})["pk"])
         return self.model_admin.get_object(self.request, str(key)), key
 
+    def find_permitted(self, given: dict[str, Any], has_permission: Callable[[Any, Any], bool], message: str) -> Any:
+        """Return the row that the argument `pk` names.
+
+        Raises `ToolError`: "not found", or `message` if the caller may view the row but `has_permission` refuses it.
+        """
+        row, key = self.find(given)
+        if row is not None and has_permission(self.request, row):
+            return row
+        if row is not None and self.may_view(row):
+            raise ToolError(message)
+        raise not_found(self.model, key)
+
     def lock(self, row: Any) -> None:
         """Lock a row until the transaction ends, if the database supports it."""
         rows = self.model._base_manager.using(router.db_for_write(self.model))
@@ -95,14 +107,6 @@ class AdminCall:
 
 def not_found(model: type[models.Model], key: Any) -> ToolError:
     return ToolError(_("There is no %(name)s %(key)s.") % {"name": model._meta.verbose_name, "key": key})
-
-
-def refusal(call: AdminCall, row: Any, key: Any, message: str) -> ToolError:
-    """Return the error for a row that the caller may not use.
-
-    It does not reveal that the row exists to a caller who may not view it.
-    """
-    return ToolError(message) if call.may_view(row) else not_found(call.model, key)
 
 
 @contextmanager

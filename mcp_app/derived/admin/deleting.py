@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from mcp_app.catalogue.errors import ToolError
 from mcp_app.derived import form_fields, kinds, model_fields
-from mcp_app.derived.admin.admin_calls import AdminCall, AnyModelAdmin, not_found, refusal
+from mcp_app.derived.admin.admin_calls import AdminCall, AnyModelAdmin
 from mcp_app.derived.operations import refusals
 
 MAX_PROTECTED: Final = 50
@@ -55,12 +55,7 @@ def delete_row(call: AdminCall, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_delete(call: AdminCall, given: dict[str, Any]) -> Any:
-    row, key = call.find(given)
-    if row is None:
-        raise not_found(call.model, key)
-    if not call.model_admin.has_delete_permission(call.request, row):
-        raise refusal(call, row, key, _("You may not delete this."))
-    return row
+    return call.find_permitted(given, call.model_admin.has_delete_permission, _("You may not delete this."))
 
 
 def _check_deletable(preview: dict[str, Any]) -> None:

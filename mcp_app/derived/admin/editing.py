@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from mcp_app.catalogue.errors import ToolError
 from mcp_app.derived import arguments, form_fields, model_fields
 from mcp_app.derived.admin import rows
-from mcp_app.derived.admin.admin_calls import AdminCall, AnyModelAdmin, describing_request, not_found, refusal
+from mcp_app.derived.admin.admin_calls import AdminCall, AnyModelAdmin, describing_request
 from mcp_app.derived.kinds import ValueKind
 from mcp_app.derived.operations import refusals
 
@@ -64,12 +64,7 @@ def change_row(call: AdminCall, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_change(call: AdminCall, given: dict[str, Any]) -> Any:
-    row, key = call.find(given)
-    if row is None:
-        raise not_found(call.model, key)
-    if not call.model_admin.has_change_permission(call.request, row):
-        raise refusal(call, row, key, _("You may not change this."))
-    return row
+    return call.find_permitted(given, call.model_admin.has_change_permission, _("You may not change this."))
 
 
 def _save(call: AdminCall, given: Mapping[str, Any], row: Any) -> dict[str, Any]:
@@ -106,9 +101,10 @@ def _filled(call: AdminCall, given: Mapping[str, Any], row: Any) -> AnyModelForm
 def _keep_related(form: AnyModelForm, given: Mapping[str, Any]) -> None:
     """Make related rows that are not given valid, also those that the form does not offer the caller."""
     for name, field in form.fields.items():
-        is_many = isinstance(field, forms.ModelMultipleChoiceField) and form.instance.pk is not None
-        if is_many and name not in given and model_fields.find(type(form.instance), name) is not None:
-            field.queryset = getattr(form.instance, name).all()  # type: ignore[attr-defined]
+        if not isinstance(field, forms.ModelMultipleChoiceField) or form.instance.pk is None or name in given:
+            continue
+        if model_fields.find(type(form.instance), name) is not None:
+            field.queryset = getattr(form.instance, name).all()
 
 
 def _form_class(model_admin: AnyModelAdmin, request: Any, row: Any) -> Any:

@@ -25,7 +25,7 @@ class CheapFilter(SimpleListFilter):
         return queryset.filter(**cheap) if self.value() == "little" else queryset.exclude(**cheap)
 
 
-class BookAdmin(ModelAdmin):  # type: ignore[type-arg]
+class BookAdmin(ModelAdmin):
     list_display = ("title", "author", "price", "is_long")
     list_filter = ("status", "author", "sold_at", CheapFilter)
     list_per_page = 2

@@ -145,7 +145,7 @@ def test_a_model_that_the_admin_has_not_loaded_yet_is_published(monkeypatch: pyt
     assert offered(None) == {"list_books", "get_book"}
 
 
-class BrokenAdmin(ModelAdmin):  # type: ignore[type-arg]
+class BrokenAdmin(ModelAdmin):
     fields = ("titel",)
 
 

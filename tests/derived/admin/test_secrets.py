@@ -46,7 +46,7 @@ def test_a_list_neither_shows_nor_filters_nor_sorts_passwords(staff: Staff) -> N
 
 
 def test_a_list_does_not_show_the_password_of_a_related_user(staff: Staff) -> None:
-    class RelatedPasswordAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class RelatedPasswordAdmin(ModelAdmin):
         list_display = ("title", "owner__password")
         list_filter = ("owner__password",)
 
@@ -56,7 +56,7 @@ def test_a_list_does_not_show_the_password_of_a_related_user(staff: Staff) -> No
 
 
 def test_a_filter_for_empty_fields_does_not_compare_their_values(staff: Staff) -> None:
-    class EmptyAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class EmptyAdmin(ModelAdmin):
         list_filter = (("secret", EmptyFieldListFilter),)
 
     publish(Book, EmptyAdmin)
@@ -65,13 +65,13 @@ def test_a_filter_for_empty_fields_does_not_compare_their_values(staff: Staff) -
 
 @pytest.mark.parametrize("has_request", [True, False])
 def test_the_model_admin_may_disallow_a_filter(staff: Staff, has_request: bool) -> None:
-    class GuardedAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class GuardedAdmin(ModelAdmin):
         list_filter = ("title", "status")
 
         def lookup_allowed(self, lookup: str, value: str, request: Any = None) -> bool:
             return lookup != "title" and request.user.is_superuser
 
-    class OldGuardedAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class OldGuardedAdmin(ModelAdmin):
         list_filter = ("title", "status")
 
         def lookup_allowed(self, lookup: str, value: str) -> bool:
@@ -83,7 +83,7 @@ def test_the_model_admin_may_disallow_a_filter(staff: Staff, has_request: bool) 
 
 
 def test_a_list_is_not_sorted_by_columns_that_it_does_not_show(staff: Staff) -> None:
-    class SortedAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class SortedAdmin(ModelAdmin):
         list_display = ("title",)
         sortable_by = ("title", "secret")
 
@@ -111,10 +111,10 @@ def test_a_filter_of_the_site_also_applies_without_a_value(staff: Staff) -> None
         def lookups(self, request: Any, model_admin: Any) -> Any:
             return []
 
-    class OwnAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class OwnAdmin(ModelAdmin):
         list_filter = (OwnFilter, UnlistedFilter)
 
-    class EverybodyAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class EverybodyAdmin(ModelAdmin):
         list_filter = (EverybodyFilter, UnlistedFilter)
 
     publish(Book, OwnAdmin)

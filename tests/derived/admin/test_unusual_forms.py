@@ -22,7 +22,7 @@ def publish(model: type[models.Model], model_admin: Any, *operations: str) -> No
 
 
 def test_a_form_may_offer_only_related_rows_of_the_user(staff: Staff) -> None:
-    class OwnAuthorsAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class OwnAuthorsAdmin(ModelAdmin):
         def formfield_for_foreignkey(self, db_field: Any, request: Any, **options: Any) -> Any:
             if db_field.name == "author":
                 options["queryset"] = Author.objects.filter(owner=request.user)
@@ -35,7 +35,7 @@ def test_a_form_may_offer_only_related_rows_of_the_user(staff: Staff) -> None:
 
 
 def test_a_method_that_fails_for_the_describing_user_is_named(staff: Staff) -> None:
-    class ProfileAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class ProfileAdmin(ModelAdmin):
         def get_fields(self, request: Any, obj: Any = None) -> Any:
             return [request.user.profile.column]
 
@@ -44,7 +44,7 @@ def test_a_method_that_fails_for_the_describing_user_is_named(staff: Staff) -> N
 
 
 def test_a_change_is_described_without_the_permission_for_a_row(staff: Staff) -> None:
-    class OwnBooksAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class OwnBooksAdmin(ModelAdmin):
         def has_change_permission(self, request: Any, obj: Any = None) -> bool:
             return obj is None or (obj.owner == request.user and not obj.tags.exists())
 
@@ -54,7 +54,7 @@ def test_a_change_is_described_without_the_permission_for_a_row(staff: Staff) ->
 
 
 def test_related_rows_that_the_form_does_not_offer_stay(staff: Staff) -> None:
-    class PublicTagsAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class PublicTagsAdmin(ModelAdmin):
         def formfield_for_manytomany(self, db_field: Any, request: Any, **options: Any) -> Any:
             return super().formfield_for_manytomany(
                 db_field, request, **options, queryset=Tag.objects.filter(is_secret=False)
@@ -68,7 +68,7 @@ def test_related_rows_that_the_form_does_not_offer_stay(staff: Staff) -> None:
     assert call("change_book", staff.ann, pk=staff.anns.pk, tags=["crime"])["row"]["tags"] == ["crime"]
 
 
-class SignedForm(forms.ModelForm):  # type: ignore[type-arg]
+class SignedForm(forms.ModelForm):
     signature = forms.MultiValueField(fields=[forms.CharField(), forms.CharField()])
 
     class Meta:
@@ -77,7 +77,7 @@ class SignedForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 def test_a_form_that_requires_several_inputs_cannot_add_rows() -> None:
-    class SignedAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class SignedAdmin(ModelAdmin):
         form = SignedForm
 
     with pytest.raises(InvalidDeclaration, match="requires signature"):
@@ -85,7 +85,7 @@ def test_a_form_that_requires_several_inputs_cannot_add_rows() -> None:
 
 
 def test_a_form_that_requires_several_inputs_of_some_users_adds_none_of_theirs(staff: Staff) -> None:
-    class SignedAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class SignedAdmin(ModelAdmin):
         def get_form(self, request: Any, obj: Any = None, change: bool = False, **options: Any) -> Any:
             form = forms.ModelForm if request.user.is_superuser else SignedForm
             return super().get_form(request, obj, change, form=form, **options)
@@ -104,10 +104,10 @@ def test_a_field_for_date_and_time_keeps_its_validators(staff: Staff) -> None:
         if moment.year < 2030:
             raise ValidationError("Choose a later year.")
 
-    class LaterForm(forms.ModelForm):  # type: ignore[type-arg]
+    class LaterForm(forms.ModelForm):
         sold_at = forms.SplitDateTimeField(validators=[only_later])
 
-    class LaterAdmin(ModelAdmin):  # type: ignore[type-arg]
+    class LaterAdmin(ModelAdmin):
         form = LaterForm
         fields = ("sold_at",)
 
