@@ -13,7 +13,7 @@ from mcp_app.models.cancellation import Cancellation
 _SAME_ROW: Final = """SELECT 1 FROM mcp_app_cancellation WHERE seal_number IS NOT NULL AND (
     id = NEW.id OR attempt_id = NEW.attempt_id OR (sealed_on = NEW.sealed_on AND seal_number = NEW.seal_number)
 )"""
-"""A query for a sealed row that `OR REPLACE` would delete. SQLite fires no trigger for such a deletion."""
+"""Finds a sealed row that `OR REPLACE` would delete, because SQLite fires no trigger for such a deletion."""
 
 SQLITE: Final = {
     "mcp_audit_insert": f"""\

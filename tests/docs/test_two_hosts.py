@@ -1,4 +1,4 @@
-"""The steps of docs/how-to/deployment.md for two hosts behind nginx. Its units and commands are those of one host."""
+"""Runs the steps of docs/how-to/deployment.md for two hosts behind nginx, on one host."""
 
 import shlex
 import shutil

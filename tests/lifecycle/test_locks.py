@@ -1,4 +1,4 @@
-"""A step waits for a lock that another transaction holds, and no cancellation is lost meanwhile."""
+"""A step waits for a lock that another transaction holds, and no cancellation is lost during the wait."""
 
 import logging
 import sqlite3

@@ -1,4 +1,4 @@
-"""The viewsets of a router as tools: only those that are named, by the basename."""
+"""A router publishes the viewsets whose basenames are named, and no others."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ class ReadOnlyRouter(SimpleRouter):
 
 
 class ShelfRouter(SimpleRouter):
-    """A router whose addresses contain the key of another row, as those of drf-nested-routers."""
+    """A router whose addresses contain the key of another row, as drf-nested-routers makes them."""
 
     routes = (
         Route("^shelf/(?P<shelf>[0-9]+)/{prefix}$", {"get": "list"}, "{basename}-list", detail=False, initkwargs={}),
