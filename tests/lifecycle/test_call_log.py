@@ -67,7 +67,7 @@ def test_a_call_whose_counting_failed_is_not_logged(worker, told, monkeypatch):
         raise RuntimeError("the disk is full")
 
     with monkeypatch.context() as full:
-        full.setattr(tallies, "_upsert", refuse)
+        full.setattr(tallies, "_add", refuse)
         assert not rounds.supervise()
     assert told() == []
     assert rounds.supervise()

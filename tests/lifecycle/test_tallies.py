@@ -123,7 +123,7 @@ def test_a_count_that_fails_half_way_counts_nothing(worker, monkeypatch):
         raise OperationalError("gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(tallies, "_upsert", fail)
+        broken.setattr(tallies, "_add", fail)
         broken.setattr("mcp_app.lifecycle.database.retries.ATTEMPTS", 1)
         with pytest.raises(OperationalError):
             tallies.count_ended()

@@ -33,14 +33,14 @@ and the metrics never aggregate ended requests. They read `Tally` rows, which ar
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import QuerySet, Sum
-from django.db.models.functions import Now, TruncDay
+from django.db.models import F, QuerySet, Sum
+from django.db.models.functions import TruncDay
 from django.utils import timezone
 
 from mcp_app import databases
@@ -51,6 +51,7 @@ from mcp_app.lifecycle.statistics import call_log, durations
 from mcp_app.lifecycle.statistics.durations import Durations
 from mcp_app.lifecycle.statistics.queries import Period
 from mcp_app.models import DayTally, Request, Tally
+from mcp_app.models.now import Now
 from mcp_app.states import Measure, Status
 
 BATCH_SIZE: Final = 200
@@ -87,19 +88,6 @@ class TallyTotal:
     seconds: float = 0.0
 
 
-_KEY_NAMES: Final = tuple(each.name for each in fields(TallyKey))
-_TOTAL_NAMES: Final = tuple(each.name for each in fields(TallyTotal))
-_FIELDS_BY_NAME: Final = {each.name: each for each in Tally._meta.concrete_fields}
-_FIELDS: Final = [_FIELDS_BY_NAME[name] for name in (*_KEY_NAMES, *_TOTAL_NAMES)]
-_UPSERT_SQL: Final = """
-INSERT INTO {table} ({names}) VALUES ({places}) ON CONFLICT ({key}) DO UPDATE SET {sums}
-""".format(
-    table=Tally._meta.db_table,
-    names=", ".join((*_KEY_NAMES, *_TOTAL_NAMES)),
-    places=", ".join("%s" for _ in _FIELDS),
-    key=", ".join(_KEY_NAMES),
-    sums=", ".join(f"{name} = {Tally._meta.db_table}.{name} + excluded.{name}" for name in _TOTAL_NAMES),
-)
 _DAY_KEY: Final = ("tool", "measure", "status", "cause", "stage", "bucket")
 _days_stored: tuple[str, datetime] | None = None
 """The time zone, and the midnight before which this process has stored all days."""
@@ -167,11 +155,11 @@ def _count_batch() -> int:
     """
     found = uncounted().values_list(*_COLUMNS_READ)[:BATCH_SIZE]
     batch = [Request.from_db(settings.DATABASE, _COLUMNS_READ, values) for values in found]
-    return len(batch) if batch and _store(batch, _parameters(_sums(batch))) else 0
+    return len(batch) if batch and _store(batch, _sums(batch)) else 0
 
 
 @transactional
-def _store(batch: Sequence[Request], parameters: Sequence[Sequence[Any]]) -> bool:
+def _store(batch: Sequence[Request], sums: Mapping[TallyKey, TallyTotal]) -> bool:
     """Store the sums. Return false if another process counts, or has counted, any of the batch."""
     requests = uncounted().filter(pk__in=[row.pk for row in batch])
     # Without SKIP LOCKED (SQLite) this transaction is the only writer.
@@ -181,7 +169,7 @@ def _store(batch: Sequence[Request], parameters: Sequence[Sequence[Any]]) -> boo
     if requests.update(tallied_at=Now()) < len(batch):
         transaction.set_rollback(True, using=settings.DATABASE)
         return False
-    _upsert(parameters)
+    _add(sums)
     databases.on_commit(lambda: call_log.log_calls(batch))
     return True
 
@@ -197,7 +185,7 @@ def _fold(begin: datetime, *, into: datetime) -> int:
         total = sums[TallyKey(into, row.tool, row.measure, row.status, row.cause, row.stage, row.bucket)]
         total.count += row.count
         total.seconds += row.seconds
-    _upsert(_parameters(sums))
+    _add(sums)
     return len(old) - len(sums)
 
 
@@ -211,18 +199,13 @@ def _sums(batch: Sequence[Request]) -> Mapping[TallyKey, TallyTotal]:
     return sums
 
 
-def _parameters(sums: Mapping[TallyKey, TallyTotal]) -> list[list[Any]]:
-    """Return the parameters of `_UPSERT_SQL`, sorted by key, so that two processes that count do not deadlock."""
-    connection = databases.connection()
-    rows = [(*astuple(key), sums[key].count, sums[key].seconds) for key in sorted(sums)]
-    return [
-        [field.get_db_prep_save(value, connection) for field, value in zip(_FIELDS, row, strict=True)] for row in rows
-    ]
-
-
-def _upsert(parameters: Sequence[Sequence[Any]]) -> None:
-    with databases.connection().cursor() as cursor:
-        cursor.executemany(_UPSERT_SQL, parameters)
+def _add(sums: Mapping[TallyKey, TallyTotal]) -> None:
+    """Add the sums to the tallies, in the order of their keys, so that two processes that count do not deadlock."""
+    keys = sorted(sums)
+    Tally.objects.bulk_create([Tally(**asdict(key), count=0, seconds=0.0) for key in keys], ignore_conflicts=True)
+    for key in keys:
+        total = sums[key]
+        Tally.objects.filter(**asdict(key)).update(count=F("count") + total.count, seconds=F("seconds") + total.seconds)
 
 
 def _measured(row: Request) -> Iterator[tuple[Measure, float | None]]:
