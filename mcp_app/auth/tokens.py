@@ -17,13 +17,13 @@ from typing import Final
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from mcp_app import databases
 from mcp_app.auth.authentication import ISSUER, MAX_CHARS, HTTPConnection, InvalidCredentialsError, bearer_token
 from mcp_app.auth.principal import Principal, user_of
 from mcp_app.models import Token
+from mcp_app.models.now import Now
 
 logger = logging.getLogger(__name__)
 

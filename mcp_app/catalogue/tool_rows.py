@@ -10,7 +10,6 @@ signal.
 from collections.abc import Collection
 from typing import Any
 
-from django.db.models.functions import Now
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
@@ -20,6 +19,7 @@ from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import ChangeVersion, Tool
+from mcp_app.models.now import Now
 
 SUBJECT = changes.TOOLS
 _VERSION = f"SELECT SUM(version) FROM {ChangeVersion._meta.db_table} WHERE subject = %s OR subject LIKE %s"  # noqa: S608 - a name of ours

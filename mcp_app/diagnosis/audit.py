@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from django.db.models import Count, Min
-from django.db.models.functions import Now
 
 from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
 from mcp_app.lifecycle.audit import sealing
+from mcp_app.models.now import Now
 
 NAME: Final = "audit"
 LATE_SECONDS: Final = 300.0

@@ -13,11 +13,11 @@ from typing import Final
 
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
 from mcp_app.diagnosis.worker_ping import WorkerAnswer
+from mcp_app.models.now import Now
 
 NAME: Final = "clocks"
 TRIES: Final = 3

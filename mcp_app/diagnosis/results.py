@@ -5,9 +5,9 @@ from typing import Final
 
 from celery import current_app
 from django.apps import apps
-from django.db.models.functions import Now
 
 from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
+from mcp_app.models.now import Now
 
 NAME: Final = "results"
 SET: Final = 'CELERY_RESULT_BACKEND = "django-db".'

@@ -13,7 +13,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import settings
@@ -25,6 +24,7 @@ from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import Request, RequestEvent
+from mcp_app.models.now import Now
 from mcp_app.protocol.tasks import Task, TaskStatus
 from mcp_app.states import OPEN, TERMINAL, EventKind, Status
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 from django.db import connections, models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.models.now import Now
 from mcp_app.models.row import Row, RowManager
 from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Outcome, Stage, Status

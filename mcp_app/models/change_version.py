@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models.functions import Now
 
+from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 

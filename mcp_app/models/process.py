@@ -1,8 +1,8 @@
 """Server and worker processes."""
 
 from django.db import models
-from django.db.models.functions import Now
 
+from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 from mcp_app.states import ProcessRole

@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
+from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 
 

@@ -4,11 +4,11 @@ from typing import Any, ClassVar
 
 from django.apps import apps
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models import request_ids
+from mcp_app.models.now import Now
 from mcp_app.models.ordered_json import OrderedJSONField
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text

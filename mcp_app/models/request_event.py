@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from django.db import models
-from django.db.models.functions import Now
 
+from mcp_app.models.now import Now
 from mcp_app.models.request import Request
 from mcp_app.models.row import Row
 from mcp_app.states import EventKind

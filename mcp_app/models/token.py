@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from django.db import models
-from django.db.models.functions import Now
 
+from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 

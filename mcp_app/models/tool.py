@@ -3,10 +3,10 @@
 from typing import Any
 
 from django.db import models
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app import databases
+from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 from mcp_app.states import CancelPolicy

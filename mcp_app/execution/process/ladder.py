@@ -44,7 +44,6 @@ from typing import Protocol
 from uuid import UUID
 
 from django.db.models import Case, F, Q, QuerySet, When
-from django.db.models.functions import Now
 
 from mcp_app.celery_adapter import results
 from mcp_app.conf import settings
@@ -63,6 +62,7 @@ from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.supervision import rounds
 from mcp_app.lifecycle.supervision.idle import SupervisionTurns
 from mcp_app.models import Request
+from mcp_app.models.now import Now
 from mcp_app.states import TERMINAL, CancelPolicy, Cause, Status
 
 logger = logging.getLogger(__name__)

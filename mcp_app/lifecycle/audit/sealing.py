@@ -36,11 +36,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from mcp_app.lifecycle.audit import signatures
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import AuditDay, Cancellation
+from mcp_app.models.now import Now
 
 logger = logging.getLogger(__name__)
 

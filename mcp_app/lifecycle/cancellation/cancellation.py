@@ -24,7 +24,6 @@ from uuid import UUID
 
 from django.db import DatabaseError, Error, OperationalError
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.auth.principal import Principal
@@ -37,6 +36,7 @@ from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Cancellation, Request
+from mcp_app.models.now import Now
 from mcp_app.states import OPEN, Cause, EventKind, Outcome, Status
 
 logger = logging.getLogger(__name__)

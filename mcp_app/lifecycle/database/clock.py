@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from django.db.models import DateTimeField, ExpressionWrapper
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Now
 
 from mcp_app import databases
+from mcp_app.models.now import Now
 
 NOW: Final = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%Y-%m-%d %H:%M:%f', 'NOW')"}
 """The current time in each database's SQL, as in Django's `Now()`. On SQLite it is text, in UTC."""

@@ -17,8 +17,6 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from django.db.models.functions import Now
-
 from mcp_app.conf import settings
 from mcp_app.lifecycle import redaction
 from mcp_app.lifecycle.database.clock import from_now
@@ -30,6 +28,7 @@ from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.lifecycle.requests.submission import RequestDetails
 from mcp_app.models import Request
+from mcp_app.models.now import Now
 from mcp_app.protocol.results import tool_error
 from mcp_app.states import EventKind, Stage, Status
 

@@ -33,13 +33,13 @@ from uuid import UUID, uuid4
 import psutil
 from django.db import Error
 from django.db.models import Count, OuterRef, Q, QuerySet
-from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database import clock
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.retries import insistent, transactional
 from mcp_app.models import Process
+from mcp_app.models.now import Now
 from mcp_app.states import ProcessRole
 
 NODE_BITS = 48

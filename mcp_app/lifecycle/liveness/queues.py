@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, F, IntegerField, Max, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.models import Request
+from mcp_app.models.now import Now
 from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)

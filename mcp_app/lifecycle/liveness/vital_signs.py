@@ -9,12 +9,12 @@ from typing import Any, Final, Literal, Protocol
 from uuid import UUID
 
 from django.db.models import Exists
-from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import recently_alive
 from mcp_app.models import Process, Request
+from mcp_app.models.now import Now
 from mcp_app.states import OPEN, ProcessRole, Status
 
 SITE: Final = "site"

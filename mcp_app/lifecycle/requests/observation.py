@@ -13,12 +13,11 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from django.db.models.functions import Now
-
 from mcp_app import databases
 from mcp_app.databases import Columns
 from mcp_app.lifecycle import redaction
 from mcp_app.models import ChangeVersion, Request
+from mcp_app.models.now import Now
 from mcp_app.protocol.results import tool_error
 from mcp_app.states import TERMINAL, Cause, EventKind, Status
 

@@ -36,7 +36,6 @@ from uuid import UUID
 from django.db import IntegrityError, OperationalError
 from django.db.models import F, QuerySet
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.conf import settings
@@ -52,6 +51,7 @@ from mcp_app.lifecycle.requests.events import Event
 from mcp_app.lifecycle.requests.statements import Addition
 from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import Request
+from mcp_app.models.now import Now
 from mcp_app.states import TERMINAL, UNSTOPPABLE, EventKind, Stage, Status, sources
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ lost.
 from uuid import UUID
 
 from django.db.models import Exists, QuerySet
-from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.audit.attempts import SYSTEM
@@ -24,6 +23,7 @@ from mcp_app.lifecycle.liveness.processes import not_lost
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Request, RequestEvent
+from mcp_app.models.now import Now
 from mcp_app.states import OPEN, Cause, EventKind, ProcessRole, Status
 
 BATCH = 500

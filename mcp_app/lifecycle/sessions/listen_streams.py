@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists
-from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.conf import settings
@@ -20,6 +19,7 @@ from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.lifecycle.liveness.processes import not_lost
 from mcp_app.models import ChangeVersion, ListenStream
+from mcp_app.models.now import Now
 from mcp_app.states import ProcessRole
 
 BATCH = 500

@@ -20,7 +20,6 @@ from uuid import UUID
 
 from django.db import OperationalError
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.auth.principal import Principal, is_anonymous
@@ -35,6 +34,7 @@ from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import ChangeVersion, Request, Session
+from mcp_app.models.now import Now
 from mcp_app.states import OPEN, Cause, Outcome
 
 logger = logging.getLogger(__name__)

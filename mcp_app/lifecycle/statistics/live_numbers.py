@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, F, Q, QuerySet, Value
-from django.db.models.functions import Concat, Now
+from django.db.models.functions import Concat
 
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.queues import QueueAge, queue_ages
 from mcp_app.lifecycle.statistics import tallies
 from mcp_app.models import Request
+from mcp_app.models.now import Now
 from mcp_app.states import OPEN, ProcessRole, Status
 
 

@@ -15,13 +15,13 @@ from itertools import islice
 from typing import Final
 
 from django.db.models import Max, Q, QuerySet
-from django.db.models.functions import Now
 
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.sessions import listen_streams, sessions
 from mcp_app.models import ChangeVersion, Session
 from mcp_app.models.change_version import FORGOTTEN
+from mcp_app.models.now import Now
 
 BATCH: Final = 500
 UNCHANGED_SECONDS: Final = 86_400.0

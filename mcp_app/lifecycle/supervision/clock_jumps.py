@@ -19,7 +19,6 @@ from datetime import timedelta
 
 from django.db.models import DateTimeField, ExpressionWrapper, F
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database.clock import from_now
@@ -27,6 +26,7 @@ from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import ReadQuestion, Request, Session
+from mcp_app.models.now import Now
 from mcp_app.states import OPEN, Status
 
 logger = logging.getLogger(__name__)

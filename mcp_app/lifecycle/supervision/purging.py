@@ -15,13 +15,14 @@ from uuid import UUID
 
 from django.apps import apps
 from django.db.models import Exists, OuterRef, QuerySet
-from django.db.models.functions import Now, TruncDate
+from django.db.models.functions import TruncDate
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.audit import sealing, signatures
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import AuditDay, Cancellation, Request, RequestEvent
+from mcp_app.models.now import Now
 from mcp_app.states import TERMINAL
 
 REQUESTS: Final = 100

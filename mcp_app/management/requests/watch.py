@@ -15,13 +15,13 @@ from uuid import UUID
 
 from django.db import Error, connections
 from django.db.models import OuterRef, Q, Subquery
-from django.db.models.functions import Now
 
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.management import terminal
 from mcp_app.management.interruptions import leave_unread
 from mcp_app.management.requests import request_rows
 from mcp_app.models import Process, Request
+from mcp_app.models.now import Now
 from mcp_app.presentation.formatting import NOTHING, duration, moment
 from mcp_app.safe_text import safe_json_text
 from mcp_app.states import OPEN, Status
