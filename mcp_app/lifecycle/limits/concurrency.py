@@ -1,7 +1,7 @@
 """Limit how many calls of one tool a caller has open at once.
 
-Rows are counted under a lock, which is held only while a row is stored. A counter in the cache would stay wrong if a
-process died between its increment and decrement, while a row always ends with its call.
+Rows are counted under a lock on the tool's row, which is held only while a row is stored. A counter in the cache would
+stay wrong if a process died between its increment and decrement, while a row always ends with its call.
 A call that waits for its user is not counted, and may exceed the limit when it goes on after the answer. Calls that
 tools start count only for a limit that the tool itself sets.
 """
@@ -9,11 +9,10 @@ tools start count only for a limit that the tool itself sets.
 from collections.abc import Callable
 from typing import TypeVar
 
-from mcp_app import databases
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.limits import capacity
 from mcp_app.lifecycle.requests.submission import Submission
-from mcp_app.models import Request
+from mcp_app.models import Request, Tool
 from mcp_app.states import Status
 
 R = TypeVar("R")
@@ -29,19 +28,9 @@ def submit(
     network (`Principal.network`).
     """
     who = {**capacity.columns(submission.principal), "tool": submission.tool}
-    _take_turn("/".join(map(str, who.values())))
+    # Until the transaction ends, no other process counts calls of this tool.
+    list(Tool.objects.select_for_update().filter(pk=submission.tool).values_list("pk"))
     if not with_started:
         who["parent"] = None
     being_done = Request.objects.filter(**who, status__in=(Status.QUEUED, Status.RUNNING), finished_at=None)
     return None if being_done.exclude(pk=submission.id).count() >= at_most else store(submission)
-
-
-def _take_turn(name: str) -> None:
-    """Lock `name` until the transaction ends, so that no other process counts the same calls.
-
-    SQLite needs no lock, because it has only one writer.
-    """
-    connection = databases.connection()
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"mcp_app.calls/{name}"])
