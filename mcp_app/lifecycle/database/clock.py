@@ -13,8 +13,12 @@ from django.db.models.expressions import Combinable
 from mcp_app import databases
 from mcp_app.models.now import Now
 
-NOW: Final = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%Y-%m-%d %H:%M:%f', 'NOW')"}
-"""The current time in each database's SQL, as in Django's `Now()`. On SQLite it is text, in UTC."""
+NOW: Final = {
+    "postgresql": "STATEMENT_TIMESTAMP()",
+    "sqlite": "STRFTIME('%Y-%m-%d %H:%M:%f', 'NOW')",
+    "mysql": "UTC_TIMESTAMP(6)",
+}
+"""The current time in each database's SQL, as in `Now`. On SQLite it is text. On MySQL it has no time zone."""
 
 
 def from_now(seconds: float) -> Combinable:
@@ -32,8 +36,9 @@ def read() -> datetime:
 
 
 def parse(now: Any) -> datetime:
-    """Return a value of `NOW` as a `datetime`. SQLite returns text."""
-    return datetime.fromisoformat(now).replace(tzinfo=UTC) if isinstance(now, str) else now
+    """Return a value of `NOW` as a `datetime` in UTC."""
+    moment: datetime = datetime.fromisoformat(now) if isinstance(now, str) else now
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class _ClockReading:

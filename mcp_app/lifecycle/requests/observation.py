@@ -104,6 +104,8 @@ _COLUMNS = Columns(
     Request, "id", "tool", "event_seq", "status", "result", "error", "cancel_cause", "cancel_reason", "questions",
     "input_round", "follower", "redacted", "unredacted",
 )  # fmt: skip
+_TOLD = (EventKind.PROGRESS, EventKind.LOG)
+"""The kinds of events of which a client hears."""
 _NEEDED = ", ".join(f"'{status}'" for status in sorted((*TERMINAL, Status.INPUT_REQUIRED)))
 _UNREDACTED = f"CASE WHEN request.status IN ({_NEEDED}) THEN request.unredacted END"
 """While a request runs, the column holds its arguments, which must not be read with each progress report."""
@@ -180,9 +182,26 @@ class Observed:
 def observe(watched: Mapping[UUID, WatchedRequest]) -> list[Observed]:
     """Return the watched requests that have moved, each with at most `MAX_EVENTS` events."""
     connection = databases.connection()
+    if connection.vendor == "mysql":
+        return _observe_by_orm(watched)
     known = json.dumps({key.hex: (watch.event_seq, watch.wants_events) for key, watch in watched.items()})
     found = databases.rows(connection, _CHANGED[connection.vendor], [known])
     return [_observed(_COLUMNS.row(row), json.loads(told or "[]")) for told, *row in found]
+
+
+def _observe_by_orm(watched: Mapping[UUID, WatchedRequest]) -> list[Observed]:
+    """Do what `observe` does, with several statements.
+
+    The events are read after the rows, and none that is newer than its row.
+    """
+    moved = [key for key, seq in versions(watched).items() if isinstance(key, UUID) and seq > watched[key].event_seq]
+    found = []
+    for row in Request.objects.filter(pk__in=moved).only(*_COLUMNS.names) if moved else ():
+        watch = watched[row.pk]
+        events = row.events.filter(seq__gt=watch.event_seq, seq__lte=row.event_seq, kind__in=_TOLD).order_by("seq")
+        told = events.values_list("seq", "kind", "data")[:MAX_EVENTS] if watch.wants_events else ()
+        found.append(_observed(row, list(told)))
+    return found
 
 
 def arguments(request_id: UUID) -> dict[str, Any]:

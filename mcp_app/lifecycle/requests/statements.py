@@ -34,12 +34,17 @@ the same rows do not wait for each other for ever.
 
 The next step may need columns of the row. PostgreSQL returns them. On SQLite a second statement reads them, which is
 correct, because only the step that has just been taken may change them.
+
+On MySQL and MariaDB, `claim`, `append` and `end` are texts of several statements (`mysql_steps`), and `submit` uses the
+ORM: it locks no row that anybody else could wait for.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -53,11 +58,12 @@ from mcp_app.conf import settings
 from mcp_app.databases import Columns
 from mcp_app.lifecycle.database import clock
 from mcp_app.lifecycle.database.json_values import storable
-from mcp_app.lifecycle.requests import events
+from mcp_app.lifecycle.requests import events, mysql_steps
 from mcp_app.lifecycle.requests.events import Event
+from mcp_app.lifecycle.requests.mysql_steps import Step
 from mcp_app.models import Request
 from mcp_app.models.ordered_json import OrderedJSONField
-from mcp_app.states import Status, sources
+from mcp_app.states import EventKind, Status, sources
 
 
 class Addition(NamedTuple):
@@ -106,6 +112,7 @@ _RUN = Columns(
 _BY_THE_CLOCK = ("submitted_at", "queued_at", "deadline_at")
 _GIVEN = [field for field in Request._meta.concrete_fields if field.attname not in _BY_THE_CLOCK]
 _GIVEN_NAMES = ", ".join(field.attname for field in _GIVEN)
+_TEXTS = [field for field in Request._meta.concrete_fields if isinstance(field, CharField)]
 _QUEUED = json.dumps(events.transition(Status.QUEUED).data)
 
 
@@ -172,6 +179,12 @@ _CLAIM = _Statement(
     sqlite_columns=f"SELECT {', '.join(_RUN.names)} FROM mcp_app_request WHERE id = %(id)s",
 )
 
+_CLAIMED_ON_MYSQL = {
+    "claimed_at": "UTC_TIMESTAMP(6)",
+    "deadline_at": """UTC_TIMESTAMP(6) + INTERVAL LEAST(time_limit, COALESCE(caller_limit
+        - TIMESTAMPDIFF(MICROSECOND, queued_at, UTC_TIMESTAMP(6)) / 1e6, time_limit)) * 1e6 MICROSECOND""",
+}
+
 _SQLITE_MAY_BE_APPENDED_TO = f"""id = json_extract(NEW.given, '$.id') AND status = '{Status.RUNNING}'
     AND (json_extract(NEW.given, '$.stage') IS NULL OR stage < json_extract(NEW.given, '$.stage'))"""
 _HAS_PROGRESS = "json_extract(NEW.given, '$.has_progress')"
@@ -226,7 +239,11 @@ _ORDINARY = {
     vendor: _IS_ORDINARY.format(
         same=same, **{name: marker.format(name) for name in ("worker", "server", "task_handle")}
     )
-    for vendor, same, marker in (("postgresql", "IS NOT DISTINCT FROM", "%({})s"), ("sqlite", "IS", "NEW.{}"))
+    for vendor, same, marker in (
+        ("postgresql", "IS NOT DISTINCT FROM", "%({})s"),
+        ("sqlite", "IS", "NEW.{}"),
+        ("mysql", "<=>", "%s"),
+    )
 }
 _END = _Statement(
     "mcp_end",
@@ -254,6 +271,9 @@ _END = _Statement(
 def submit(rows: Sequence[Request]) -> None:
     """Store QUEUED requests, each with its first event. Raises IntegrityError if there is one of them already."""
     connection = databases.connection()
+    if connection.vendor == "mysql":
+        _submit_by_orm(rows)
+        return
     given = json.dumps([_columns(row, connection.vendor) for row in rows])
     with databases.atomic() if connection.in_atomic_block else nullcontext():  # a savepoint: it may fail
         [(now,), *_] = _run(_SUBMIT, {"given": given, "longest": float(settings.MAX_QUEUE_SECONDS)})
@@ -262,12 +282,34 @@ def submit(rows: Sequence[Request]) -> None:
         row._state.adding, row._state.db = False, connection.alias
 
 
+def _submit_by_orm(rows: Sequence[Request]) -> None:
+    now = clock.read()
+    for row in rows:
+        row.submitted_at = row.queued_at = now
+        row.deadline_at = now + timedelta(seconds=min(row.caller_limit or math.inf, settings.MAX_QUEUE_SECONDS))
+        for field in _TEXTS:
+            setattr(row, field.attname, storable(str(getattr(row, field.attname))))
+    with databases.atomic():
+        Request.objects.bulk_create(rows)
+        events.insert_all((row.pk, [events.transition(Status.QUEUED)], 1) for row in rows)
+
+
 def claim(request_id: UUID, worker: UUID, pid: int) -> Request | None:
     """Claim a queued request for a worker, if its deadline has not passed and its parent, if any, need not stop.
 
     Return the row with the columns that a run needs and the others deferred, or `None` if it must not run.
     """
     event = json.dumps(events.transition(Status.RUNNING, pid=pid).data)
+    if databases.connection().vendor == "mysql":
+        step = Step(
+            request_id,
+            [(EventKind.TRANSITION, event)],
+            _MAY_BE_CLAIMED.format(now="UTC_TIMESTAMP(6)"),
+            columns={"status": Status.RUNNING.value, "worker": worker, "worker_pid": pid},
+            expressions=_CLAIMED_ON_MYSQL,
+        )
+        found = mysql_steps.take([step], _RUN.names)
+        return _RUN.row(found[0]) if found else None
     found = _run(_CLAIM, {"id": request_id, "worker": worker, "worker_pid": pid, "event": event})
     return _RUN.row(found[0]) if found else None
 
@@ -280,6 +322,9 @@ def append(additions: Sequence[Addition]) -> list[tuple[UUID | None, UUID]]:
     """
     vendor = databases.connection().vendor
     ordered = sorted(additions, key=lambda each: each.request_id)
+    if vendor == "mysql":
+        found = mysql_steps.take([_append_on_mysql(each) for each in ordered], ["server", "id"])
+        return [(server and UUID(server), UUID(key)) for server, key in found]
     given = json.dumps([_addition(each, vendor) for each in ordered])
     found = _run(_APPEND, {"given": given, "count": len(additions)}, in_turn=False)
     if vendor == "sqlite":
@@ -287,8 +332,23 @@ def append(additions: Sequence[Addition]) -> list[tuple[UUID | None, UUID]]:
     return [(server, key) for server, key in found]
 
 
+def _append_on_mysql(addition: Addition) -> Step:
+    stage = addition.columns.get("stage")
+    return Step(
+        addition.request_id,
+        [(event.kind, json.dumps(storable(event.data))) for event in addition.events],
+        f"status = '{Status.RUNNING}' AND (%s IS NULL OR stage < %s)",
+        [stage, stage],
+        columns={
+            name: json.dumps(storable(value)) if name == "error" else storable(value)
+            for name, value in addition.columns.items()
+        },
+    )
+
+
 def end(row: Request, status: Status, *, result: dict[str, Any] | None, error: dict[str, Any] | None) -> bool:
     """Store how the run of a claimed row came out. Returns whether its end was ordinary, so that it was stored."""
+    event = json.dumps(storable(events.transition(status, error).data))
     values = {
         "id": row.pk,
         "worker": row.worker,
@@ -297,8 +357,18 @@ def end(row: Request, status: Status, *, result: dict[str, Any] | None, error: d
         "status": status.value,
         "result": None if result is None else json.dumps(result),
         "error": None if error is None else json.dumps(error),
-        "event": json.dumps(storable(events.transition(status, error).data)),
+        "event": event,
     }
+    if databases.connection().vendor == "mysql":
+        step = Step(
+            row.pk,
+            [(EventKind.TRANSITION, event)],
+            _ORDINARY["mysql"],
+            [row.worker, row.server, row.task_handle],
+            columns={**{name: values[name] for name in ("status", "result", "error")}, "deadline_at": None},
+            expressions={"finished_at": "UTC_TIMESTAMP(6)"},
+        )
+        return bool(mysql_steps.take([step], ["id"]))
     return bool(_run(_END, values))
 
 
