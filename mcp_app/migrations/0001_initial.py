@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import mcp_app.models.now
-import mcp_app.models.ordered_json
+import mcp_app.models.json_fields
 import mcp_app.models.request_ids
 import uuid
 from django.db import migrations, models
@@ -201,7 +201,7 @@ class Migration(migrations.Migration):
                 ('method', models.CharField(max_length=64)),
                 ('tool', models.CharField(max_length=128)),
                 ('protocol_version', models.CharField(max_length=16)),
-                ('arguments', mcp_app.models.ordered_json.OrderedJSONField(default=dict)),
+                ('arguments', mcp_app.models.json_fields.OrderedJSONField(default=dict)),
                 ('progress_token', models.JSONField(null=True)),
                 ('log_level', models.CharField(blank=True, default='', max_length=16)),
                 ('client_info', models.JSONField(default=dict, help_text='unverified: for display only')),
@@ -226,16 +226,16 @@ class Migration(migrations.Migration):
                 ('delivered_at', models.DateTimeField(null=True)),
                 ('tallied_at', models.DateTimeField(help_text='when the statistics counted its end', null=True)),
                 ('deadline_at', models.DateTimeField(help_text='the deadline in its present status: to be claimed, to be answered, or to end', null=True)),
-                ('result', mcp_app.models.ordered_json.OrderedJSONField(help_text='a CallToolResult', null=True)),
-                ('partial_result', mcp_app.models.ordered_json.OrderedJSONField(help_text='the partial result of a cancelled tool', null=True)),
+                ('result', mcp_app.models.json_fields.OrderedJSONField(help_text='a CallToolResult', null=True)),
+                ('partial_result', mcp_app.models.json_fields.OrderedJSONField(help_text='the partial result of a cancelled tool', null=True)),
                 ('error', models.JSONField(help_text='code and message, for the log and the admin', null=True)),
                 ('input_round', models.PositiveIntegerField(default=0, help_text='how many times its client was asked for input')),
-                ('questions', mcp_app.models.ordered_json.OrderedJSONField(default=dict, help_text='the open questions: an InputRequests object')),
-                ('answers', mcp_app.models.ordered_json.OrderedJSONField(default=dict, help_text='the answers so far: an InputResponses object')),
+                ('questions', mcp_app.models.json_fields.OrderedJSONField(default=dict, help_text='the open questions: an InputRequests object')),
+                ('answers', mcp_app.models.json_fields.OrderedJSONField(default=dict, help_text='the answers so far: an InputResponses object')),
                 ('visited', models.JSONField(default=dict, help_text='the results of the pages to which it sent its user, by key')),
-                ('kept', mcp_app.models.ordered_json.OrderedJSONField(default=dict, help_text='the results of once(), by key')),
+                ('kept', mcp_app.models.json_fields.OrderedJSONField(default=dict, help_text='the results of once(), by key')),
                 ('redacted', models.JSONField(default=list, help_text="the columns whose values were redacted")),
-                ('unredacted', mcp_app.models.ordered_json.OrderedJSONField(help_text='the original values, by column, as long as the call or its client needs them', null=True)),
+                ('unredacted', mcp_app.models.json_fields.OrderedJSONField(help_text='the original values, by column, as long as the call or its client needs them', null=True)),
                 ('task_handle', models.UUIDField(editable=False, help_text='the task id by which its client knows it; shown to no other client', null=True)),
                 ('task_created_at', models.DateTimeField(null=True)),
                 ('task_expires_at', models.DateTimeField(help_text='when the task id becomes unknown', null=True)),

@@ -15,7 +15,7 @@
     tally           counts of ended calls by the hour
     day_tally       counts of ended calls by the day
     row             the base class of all models
-    ordered_json    JSON whose objects keep the order of their members
+    json_fields     the JSON columns
 
 Only `lifecycle` writes the status of a request. Rows name users and requests by value and not by foreign key. So
 they can be stored in a database of their own, and the audit remains when a user or a request is deleted.

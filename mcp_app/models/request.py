@@ -8,8 +8,8 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models import request_ids
+from mcp_app.models.json_fields import OrderedJSONField
 from mcp_app.models.now import Now
-from mcp_app.models.ordered_json import OrderedJSONField
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status

@@ -62,7 +62,7 @@ from mcp_app.lifecycle.requests import events, mysql_steps
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.lifecycle.requests.mysql_steps import Step
 from mcp_app.models import Request
-from mcp_app.models.ordered_json import OrderedJSONField
+from mcp_app.models.json_fields import OrderedJSONField
 from mcp_app.states import EventKind, Status, sources
 
 
