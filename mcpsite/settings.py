@@ -1,7 +1,7 @@
 """Settings of the example site: embedded parts by default, real engines by environment variables.
 
 MCPSITE_DATA           folder of the databases, the broker's files, uploads and the generated secret
-MCPSITE_DATABASE       PostgreSQL instead of SQLite: postgresql://user:password@host:port/name
+MCPSITE_DATABASE       another database than SQLite: postgresql://user:password@host:port/name, or mysql://…
 MCPSITE_BROKER         a broker's URL instead of the embedded one
 MCPSITE_CHANNELS       a Redis URL for the channel layer, which a site on several hosts needs
 MCPSITE_AUTHENTICATOR  the function that authenticates callers; by default mcp_app.auth.tokens.bearer, but with
@@ -62,10 +62,10 @@ def _sqlite(name: str) -> dict[str, Any]:
     }
 
 
-def _postgresql(url: str) -> dict[str, Any]:
+def _database_server(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": f"django.db.backends.{parts.scheme}",
         "NAME": parts.path.lstrip("/"),
         "USER": parts.username or "",
         "PASSWORD": parts.password or "",
@@ -73,17 +73,23 @@ def _postgresql(url: str) -> dict[str, Any]:
         "PORT": parts.port or "",
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
-        # A dead connection, for example after a fail-over, is closed within seconds instead of 15 minutes.
-        "OPTIONS": {
-            "tcp_user_timeout": 15_000,
-            "keepalives_idle": 15,
-            "keepalives_interval": 5,
-            "keepalives_count": 3,
-            # PostgreSQL plans a repeated statement once. Leave both out behind pgBouncer in transaction mode.
-            "server_side_binding": True,
-            "prepare_threshold": 5,
-        },
+        "OPTIONS": _SERVER_OPTIONS[parts.scheme],
     }
+
+
+_SERVER_OPTIONS: dict[str, dict[str, Any]] = {
+    "postgresql": {
+        # A dead connection, for example after a fail-over, is closed within seconds instead of 15 minutes.
+        "tcp_user_timeout": 15_000,
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        # PostgreSQL plans a repeated statement once. Leave both out behind pgBouncer in transaction mode.
+        "server_side_binding": True,
+        "prepare_threshold": 5,
+    },
+    "mysql": {"charset": "utf8mb4", "connect_timeout": 10},
+}
 
 
 SECRET_KEY = _secret_key()
@@ -134,7 +140,7 @@ TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 if database_url := os.environ.get("MCPSITE_DATABASE"):
-    DATABASES = {"default": _postgresql(database_url)}
+    DATABASES = {"default": _database_server(database_url)}
     MCP_DATABASE = "default"
 else:
     DATABASES = {"default": _sqlite("site.sqlite3"), "mcp": _sqlite("mcp.sqlite3")}

@@ -27,5 +27,5 @@ for alias, database in DATABASES.items():
         database["TEST"] = {"NAME": str(DATA / f"test-{alias}.sqlite3")}
         # No test simulates a power failure. Django closes both files after every test that commits, with a sync each.
         database["OPTIONS"]["init_command"] += " PRAGMA synchronous=OFF;"
-    else:
+    elif database["ENGINE"].endswith("postgresql"):
         database["OPTIONS"] = {"options": "-c synchronous_commit=off"}  # for the same reason

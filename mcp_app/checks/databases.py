@@ -65,8 +65,8 @@ def _unsupported_engine(alias: str) -> list[CheckMessage]:
     hint = lines.in_settings(*database, lines.ROUTER, f'MCP = {{"DATABASE": "{name}", …}}')
     engine = connections[alias].settings_dict["ENGINE"]
     message = (
-        f"mcp_app's tables would be made in the database {alias!r}, on {engine}. They need SQLite or PostgreSQL. Your "
-        f"site's own tables stay where they are."
+        f"mcp_app's tables would be made in the database {alias!r}, on {engine}. They need SQLite, PostgreSQL, "
+        f"MySQL or MariaDB. Your site's own tables stay where they are."
     )
     return [Error(message, hint=hint, id="mcp_app.E012")]
 
@@ -118,9 +118,14 @@ def _check_postgresql(alias: str) -> list[CheckMessage]:
     return [Warning(message, hint=hint, id="mcp_app.W017")]
 
 
+def _check_mysql(alias: str) -> list[CheckMessage]:
+    return []
+
+
 _ENGINES: Final[dict[str, Callable[[str], list[CheckMessage]]]] = {
     "sqlite": _check_sqlite,
     "postgresql": _check_postgresql,
+    "mysql": _check_mysql,
 }
 """The checks of each supported engine."""
 

@@ -114,6 +114,27 @@ def _check_postgresql(alias: str, connection: BaseDatabaseWrapper, answers_in: s
     return ok(NAME, " ".join([found, *([] if is_prepared else [UNPREPARED]), *([] if keeps else [RECONNECTS])]))
 
 
+def _check_mysql(alias: str, connection: BaseDatabaseWrapper, answers_in: str) -> Finding:
+    used = _query(connection, "SHOW STATUS LIKE 'Threads_connected'", column=1)
+    most = _query(connection, "SELECT @@max_connections")
+    found = (
+        f"{alias}: {connection.display_name} {_query(connection, 'SELECT VERSION()')}, {answers_in}, "
+        f"{used} of {most} connections in use."
+    )
+    if int(_query(connection, "SELECT @@read_only")):
+        remedy = f'Point DATABASES["{alias}"] at the server that takes writes.'
+        return failed(NAME, f"{found} It is read-only: a replica, or configured so.", remedy)
+    try:
+        _query(connection, "SELECT 1; SELECT 2")
+    except Error:
+        remedy = f'Use mysqlclient, and leave `multi_statements` out of OPTIONS of DATABASES["{alias}"].'
+        return failed(NAME, f"{found} Its client library does not send several statements at once.", remedy)
+    if int(used) >= CROWDED * int(most):
+        return warning(NAME, f"{found} The next process may get none.", "Raise its max_connections.")
+    keeps = current_app.conf.get("CELERY_DB_REUSE_MAX")
+    return ok(NAME, " ".join([found, *([] if keeps else [RECONNECTS])]))
+
+
 def _other(alias: str, connection: BaseDatabaseWrapper, answers_in: str) -> Finding:
     return ok(NAME, f"{alias}: {connection.display_name}, {answers_in}.")
 
@@ -121,6 +142,7 @@ def _other(alias: str, connection: BaseDatabaseWrapper, answers_in: str) -> Find
 _VENDOR_CHECKS: Final[dict[str, Callable[[str, BaseDatabaseWrapper, str], Finding]]] = {
     "sqlite": _check_sqlite,
     "postgresql": _check_postgresql,
+    "mysql": _check_mysql,
 }
 
 
@@ -148,10 +170,10 @@ def _find_write_error(file: str) -> str:
     return ""
 
 
-def _query(connection: BaseDatabaseWrapper, query: str) -> Any:
+def _query(connection: BaseDatabaseWrapper, query: str, *, column: int = 0) -> Any:
     with connection.cursor() as cursor:
         cursor.execute(query)
-        return cursor.fetchone()[0]
+        return cursor.fetchone()[column]
 
 
 def _file(connection: BaseDatabaseWrapper) -> str:

@@ -21,4 +21,4 @@ def run(schema_editor, statements):
 
 class Migration(migrations.Migration):
     dependencies = [("mcp_app", "0001_initial")]
-    operations = [migrations.RunPython(install, remove)]
+    operations = [migrations.RunPython(install, remove, atomic=False)]

@@ -1,6 +1,6 @@
 """The database triggers that protect sealed rows of the audit from changes and deletions.
 
-The migration `0002_audit_triggers` installs them on PostgreSQL and SQLite. `mcp audit verify` compares the installed
+The migration `0002_audit_triggers` installs them. `mcp audit verify` compares the installed
 triggers with the text here.
 """
 
@@ -69,11 +69,38 @@ FOR EACH STATEMENT EXECUTE FUNCTION mcp_audit_keep()""",
 }
 """The triggers as `pg_get_triggerdef` prints them."""
 
+MYSQL: Final = {
+    "mcp_audit_update": """\
+BEGIN
+    IF OLD.seal_number IS NOT NULL THEN
+        SIGNAL SQLSTATE '23000'
+            SET MYSQL_ERRNO = 3819, MESSAGE_TEXT = 'sealed rows of the audit cannot be changed';
+    END IF;
+END""",
+    "mcp_audit_delete": """\
+BEGIN
+    IF OLD.seal_number IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM mcp_app_auditday WHERE day = OLD.sealed_on AND purged_at IS NOT NULL
+    ) THEN
+        SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 3819,
+            MESSAGE_TEXT = 'sealed rows of the audit cannot be deleted; see manage.py mcp purge';
+    END IF;
+END""",
+}
+"""The bodies of the triggers. 3819 is the number of a failed check, which Django raises as IntegrityError.
+
+No trigger fires for TRUNCATE on MySQL; `mcp audit verify` reports the missing rows.
+"""
+
 INSTALL: Final = {
     "sqlite": tuple(SQLITE.values()),
     "postgresql": (
         f"CREATE FUNCTION mcp_audit_keep() RETURNS trigger LANGUAGE plpgsql AS $${_BODY}$$",
         *POSTGRESQL.values(),
+    ),
+    "mysql": tuple(
+        f"CREATE TRIGGER {name} BEFORE {name.removeprefix('mcp_audit_')} ON mcp_app_cancellation FOR EACH ROW {body}"
+        for name, body in MYSQL.items()
     ),
 }
 REMOVE: Final = {
@@ -82,6 +109,7 @@ REMOVE: Final = {
         *(f"DROP TRIGGER IF EXISTS {name} ON mcp_app_cancellation" for name in POSTGRESQL),
         "DROP FUNCTION IF EXISTS mcp_audit_keep()",
     ),
+    "mysql": tuple(f"DROP TRIGGER IF EXISTS {name}" for name in MYSQL),
 }
 
 _IN_FORCE: Final = {
@@ -91,10 +119,14 @@ _IN_FORCE: Final = {
 SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true) || ' ' || prosrc
 FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_language ON pg_language.oid = prolang
 WHERE tgrelid = to_regclass(%s) AND tgenabled IN ('O', 'A') AND lanname = 'plpgsql' AND proconfig IS NULL""",
+    "mysql": """\
+SELECT trigger_name, action_statement FROM information_schema.triggers
+WHERE event_object_schema = DATABASE() AND event_object_table = %s AND action_timing = 'BEFORE'""",
 }
 _EXPECTED: Final = {
     "sqlite": SQLITE,
     "postgresql": {name: f"{text} {_BODY}" for name, text in POSTGRESQL.items()},
+    "mysql": MYSQL,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.now import Now
 from mcp_app.models.row import Row, RowManager
 from mcp_app.safe_text import safe_text
@@ -65,11 +66,11 @@ class Cancellation(Row):
     attempt_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     request_id = models.UUIDField(null=True, db_index=True)
     requested_id = models.CharField(max_length=255, blank=True, default="", help_text=_("an unknown id"))
-    tool = models.CharField(max_length=128, blank=True, default="")
-    issuer = models.CharField(max_length=255, blank=True, default="")
-    subject = models.CharField(max_length=255, blank=True, default="")
-    client_id = models.CharField(max_length=255, blank=True, default="")
-    endpoint = models.CharField(max_length=64, blank=True, default="", help_text=_("of the request"))
+    tool = ExactCharField(max_length=128, blank=True, default="")
+    issuer = ExactCharField(max_length=255, blank=True, default="")
+    subject = ExactCharField(max_length=255, blank=True, default="")
+    client_id = ExactCharField(max_length=255, blank=True, default="")
+    endpoint = ExactCharField(max_length=64, blank=True, default="", help_text=_("of the request"))
     principal_label = models.CharField(max_length=255, blank=True, default="")
     client_name = models.CharField(max_length=255, blank=True, default="")
     cause = models.CharField(max_length=16, choices=Cause.choices)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
@@ -19,7 +20,7 @@ class ChangeVersion(Row):
     Server processes compare it with the version that they know. It only grows, even if the row is deleted in between.
     """
 
-    subject = models.CharField(max_length=255, primary_key=True)
+    subject = ExactCharField(max_length=255, primary_key=True)
     version = models.PositiveBigIntegerField(default=0)
     changed_at = models.DateTimeField(db_default=Now())
 

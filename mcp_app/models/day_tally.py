@@ -5,6 +5,7 @@ from typing import ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Measure, Stage, Status
@@ -16,9 +17,9 @@ class DayTally(Row):
     It is never changed (`lifecycle.statistics.tallies`). With it, a month is read without its hours.
     """
 
-    zone = models.CharField(max_length=64, help_text=_("the time zone of the day"))
+    zone = ExactCharField(max_length=64, help_text=_("the time zone of the day"))
     begins_at = models.DateTimeField(help_text=_("its midnight"))
-    tool = models.CharField(max_length=128, blank=True, default="", help_text=_("empty: all tools"))
+    tool = ExactCharField(max_length=128, blank=True, default="", help_text=_("empty: all tools"))
     measure = models.CharField(max_length=8, choices=Measure.choices)
     status = models.CharField(max_length=16, choices=Status.choices)
     cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")

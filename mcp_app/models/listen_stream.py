@@ -7,6 +7,8 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
+from mcp_app.models.exact_text import ExactCharField
+from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
@@ -21,15 +23,15 @@ class ListenStream(Row):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     server = models.UUIDField(help_text=_("boot id of the server process that holds it"))
-    issuer = models.CharField(max_length=255, blank=True, default="")
-    subject = models.CharField(max_length=255, blank=True, default="")
-    client_id = models.CharField(max_length=255, blank=True, default="")
-    endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("the endpoint that received it"))
+    issuer = ExactCharField(max_length=255, blank=True, default="")
+    subject = ExactCharField(max_length=255, blank=True, default="")
+    client_id = ExactCharField(max_length=255, blank=True, default="")
+    endpoint = ExactCharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("the endpoint that received it"))
     principal_label = models.CharField(max_length=255)
     remote_address = models.CharField(max_length=64, blank=True, default="")
     protocol_version = models.CharField(max_length=16)
     client_name = models.CharField(max_length=255, blank=True, default="", help_text=_("and version, unverified"))
-    filter = models.JSONField(
+    filter = StoredJSONField(
         default=dict, help_text=_("the acknowledged filter: the notifications that its client receives")
     )
     opened_at = models.DateTimeField(db_default=Now())

@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
@@ -18,7 +19,7 @@ class Process(Row):
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
     stopped_at = models.DateTimeField(null=True)
-    queues = models.JSONField(default=list)
+    queues = StoredJSONField(default=list)
     """The queues that a worker consumes."""
     supervised_at = models.DateTimeField(null=True)
     """The start of its last round of supervision."""

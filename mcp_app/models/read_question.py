@@ -6,6 +6,8 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
+from mcp_app.models.exact_text import ExactCharField
+from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 
@@ -21,21 +23,21 @@ class ReadQuestion(Row):
     session = models.UUIDField(
         null=True, help_text=_("the session whose client is asked; null: the client of the connection")
     )
-    issuer = models.CharField(max_length=255, blank=True, default="")
-    subject = models.CharField(max_length=255, blank=True, default="")
-    client_id = models.CharField(max_length=255, blank=True, default="")
-    endpoint = models.CharField(
+    issuer = ExactCharField(max_length=255, blank=True, default="")
+    subject = ExactCharField(max_length=255, blank=True, default="")
+    client_id = ExactCharField(max_length=255, blank=True, default="")
+    endpoint = ExactCharField(
         max_length=64, default=DEFAULT_ENDPOINT, help_text=_("of the request that is being served")
     )
-    network = models.CharField(
+    network = ExactCharField(
         max_length=64,
         blank=True,
         default="",
         help_text=_("the network by which limits count its anonymous caller; empty for other callers"),
     )
-    jsonrpc_id = models.JSONField(help_text=_("of the request that is being served, its JSON type kept"))
+    jsonrpc_id = StoredJSONField(help_text=_("of the request that is being served, its JSON type kept"))
     server = models.UUIDField(help_text=_("boot id of the server process that waits"))
-    answer = models.JSONField(null=True, help_text=_("the JSON-RPC response, as it was sent"))
+    answer = StoredJSONField(null=True, help_text=_("the JSON-RPC response, as it was sent"))
     asked_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -8,43 +8,54 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models import request_ids
-from mcp_app.models.json_fields import OrderedJSONField
+from mcp_app.models.exact_text import ExactCharField
+from mcp_app.models.json_fields import OrderedJSONField, StoredJSONField
 from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status
 
 
+class CallerIndex(models.Index):
+    """An index whose columns name a caller. On MySQL it leaves out some, because a key has at most 3072 bytes there."""
+
+    def create_sql(self, model: type[models.Model], schema_editor: Any, using: str = "", **options: Any) -> Any:
+        if schema_editor.connection.vendor != "mysql":
+            return super().create_sql(model, schema_editor, using, **options)
+        names = [name for name in self.fields if name not in ("issuer", "client_id")]
+        return models.Index(fields=names, name=self.name).create_sql(model, schema_editor, using, **options)
+
+
 class Request(Row):
     """A stored JSON-RPC request. `id` is also the id of its Celery task; the client's own id is in `jsonrpc_id`."""
 
     id = models.UUIDField(primary_key=True, default=request_ids.new, editable=False)
-    jsonrpc_id = models.JSONField(help_text=_("the client's id, its JSON type kept"))
-    method = models.CharField(max_length=64)
-    tool = models.CharField(max_length=128)
+    jsonrpc_id = StoredJSONField(help_text=_("the client's id, its JSON type kept"))
+    method = ExactCharField(max_length=64)
+    tool = ExactCharField(max_length=128)
     protocol_version = models.CharField(max_length=16)
     arguments = OrderedJSONField(default=dict)
-    progress_token = models.JSONField(null=True)
+    progress_token = StoredJSONField(null=True)
     log_level = models.CharField(max_length=16, blank=True, default="")
-    client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))
-    client_capabilities = models.JSONField(default=dict)
-    trace_context = models.JSONField(default=dict)
+    client_info = StoredJSONField(default=dict, help_text=_("unverified: for display only"))
+    client_capabilities = StoredJSONField(default=dict)
+    trace_context = StoredJSONField(default=dict)
     language = models.CharField(
         max_length=35, blank=True, default="", help_text=_("the language that its client requested; empty: the site's")
     )
 
-    issuer = models.CharField(max_length=255, blank=True, default="")
-    subject = models.CharField(max_length=255, blank=True, default="")
-    client_id = models.CharField(max_length=255, blank=True, default="")
-    endpoint = models.CharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("the endpoint that received it"))
+    issuer = ExactCharField(max_length=255, blank=True, default="")
+    subject = ExactCharField(max_length=255, blank=True, default="")
+    client_id = ExactCharField(max_length=255, blank=True, default="")
+    endpoint = ExactCharField(max_length=64, default=DEFAULT_ENDPOINT, help_text=_("the endpoint that received it"))
     principal_label = models.CharField(max_length=255)
-    user_id = models.CharField(max_length=64, blank=True, default="")
-    scopes = models.JSONField(
+    user_id = ExactCharField(max_length=64, blank=True, default="")
+    scopes = StoredJSONField(
         null=True,
         help_text=_("the scopes of its caller's token; null: not limited by scopes, nor are the calls that it starts"),
     )
     remote_address = models.CharField(max_length=64, blank=True, default="")
-    network = models.CharField(
+    network = ExactCharField(
         max_length=64,
         blank=True,
         default="",
@@ -67,15 +78,15 @@ class Request(Row):
     )
     result = OrderedJSONField(null=True, help_text=_("a CallToolResult"))
     partial_result = OrderedJSONField(null=True, help_text=_("the partial result of a cancelled tool"))
-    error = models.JSONField(null=True, help_text=_("code and message, for the log and the admin"))
+    error = StoredJSONField(null=True, help_text=_("code and message, for the log and the admin"))
 
     input_round = models.PositiveIntegerField(default=0, help_text=_("how many times its client was asked for input"))
     questions = OrderedJSONField(default=dict, help_text=_("the open questions: an InputRequests object"))
     answers = OrderedJSONField(default=dict, help_text=_("the answers so far: an InputResponses object"))
-    visited = models.JSONField(default=dict, help_text=_("the results of the pages to which it sent its user, by key"))
+    visited = StoredJSONField(default=dict, help_text=_("the results of the pages to which it sent its user, by key"))
     kept = OrderedJSONField(default=dict, help_text=_("the results of once(), by key"))
 
-    redacted = models.JSONField(default=list, help_text=_("the columns whose values were redacted"))
+    redacted = StoredJSONField(default=list, help_text=_("the columns whose values were redacted"))
     unredacted = OrderedJSONField(
         null=True, help_text=_("the original values, by column, as long as the call or its client needs them")
     )
@@ -102,7 +113,7 @@ class Request(Row):
     caller_limit = models.FloatField(
         null=True, help_text=_("the caller's time limit in seconds, from queueing to the end; null: none")
     )
-    queue = models.CharField(max_length=128)
+    queue = ExactCharField(max_length=128)
 
     parent = models.UUIDField(null=True, help_text=_("the request whose tool started it; null: a client started it"))
     children = models.PositiveIntegerField(default=0, help_text=_("how many calls its tool has started"))
@@ -141,7 +152,7 @@ class Request(Row):
             # entries. The conditions are on NULL columns: SQLite does not use a partial index if the query has the
             # value of its condition as a parameter. The indexes contain the columns of their conditions, so that SQLite
             # need not read the rows.
-            models.Index(
+            CallerIndex(
                 fields=("issuer", "subject", "client_id", "endpoint", "network", "status", "finished_at"),
                 name="mcp_request_open",
                 condition=models.Q(finished_at__isnull=True),
@@ -175,9 +186,7 @@ class Request(Row):
             ),
         ]
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=("task_handle",), name="mcp_request_handle", condition=models.Q(task_handle__isnull=False)
-            ),
+            models.UniqueConstraint(fields=("task_handle",), name="mcp_request_handle"),
             models.CheckConstraint(
                 condition=models.Q(cancel_requested_at__isnull=False) | models.Q(cancel_cause=""),
                 name="mcp_request_cause_has_time",

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from django.db import models
 
+from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.now import Now
 from mcp_app.models.request import Request
 from mcp_app.models.row import Row
@@ -17,7 +18,7 @@ class RequestEvent(Row):
     """Without an index of its own, because the unique constraint has one that begins with this column."""
     seq = models.PositiveBigIntegerField()
     kind = models.CharField(max_length=16, choices=EventKind.choices)
-    data = models.JSONField(default=dict)
+    data = StoredJSONField(default=dict)
     recorded_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -7,6 +7,8 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.conf import DEFAULT_ENDPOINT
+from mcp_app.models.exact_text import ExactCharField
+from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
@@ -19,13 +21,13 @@ class Session(Row):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    issuer = models.CharField(max_length=255, blank=True, default="")
-    subject = models.CharField(max_length=255, blank=True, default="")
-    client_id = models.CharField(max_length=255, blank=True, default="")
-    endpoint = models.CharField(
+    issuer = ExactCharField(max_length=255, blank=True, default="")
+    subject = ExactCharField(max_length=255, blank=True, default="")
+    client_id = ExactCharField(max_length=255, blank=True, default="")
+    endpoint = ExactCharField(
         max_length=64, default=DEFAULT_ENDPOINT, help_text=_("the endpoint at which it was started")
     )
-    network = models.CharField(
+    network = ExactCharField(
         max_length=64,
         blank=True,
         default="",
@@ -33,8 +35,8 @@ class Session(Row):
     )
     principal_label = models.CharField(max_length=255)
     protocol_version = models.CharField(max_length=16, help_text=_("as negotiated"))
-    client_info = models.JSONField(default=dict, help_text=_("unverified: for display only"))
-    client_capabilities = models.JSONField(default=dict)
+    client_info = StoredJSONField(default=dict, help_text=_("unverified: for display only"))
+    client_capabilities = StoredJSONField(default=dict)
     log_level = models.CharField(max_length=16, blank=True, default="")
     created_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
@@ -42,10 +44,10 @@ class Session(Row):
     stream = models.UUIDField(null=True, help_text=_("the connection that has its GET stream"))
     stream_server = models.UUIDField(null=True, help_text=_("boot id of the server process of that connection"))
     stream_seq = models.PositiveBigIntegerField(default=0, help_text=_("number of the newest event of its GET stream"))
-    subscriptions = models.JSONField(
+    subscriptions = StoredJSONField(
         default=list, help_text=_("the resources to whose changes its client has subscribed")
     )
-    told = models.JSONField(
+    told = StoredJSONField(
         default=dict, help_text=_("for each subject, the last version that was sent, and in which event")
     )
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Measure, Stage, Status
@@ -17,7 +18,7 @@ class Tally(Row):
     """
 
     hour = models.DateTimeField(help_text=_("its start, in UTC"))
-    tool = models.CharField(max_length=128)
+    tool = ExactCharField(max_length=128)
     measure = models.CharField(max_length=8, choices=Measure.choices)
     status = models.CharField(max_length=16, choices=Status.choices)
     cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")

@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app import databases
+from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.now import Now
 from mcp_app.models.row import Row
 from mcp_app.safe_text import safe_text
@@ -15,7 +16,7 @@ from mcp_app.states import CancelPolicy
 class Tool(Row):
     """An administrator's settings for a tool. A column that is null leaves the value of the code in place."""
 
-    name = models.CharField(max_length=128, primary_key=True)
+    name = ExactCharField(max_length=128, primary_key=True)
     enabled = models.BooleanField(default=True)
     title = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001 - null: the code's title
     description = models.TextField(null=True, blank=True)  # noqa: DJ001 - null: the code's description
@@ -25,7 +26,7 @@ class Tool(Row):
     cooperative_grace = models.FloatField(null=True, blank=True, help_text=_("seconds"))
     hard_grace = models.FloatField(null=True, blank=True, help_text=_("seconds"))
     time_limit = models.FloatField(null=True, blank=True, help_text=_("seconds"))
-    queue = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null: the code's queue
+    queue = ExactCharField(max_length=128, null=True, blank=True)
     location = models.CharField(max_length=255, help_text=_("module and function of the code"))
     registered = models.BooleanField(default=True, help_text=_("whether the code exists"))
     registered_at = models.DateTimeField(db_default=Now())

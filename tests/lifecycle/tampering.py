@@ -16,6 +16,7 @@ TABLE = Cancellation._meta.db_table
 LIFTED = {
     "sqlite": audit_triggers.REMOVE["sqlite"],
     "postgresql": (f"ALTER TABLE {TABLE} DISABLE TRIGGER USER",),
+    "mysql": (),
 }
 YESTERDAY, TODAY = date(2026, 11, 20), date(2026, 11, 21)
 
@@ -29,11 +30,24 @@ def execute(statement, *parameters):
 @contextmanager
 def past_the_triggers():
     """A transaction without triggers, which is rolled back."""
-    with databases.atomic():
+    with own_triggers_on_mysql(), databases.atomic():
         for statement in LIFTED[databases.connection().vendor]:
             execute(statement)
         yield
         connections[settings.DATABASE].set_rollback(True)
+
+
+@contextmanager
+def own_triggers_on_mysql():
+    """On MySQL, where triggers are not part of a transaction: remove them, and install them afterwards."""
+    is_mysql = databases.connection().vendor == "mysql"
+    for statement in audit_triggers.REMOVE["mysql"] if is_mysql else ():
+        execute(statement)
+    try:
+        yield
+    finally:
+        for statement in (*audit_triggers.REMOVE["mysql"], *audit_triggers.INSTALL["mysql"]) if is_mysql else ():
+            execute(statement)
 
 
 def attempts(number):

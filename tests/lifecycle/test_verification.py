@@ -25,6 +25,7 @@ from tests.lifecycle.tampering import (
     findings,
     is_about,
     kinds,
+    own_triggers_on_mysql,
     past_the_triggers,
     seal,
 )
@@ -293,7 +294,8 @@ def test_triggers_that_are_gone_are_found(chain):
     assert list(verification.verify()) == []
     with past_the_triggers():
         [found] = verification.verify()
-    for name in audit_triggers.SQLITE if databases.connection().vendor == "sqlite" else audit_triggers.POSTGRESQL:
+    vendors = {"sqlite": audit_triggers.SQLITE, "postgresql": audit_triggers.POSTGRESQL, "mysql": audit_triggers.MYSQL}
+    for name in vendors[databases.connection().vendor]:
         assert name in found.what
 
 
@@ -332,13 +334,25 @@ REPLACED = {
         "one on replicas": ["ALTER TABLE mcp_app_cancellation ENABLE REPLICA TRIGGER mcp_audit_rows"],
         "one switched off": ["ALTER TABLE mcp_app_cancellation DISABLE TRIGGER mcp_audit_truncate"],
     },
+    "mysql": {
+        "a trigger that does nothing": [
+            f"CREATE TRIGGER mcp_audit_update BEFORE UPDATE ON mcp_app_cancellation FOR EACH ROW SET @{name} = 1"
+            if name == "mcp_audit_update"
+            else f"CREATE TRIGGER {name} BEFORE DELETE ON mcp_app_cancellation FOR EACH ROW {body}"
+            for name, body in audit_triggers.MYSQL.items()
+        ],
+        "a trigger of another moment": [
+            f"CREATE TRIGGER {name} AFTER {name.removeprefix('mcp_audit_')} ON mcp_app_cancellation FOR EACH ROW {body}"
+            for name, body in audit_triggers.MYSQL.items()
+        ],
+    },
 }
 
 
 @pytest.mark.fault("G9")
 @pytest.mark.parametrize("how", REPLACED[databases.connection().vendor])
 def test_replaced_triggers_of_the_same_name_are_found(chain, how):
-    with databases.atomic():
+    with own_triggers_on_mysql(), databases.atomic():
         for statement in REPLACED[databases.connection().vendor][how]:
             execute(statement)
         [found] = verification.verify()

@@ -9,12 +9,14 @@ most `MAX_COUNTED` requests are counted, by an index, so that a page that polls 
 
 import logging
 import time
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from datetime import datetime
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, F, IntegerField, Max, OuterRef, QuerySet, Subquery
+from django.db.models import Count, F, Max, QuerySet
 
 from mcp_app.conf import settings
 from mcp_app.models import Request
@@ -82,25 +84,16 @@ class Place(NamedTuple):
     waiting: int
 
 
-class _Count(Subquery):
-    """The number of rows of a limited query."""
-
-    template = "(SELECT COUNT(*) FROM (%(subquery)s) counted)"
-    output_field = IntegerField()
-
-
 def places(request_ids: Collection[UUID]) -> dict[UUID, Place]:
     """Return the places of the given requests, without those that do not wait for a worker.
 
-    One query. Raises `django.db.Error`.
+    One query, and one for each queue. Raises `django.db.Error`.
     """
     if not request_ids:
         return {}
-    same_queue = _waiting().filter(queue=OuterRef("queue"))
-    before = same_queue.filter(queued_at__lt=OuterRef("queued_at"))
-    found = _waiting().filter(pk__in=request_ids).annotate(ahead=_counted(before), waiting=_counted(same_queue))
-    rows = found.values_list("pk", "queue", "ahead", "waiting")
-    return {pk: Place(queue, ahead, waiting) for pk, queue, ahead, waiting in rows}
+    found = list(_waiting().filter(pk__in=request_ids).values_list("pk", "queue", "queued_at"))
+    since = {queue: _oldest(queue) for queue in {queue for _, queue, _ in found}}
+    return {pk: Place(queue, bisect_left(since[queue], at), len(since[queue])) for pk, queue, at in found}
 
 
 def _waiting() -> QuerySet[Request]:
@@ -108,5 +101,6 @@ def _waiting() -> QuerySet[Request]:
     return Request.objects.filter(claimed_at__isnull=True, finished_at__isnull=True).order_by()
 
 
-def _counted(rows: QuerySet[Request]) -> Any:
-    return _Count(rows.values("queued_at")[:MAX_COUNTED])
+def _oldest(queue: str) -> list[datetime]:
+    """Return the times since when requests wait in a queue, oldest first, at most `MAX_COUNTED`."""
+    return list(_waiting().filter(queue=queue).order_by("queued_at").values_list("queued_at", flat=True)[:MAX_COUNTED])
