@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
                 ('cooperative_grace', models.FloatField(blank=True, help_text='seconds', null=True)),
                 ('hard_grace', models.FloatField(blank=True, help_text='seconds', null=True)),
                 ('time_limit', models.FloatField(blank=True, help_text='seconds', null=True)),
-                ('queue', mcp_app.models.exact_text.ExactCharField(blank=True, max_length=128, null=True)),
+                ('queue', models.CharField(blank=True, max_length=128, null=True)),
                 ('location', models.CharField(help_text='module and function of the code', max_length=255)),
                 ('registered', models.BooleanField(default=True, help_text='whether the code exists')),
                 ('registered_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),

@@ -1,12 +1,18 @@
 """Text that is compared exactly."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 
-class ExactCharField(models.CharField):
+if TYPE_CHECKING:
+    CharField = models.CharField[str, str]
+else:
+    CharField = models.CharField
+
+
+class ExactCharField(CharField):
     """A CharField in which `Alice` is never `alice`, also on MySQL, whose usual collations ignore case."""
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:

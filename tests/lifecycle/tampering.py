@@ -22,6 +22,8 @@ YESTERDAY, TODAY = date(2026, 11, 20), date(2026, 11, 21)
 
 
 def execute(statement, *parameters):
+    if databases.connection().vendor == "mysql":  # its columns have no time zone
+        parameters = [each.removesuffix("+00:00") if isinstance(each, str) else each for each in parameters]
     with databases.connection().cursor() as cursor:
         cursor.execute(statement, parameters)
         return cursor.rowcount

@@ -69,7 +69,7 @@ def test_a_broker_that_is_away_is_told_and_nothing_is_left_to_run(port: Any, tes
 
 def test_a_database_that_is_away_is_told_and_nothing_is_sent(tester: Client, queue: Recorder) -> None:
     def away(execute: Any, sql: str, *rest: Any) -> Any:
-        if sql.startswith("INSERT INTO mcp_submit"):
+        if "mcp_submit" in sql or (sql.startswith("INSERT") and "mcp_app_request`" in sql):
             raise OperationalError("database is locked")
         return execute(sql, *rest)
 
