@@ -1,4 +1,4 @@
-"""Runs basic tests in another process, on a new PostgreSQL database."""
+"""Runs basic tests in another process, on a new PostgreSQL database, or on MariaDB (`support.site.services`)."""
 
 import os
 import subprocess

@@ -26,7 +26,7 @@ class Tool(Row):
     cooperative_grace = models.FloatField(null=True, blank=True, help_text=_("seconds"))
     hard_grace = models.FloatField(null=True, blank=True, help_text=_("seconds"))
     time_limit = models.FloatField(null=True, blank=True, help_text=_("seconds"))
-    queue = models.CharField(max_length=128, null=True, blank=True)
+    queue = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null: the code's queue
     location = models.CharField(max_length=255, help_text=_("module and function of the code"))
     registered = models.BooleanField(default=True, help_text=_("whether the code exists"))
     registered_at = models.DateTimeField(db_default=Now())

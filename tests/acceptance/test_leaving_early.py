@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from tests.support.site import layouts, own_engines, programs
-from tests.support.site.services import ServicesMissingError, missing
+from tests.support.site.services import ServicesMissingError, missing, only_on_postgresql
 from tests.support.site.stack import Server, Stack
 from tests.support.site.wire import Connection, message, text
 from tests.support.waiting import eventually
@@ -48,6 +48,7 @@ def writes(stack: Stack, server: Server) -> bool:
 
 @contextmanager
 def held_postgresql(url: str) -> Iterator[Waits]:
+    only_on_postgresql()
     import psycopg
 
     table = "mcp_app_request"

@@ -20,7 +20,7 @@ from tests.acceptance.test_tasks import create
 from tests.docs.pages import snippet
 from tests.support.site.inspector import ROOT, Row
 from tests.support.site.layouts import apart
-from tests.support.site.services import POSTGRESQL
+from tests.support.site.services import SERVER, only_on_postgresql
 from tests.support.site.stack import SETTINGS, SLOTS_OF_A_WORKER, Stack
 from tests.support.site.wire import text
 from tests.support.waiting import eventually
@@ -63,7 +63,7 @@ class Place:
             "MCPSITE_SECRET_KEY": "kept apart",
             "DATA": str(self.data),
             "DATABASE_URL": url,
-            "MAINTENANCE_URL": f"{POSTGRESQL}/postgres",
+            "MAINTENANCE_URL": f"{SERVER}/postgres",
             "NAME": urlsplit(url).path.lstrip("/"),
         }
 
@@ -107,9 +107,9 @@ def beside(place: Place, data: Path) -> Iterator[Place]:
 
     name = f"mcp_acceptance_{secrets.token_hex(8)}"
     try:
-        yield Place(data, {**place.engines, "MCPSITE_DATABASE": f"{POSTGRESQL}/{name}"})
+        yield Place(data, {**place.engines, "MCPSITE_DATABASE": f"{SERVER}/{name}"})
     finally:
-        with psycopg.connect(f"{POSTGRESQL}/postgres", autocommit=True) as admin:
+        with psycopg.connect(f"{SERVER}/postgres", autocommit=True) as admin:
             admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
 
 
@@ -154,6 +154,8 @@ def assert_ended(site: Stack, rows: Sequence[Row], status: str) -> None:
 
 
 def test_what_is_restored_runs_nothing_twice_and_says_what_is_true(engines: dict[str, str], tmp_path: Path) -> None:
+    if engines:
+        only_on_postgresql()
     first, backup = Place(tmp_path / "first", engines), tmp_path / "backup"
     first.data.mkdir()
     waited, later, fresh = (tmp_path / name for name in ("waited", "later", "fresh"))

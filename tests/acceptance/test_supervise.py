@@ -16,6 +16,7 @@ from tests.support.site.inspector import Row
 from tests.support.site.layouts import apart
 from tests.support.site.legacy_wire import Client
 from tests.support.site.programs import Program
+from tests.support.site.services import only_on_postgresql
 from tests.support.site.stack import MANAGE, SETTINGS, SLOTS_OF_A_WORKER, Stack
 from tests.support.waiting import eventually
 
@@ -121,6 +122,7 @@ def test_supervision_ends_well_by_a_signal(migrated: Path, tmp_path: Path, numbe
 @contextmanager
 def away(url: str) -> Iterator[None]:
     """Forbid connections to this database, and end all existing ones."""
+    only_on_postgresql()
     import psycopg
 
     base, _, name = url.rpartition("/")

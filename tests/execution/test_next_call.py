@@ -7,6 +7,7 @@ import pytest
 from mcp_app.execution.stopping.processes import MARKER
 from tests.execution import driver
 from tests.execution.site import eventually, stop
+from tests.support.site.services import IS_POSTGRESQL
 
 SLEEPER = """
     open(READY, "w").close()
@@ -40,15 +41,16 @@ def test_a_transaction_left_open_is_not_the_next_calls(one_slot):
 def test_a_connection_that_the_database_ended_is_not_the_next_calls(one_slot):
     if one_slot.mcp_alias != "default":
         pytest.skip("SQLite ends no connection")
-    pid = one_slot.call("python", {"code": BACKEND})["result"]["structuredContent"]
-    one_slot.ask(driver.sql, "default", f"SELECT pg_terminate_backend({pid})")
+    number = one_slot.call("python", {"code": CONNECTION})["result"]["structuredContent"]
+    one_slot.ask(driver.sql, "default", f"SELECT pg_terminate_backend({number})" if IS_POSTGRESQL else f"KILL {number}")
     assert one_slot.call("orm_probe")["status"] == "completed"
 
 
-BACKEND = textwrap.dedent("""
+CONNECTION = textwrap.dedent("""
     from django.db import connection
+    number = "pg_backend_pid()" if connection.vendor == "postgresql" else "CONNECTION_ID()"
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid()")
+        cursor.execute(f"SELECT {number}")
         answer = cursor.fetchone()[0]
 """)
 
@@ -78,6 +80,9 @@ def test_an_interrupted_query_leaves_a_clean_connection(one_slot):
         left = (
             "SELECT count(*) FROM pg_stat_activity "
             "WHERE state = 'active' AND query LIKE '%pg_sleep(60)%' AND pid <> pg_backend_pid()"
+            if IS_POSTGRESQL
+            else "SELECT count(*) FROM information_schema.processlist "
+            "WHERE info LIKE '%SLEEP(60)%' AND id <> CONNECTION_ID()"
         )
         eventually(lambda: one_slot.ask(driver.sql, "default", left)[0][0] == 0, "the end of the query in the server")
 

@@ -23,7 +23,7 @@ from tests.everything.models import LockedRow
 from tests.everything.steps import append
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000000) SELECT count(*) FROM n"
-SLOW = {"sqlite": ENDLESS, "postgresql": "SELECT pg_sleep(60)"}
+SLOW = {"sqlite": ENDLESS, "postgresql": "SELECT pg_sleep(60)", "mysql": "SELECT SLEEP(60)"}
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""A database engine that this app does not support, as MySQL's, but that every machine has."""
+"""A database engine that this app does not support, as Oracle's, but that every machine has."""

@@ -1,17 +1,22 @@
-"""PostgreSQL and Redis for one run: a new database, which is dropped afterwards, and an empty Redis database."""
+"""A database server and Redis for one run: a new database, which is dropped afterwards, and an empty Redis database.
+
+The server is PostgreSQL, or the one that `MCP_TEST_DATABASE` names: `mysql://root@127.0.0.1` is MariaDB.
+"""
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import urlsplit
 
 import pytest
 
 if TYPE_CHECKING:
     import redis
 
-POSTGRESQL: Final = os.environ.get("MCP_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1")
+SERVER: Final = os.environ.get("MCP_TEST_DATABASE", "postgresql://postgres@127.0.0.1")
+IS_POSTGRESQL: Final = SERVER.startswith("postgresql:")
 REDIS: Final = os.environ.get("MCP_TEST_REDIS", "redis://127.0.0.1:6379")
 TIMEOUT: Final = 3
 CLAIM: Final = "mcp-acceptance"
@@ -31,34 +36,63 @@ def missing(why: str) -> NoReturn:
     pytest.skip(why)
 
 
+def only_on_postgresql() -> None:
+    """Skip the test if the run is on another database server."""
+    if not IS_POSTGRESQL:
+        pytest.skip("it acts on PostgreSQL by statements that only PostgreSQL has")
+
+
 @contextmanager
 def own_services() -> Iterator[dict[str, str]]:
     """Yield the environment of a site on both services. Raises `ServicesMissingError`."""
     try:
         import channels_redis  # noqa: F401
-        import psycopg
         import redis
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise ServicesMissingError(f"{error.name} is not installed") from error
-    name = f"mcp_acceptance_{secrets.token_hex(8)}"
-    try:
-        admin = psycopg.connect(f"{POSTGRESQL}/postgres", autocommit=True, connect_timeout=TIMEOUT)
-        store, number = _empty_redis()
-    except (psycopg.OperationalError, redis.ConnectionError) as error:
-        raise ServicesMissingError(str(error).strip()) from error
-    with admin, store:
-        admin.execute(f"CREATE DATABASE {name}".encode())
+    with new_database() as database:
         try:
+            store, number = _empty_redis()
+        except redis.ConnectionError as error:
+            raise ServicesMissingError(str(error).strip()) from error
+        with store:
             url = f"{REDIS}/{number}"
-            yield {
-                "MCPSITE_DATABASE": f"{POSTGRESQL}/{name}",
-                "MCPSITE_BROKER": url,
-                "MCPSITE_CHANNELS": url,
-            }
-        finally:
+            yield {"MCPSITE_DATABASE": database, "MCPSITE_BROKER": url, "MCPSITE_CHANNELS": url}
             store.flushdb()
-            admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@contextmanager
+def new_database() -> Iterator[str]:
+    """Yield the URL of an empty database, which is dropped afterwards. Raises `ServicesMissingError`."""
+    name = f"mcp_acceptance_{secrets.token_hex(8)}"
+    execute = _postgresql() if IS_POSTGRESQL else _mysql()
+    execute(f"CREATE DATABASE {name}" + ("" if IS_POSTGRESQL else " CHARACTER SET utf8mb4"))
+    try:
+        yield f"{SERVER}/{name}"
+    finally:
+        execute(f"DROP DATABASE {name}" + (" WITH (FORCE)" if IS_POSTGRESQL else ""))
+
+
+def _postgresql() -> Callable[[str], object]:
+    try:
+        import psycopg
+
+        admin = psycopg.connect(f"{SERVER}/postgres", autocommit=True, connect_timeout=TIMEOUT)
+    except (ImportError, psycopg.OperationalError) as error:
+        raise ServicesMissingError(str(error).strip()) from error
+    return lambda statement: admin.execute(statement.encode())
+
+
+def _mysql() -> Callable[[str], object]:
+    try:
+        import MySQLdb
+
+        parts = urlsplit(SERVER)
+        admin = MySQLdb.connect(parts.hostname, parts.username, parts.password or "", connect_timeout=TIMEOUT)
+    except (ImportError, MySQLdb.OperationalError) as error:
+        raise ServicesMissingError(str(error).strip()) from error
+    return admin.query
 
 
 def _empty_redis() -> "tuple[redis.Redis, int]":

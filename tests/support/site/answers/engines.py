@@ -55,8 +55,10 @@ def _group_members() -> dict[str, int] | None:
 
 
 def _connections() -> int:
-    """Return the number of other connections to this PostgreSQL database."""
+    """Return the number of other connections to this database."""
     with connection.cursor() as cursor:
+        if connection.vendor == "mysql":
+            return len(_mysql_connections(cursor))
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
@@ -64,13 +66,23 @@ def _connections() -> int:
 
 
 def _end_connections() -> int:
-    """End every other connection to this PostgreSQL database, and return their number."""
+    """End every other connection to this database, and return their number."""
     with connection.cursor() as cursor:
+        if connection.vendor == "mysql":
+            ended = _mysql_connections(cursor)
+            for number in ended:
+                cursor.execute(f"KILL {number}")
+            return len(ended)
         cursor.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
         return int(cursor.fetchone()[0])
+
+
+def _mysql_connections(cursor: Any) -> list[int]:
+    cursor.execute("SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()")
+    return [number for (number,) in cursor.fetchall()]
 
 
 def _commits() -> int:
@@ -97,7 +109,7 @@ def _held() -> list[str]:
     """Return a line for each write lock, open transaction and advisory lock that is held in the databases."""
     held = []
     for each in connections.all(initialized_only=False):
-        held += _held_sqlite(each) if each.vendor == "sqlite" else _held_postgresql(each)
+        held += _HELD[each.vendor](each)
     return held
 
 
@@ -118,6 +130,22 @@ def _held_postgresql(connection: Any) -> list[str]:
         )
         return [text for (text,) in cursor.fetchall()]
 
+
+def _held_mysql(connection: Any) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT CONCAT('connection ', processlist.id, ' is idle in a transaction')"
+            " FROM information_schema.innodb_trx JOIN information_schema.processlist ON trx_mysql_thread_id = id"
+            " WHERE db = DATABASE() AND command = 'Sleep' AND id <> CONNECTION_ID()"
+        )
+        return [text for (text,) in cursor.fetchall()]
+
+
+_HELD: Final[dict[str, Callable[[Any], list[str]]]] = {
+    "sqlite": _held_sqlite,
+    "postgresql": _held_postgresql,
+    "mysql": _held_mysql,
+}
 
 ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "workers": _workers,
