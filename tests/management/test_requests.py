@@ -133,7 +133,7 @@ def queued_as(request_id: str) -> None:
 
 def test_the_beginning_of_an_id_is_enough_where_it_is_one_requests() -> None:
     for number in (1, 2):
-        queued_as(f"aaaa000{number}-0000-4000-8000-000000000000")
+        queued_as(f"aaaa000{number}-0000-7000-8000-000000000000")
     assert "aaaa0001-0000" in said("aaaa0001")
     with pytest.raises(CommandError, match=r"Several\b.* aaaa: .*aaaa0001.*aaaa0002"):
         said("aaaa")
@@ -149,12 +149,12 @@ def cancelled(*words: str) -> str:
 
 def test_cancel_takes_the_beginning_of_an_id_and_refuses_that_of_two() -> None:
     for number in (0, 1):
-        queued_as(f"aaaa000{number}-0000-4000-8000-000000000000")
+        queued_as(f"aaaa000{number}-0000-7000-8000-000000000000")
     with pytest.raises(CommandError, match=r"Several\b.* aaaa: .*aaaa0000.*aaaa0001"):
         cancelled("aaaa")
     assert not Cancellation.objects.exists()
     assert json.loads(cancelled("aaaa0000", "--wait", "--json")) == {
-        "id": "aaaa0000-0000-4000-8000-000000000000",
+        "id": "aaaa0000-0000-7000-8000-000000000000",
         "outcome": "accepted",
         "status": "cancelled",
         "stage": "none",
