@@ -23,7 +23,7 @@ from mcp_app import databases
 from mcp_app.auth.authentication import ISSUER, MAX_CHARS, HTTPConnection, InvalidCredentialsError, bearer_token
 from mcp_app.auth.principal import Principal, user_of
 from mcp_app.models import Token
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from mcp_app.catalogue.registry import RegisteredTool, registered_tools
 from mcp_app.conf import settings
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import ChangeVersion, Tool
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 
 SUBJECT = changes.TOOLS
 _VERSION = f"SELECT SUM(version) FROM {ChangeVersion._meta.db_table} WHERE subject = %s OR subject LIKE %s"  # noqa: S608 - a name of ours

@@ -7,7 +7,7 @@ from django.db.models import Count, Min
 
 from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
 from mcp_app.lifecycle.audit import sealing
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 
 NAME: Final = "audit"
 LATE_SECONDS: Final = 300.0

@@ -17,7 +17,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from mcp_app.conf import settings
 from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
 from mcp_app.diagnosis.worker_ping import WorkerAnswer
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 
 NAME: Final = "clocks"
 TRIES: Final = 3

@@ -7,7 +7,7 @@ from celery import current_app
 from django.apps import apps
 
 from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 
 NAME: Final = "results"
 SET: Final = 'CELERY_RESULT_BACKEND = "django-db".'

@@ -24,7 +24,7 @@ from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import Request, RequestEvent
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.protocol.tasks import Task, TaskStatus
 from mcp_app.states import OPEN, TERMINAL, EventKind, Status
 

@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import mcp_app.models.exact_text
 import mcp_app.models.json_fields
-import mcp_app.models.now
+import mcp_app.models.utc_date_time
 import mcp_app.models.request
 import mcp_app.models.request_ids
 import uuid
@@ -40,8 +40,8 @@ class Migration(migrations.Migration):
                 ('role', models.CharField(choices=[('server', 'server'), ('worker', 'worker'), ('supervisor', 'supervisor')], max_length=16)),
                 ('hostname', models.CharField(max_length=255)),
                 ('pid', models.PositiveIntegerField()),
-                ('started_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
-                ('heartbeat_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('started_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
+                ('heartbeat_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
                 ('stopped_at', models.DateTimeField(null=True)),
                 ('queues', mcp_app.models.json_fields.StoredJSONField(default=list)),
                 ('supervised_at', models.DateTimeField(null=True)),
@@ -66,8 +66,8 @@ class Migration(migrations.Migration):
                 ('queue', models.CharField(blank=True, max_length=128, null=True)),
                 ('location', models.CharField(help_text='module and function of the code', max_length=255)),
                 ('registered', models.BooleanField(default=True, help_text='whether the code exists')),
-                ('registered_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
-                ('updated_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('registered_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
+                ('updated_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
             ],
             options={
                 'ordering': ('name',),
@@ -98,7 +98,7 @@ class Migration(migrations.Migration):
                 ('status_before', models.CharField(blank=True, choices=[('queued', 'queued'), ('running', 'running'), ('input_required', 'input required'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled'), ('lost', 'lost')], default='', max_length=16)),
                 ('status_after', models.CharField(blank=True, choices=[('queued', 'queued'), ('running', 'running'), ('input_required', 'input required'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled'), ('lost', 'lost')], default='', max_length=16)),
                 ('stage', models.PositiveSmallIntegerField(choices=[(0, 'none'), (1, 'cooperative'), (2, 'interrupt'), (3, 'kill')], default=0)),
-                ('requested_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('requested_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
                 ('stopped_at', models.DateTimeField(null=True)),
                 ('latency_ms', models.FloatField(help_text='time from the cancellation to the end', null=True)),
                 ('settled_at', models.DateTimeField(null=True)),
@@ -119,7 +119,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('subject', mcp_app.models.exact_text.ExactCharField(max_length=255, primary_key=True, serialize=False)),
                 ('version', models.PositiveBigIntegerField(default=0)),
-                ('changed_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('changed_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
             ],
             options={
                 'default_permissions': (),
@@ -161,7 +161,7 @@ class Migration(migrations.Migration):
                 ('protocol_version', models.CharField(max_length=16)),
                 ('client_name', models.CharField(blank=True, default='', help_text='and version, unverified', max_length=255)),
                 ('filter', mcp_app.models.json_fields.StoredJSONField(default=dict, help_text='the acknowledged filter: the notifications that its client receives')),
-                ('opened_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('opened_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
                 ('close_requested_at', models.DateTimeField(null=True)),
                 ('close_requested_by', models.CharField(blank=True, default='', max_length=255)),
             ],
@@ -187,7 +187,7 @@ class Migration(migrations.Migration):
                 ('jsonrpc_id', mcp_app.models.json_fields.StoredJSONField(help_text='of the request that is being served, its JSON type kept')),
                 ('server', models.UUIDField(help_text='boot id of the server process that waits')),
                 ('answer', mcp_app.models.json_fields.StoredJSONField(help_text='the JSON-RPC response, as it was sent', null=True)),
-                ('asked_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('asked_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
             ],
             options={
                 'default_permissions': (),
@@ -220,8 +220,8 @@ class Migration(migrations.Migration):
                 ('remote_address', models.CharField(blank=True, default='', max_length=64)),
                 ('network', mcp_app.models.exact_text.ExactCharField(blank=True, default='', help_text='the network by which limits count its anonymous caller; empty for other callers', max_length=64)),
                 ('status', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('input_required', 'input required'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled'), ('lost', 'lost')], default='queued', max_length=16)),
-                ('submitted_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
-                ('queued_at', models.DateTimeField(db_default=mcp_app.models.now.Now(), help_text='when it was submitted, or when its last question was answered')),
+                ('submitted_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
+                ('queued_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now(), help_text='when it was submitted, or when its last question was answered')),
                 ('published_at', models.DateTimeField(null=True)),
                 ('claimed_at', models.DateTimeField(null=True)),
                 ('finished_at', models.DateTimeField(null=True)),
@@ -317,8 +317,8 @@ class Migration(migrations.Migration):
                 ('client_info', mcp_app.models.json_fields.StoredJSONField(default=dict, help_text='unverified: for display only')),
                 ('client_capabilities', mcp_app.models.json_fields.StoredJSONField(default=dict)),
                 ('log_level', models.CharField(blank=True, default='', max_length=16)),
-                ('created_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
-                ('seen_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('created_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
+                ('seen_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
                 ('stream', models.UUIDField(help_text='the connection that has its GET stream', null=True)),
                 ('stream_server', models.UUIDField(help_text='boot id of the server process of that connection', null=True)),
                 ('stream_seq', models.PositiveBigIntegerField(default=0, help_text='number of the newest event of its GET stream')),
@@ -363,7 +363,7 @@ class Migration(migrations.Migration):
                 ('user_id', mcp_app.models.exact_text.ExactCharField(db_index=True, max_length=64)),
                 ('user_label', models.CharField(max_length=255)),
                 ('scopes', mcp_app.models.json_fields.StoredJSONField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('created_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
                 ('created_by', models.CharField(max_length=255)),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('revoked_at', models.DateTimeField(blank=True, null=True)),
@@ -383,7 +383,7 @@ class Migration(migrations.Migration):
                 ('seq', models.PositiveBigIntegerField()),
                 ('kind', models.CharField(choices=[('transition', 'transition'), ('cancel', 'cancel requested'), ('stage', 'cancellation stage'), ('progress', 'progress'), ('log', 'log line'), ('input', 'input'), ('note', 'note')], max_length=16)),
                 ('data', mcp_app.models.json_fields.StoredJSONField(default=dict)),
-                ('recorded_at', models.DateTimeField(db_default=mcp_app.models.now.Now())),
+                ('recorded_at', models.DateTimeField(db_default=mcp_app.models.utc_date_time.Now())),
                 ('request', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='mcp_app.request')),
             ],
             options={

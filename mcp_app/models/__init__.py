@@ -17,7 +17,7 @@
     row             the base class of all models
     json_fields     the JSON columns
     exact_text      text that is compared exactly
-    now             the database's current time
+    utc_date_time   times that are aware, whether or not the site uses time zones
 
 Only `lifecycle` writes the status of a request. Rows name users and requests by value and not by foreign key. So
 they can be stored in a database of their own, and the audit remains when a user or a request is deleted.

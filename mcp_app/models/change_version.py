@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from django.db import models
 
 from mcp_app.models.exact_text import ExactCharField
-from mcp_app.models.now import Now
 from mcp_app.models.row import Row
+from mcp_app.models.utc_date_time import Now
 from mcp_app.safe_text import safe_text
 
 FORGOTTEN = "forgotten"

@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy as _
 from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.json_fields import StoredJSONField
-from mcp_app.models.now import Now
 from mcp_app.models.row import Row
+from mcp_app.models.utc_date_time import Now
 from mcp_app.safe_text import safe_text
 
 

@@ -3,8 +3,8 @@
 from django.db import models
 
 from mcp_app.models.json_fields import StoredJSONField
-from mcp_app.models.now import Now
 from mcp_app.models.row import Row
+from mcp_app.models.utc_date_time import Now
 from mcp_app.safe_text import safe_text
 from mcp_app.states import ProcessRole
 

@@ -10,8 +10,8 @@ from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models import request_ids
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.json_fields import OrderedJSONField, StoredJSONField
-from mcp_app.models.now import Now
 from mcp_app.models.row import Row
+from mcp_app.models.utc_date_time import Now
 from mcp_app.safe_text import safe_text
 from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status
 

@@ -5,9 +5,9 @@ from typing import ClassVar
 from django.db import models
 
 from mcp_app.models.json_fields import StoredJSONField
-from mcp_app.models.now import Now
 from mcp_app.models.request import Request
 from mcp_app.models.row import Row
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import EventKind
 
 

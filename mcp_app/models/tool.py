@@ -7,8 +7,8 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_app import databases
 from mcp_app.models.exact_text import ExactCharField
-from mcp_app.models.now import Now
 from mcp_app.models.row import Row
+from mcp_app.models.utc_date_time import Now
 from mcp_app.safe_text import safe_text
 from mcp_app.states import CancelPolicy
 

@@ -62,7 +62,7 @@ from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.supervision import rounds
 from mcp_app.lifecycle.supervision.idle import SupervisionTurns
 from mcp_app.models import Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import TERMINAL, CancelPolicy, Cause, Status
 
 logger = logging.getLogger(__name__)

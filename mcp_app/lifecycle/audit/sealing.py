@@ -40,7 +40,7 @@ from django.db.models import QuerySet
 from mcp_app.lifecycle.audit import signatures
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import AuditDay, Cancellation
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 
 logger = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Cancellation, Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import OPEN, Cause, EventKind, Outcome, Status
 
 logger = logging.getLogger(__name__)

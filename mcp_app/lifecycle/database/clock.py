@@ -11,7 +11,7 @@ from django.db.models import DateTimeField, ExpressionWrapper
 from django.db.models.expressions import Combinable
 
 from mcp_app import databases
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 
 NOW: Final = {
     "postgresql": "STATEMENT_TIMESTAMP()",

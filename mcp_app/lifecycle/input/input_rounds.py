@@ -28,7 +28,7 @@ from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.lifecycle.requests.submission import RequestDetails
 from mcp_app.models import Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.protocol.results import tool_error
 from mcp_app.states import EventKind, Stage, Status
 

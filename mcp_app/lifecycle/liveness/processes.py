@@ -39,7 +39,7 @@ from mcp_app.lifecycle.database import clock
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.retries import insistent, transactional
 from mcp_app.models import Process
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import ProcessRole
 
 NODE_BITS = 48

@@ -20,7 +20,7 @@ from django.db.models import Count, F, Max, QuerySet
 
 from mcp_app.conf import settings
 from mcp_app.models import Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Status
 
 logger = logging.getLogger(__name__)

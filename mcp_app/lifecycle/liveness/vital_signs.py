@@ -14,7 +14,7 @@ from mcp_app.conf import settings
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import recently_alive
 from mcp_app.models import Process, Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import OPEN, ProcessRole, Status
 
 SITE: Final = "site"

@@ -17,7 +17,7 @@ from mcp_app import databases
 from mcp_app.databases import Columns
 from mcp_app.lifecycle import redaction
 from mcp_app.models import ChangeVersion, Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.protocol.results import tool_error
 from mcp_app.states import TERMINAL, Cause, EventKind, Status
 

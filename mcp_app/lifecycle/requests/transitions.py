@@ -51,7 +51,7 @@ from mcp_app.lifecycle.requests.events import Event
 from mcp_app.lifecycle.requests.statements import Addition
 from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import TERMINAL, UNSTOPPABLE, EventKind, Stage, Status, sources
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from mcp_app.lifecycle.liveness.processes import not_lost
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Request, RequestEvent
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import OPEN, Cause, EventKind, ProcessRole, Status
 
 BATCH = 500

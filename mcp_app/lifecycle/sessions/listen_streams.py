@@ -19,7 +19,7 @@ from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.lifecycle.liveness.processes import not_lost
 from mcp_app.models import ChangeVersion, ListenStream
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import ProcessRole
 
 BATCH = 500

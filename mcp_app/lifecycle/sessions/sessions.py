@@ -34,7 +34,7 @@ from mcp_app.lifecycle.liveness import wakeups
 from mcp_app.lifecycle.requests import observation, transitions
 from mcp_app.lifecycle.requests.submission import Submission
 from mcp_app.models import ChangeVersion, Request, Session
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import OPEN, Cause, Outcome
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.queues import QueueAge, queue_ages
 from mcp_app.lifecycle.statistics import tallies
 from mcp_app.models import Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import OPEN, ProcessRole, Status
 
 

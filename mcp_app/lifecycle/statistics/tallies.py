@@ -51,7 +51,7 @@ from mcp_app.lifecycle.statistics import call_log, durations
 from mcp_app.lifecycle.statistics.durations import Durations
 from mcp_app.lifecycle.statistics.queries import Period
 from mcp_app.models import DayTally, Request, Tally
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Measure, Status
 
 BATCH_SIZE: Final = 200

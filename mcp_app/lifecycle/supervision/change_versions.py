@@ -21,7 +21,7 @@ from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.sessions import listen_streams, sessions
 from mcp_app.models import ChangeVersion, Session
 from mcp_app.models.change_version import FORGOTTEN
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 
 BATCH: Final = 500
 UNCHANGED_SECONDS: Final = 86_400.0

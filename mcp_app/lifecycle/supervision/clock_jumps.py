@@ -26,7 +26,7 @@ from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import ReadQuestion, Request, Session
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import OPEN, Status
 
 logger = logging.getLogger(__name__)

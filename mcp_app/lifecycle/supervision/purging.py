@@ -22,7 +22,7 @@ from mcp_app.lifecycle.audit import sealing, signatures
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import AuditDay, Cancellation, Request, RequestEvent
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import TERMINAL
 
 REQUESTS: Final = 100

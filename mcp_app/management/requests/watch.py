@@ -21,7 +21,7 @@ from mcp_app.management import terminal
 from mcp_app.management.interruptions import leave_unread
 from mcp_app.management.requests import request_rows
 from mcp_app.models import Process, Request
-from mcp_app.models.now import Now
+from mcp_app.models.utc_date_time import Now
 from mcp_app.presentation.formatting import NOTHING, duration, moment
 from mcp_app.safe_text import safe_json_text
 from mcp_app.states import OPEN, Status
