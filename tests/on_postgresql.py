@@ -10,11 +10,11 @@ from tests.support.site.services import ServicesMissingError, missing, own_servi
 ROOT = Path(__file__).parents[1]
 
 
-def assert_passes(*chosen: str) -> None:
-    """Run the tests that pytest's arguments select, and check that all pass."""
+def assert_passes(*chosen: str, **changes: str) -> None:
+    """Run the tests that pytest's arguments select, and check that all pass. `changes` are of the environment."""
     try:
         with own_services() as services:
-            environment = os.environ | {"MCPSITE_DATABASE": services["MCPSITE_DATABASE"]}
+            environment = os.environ | {"MCPSITE_DATABASE": services["MCPSITE_DATABASE"]} | changes
             environment.pop("MCPSITE_DATA", None)
             done = subprocess.run(
                 [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen],

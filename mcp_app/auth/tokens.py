@@ -12,12 +12,11 @@ import re
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
 from mcp_app import databases
 from mcp_app.auth.authentication import ISSUER, MAX_CHARS, HTTPConnection, InvalidCredentialsError, bearer_token
@@ -157,7 +156,7 @@ def _scopes(row: Token) -> frozenset[str] | None:
 
 
 def _record_use(row: Token) -> None:
-    if row.last_used_at is None or timezone.now() - row.last_used_at >= LAST_USED_PRECISION:
+    if row.last_used_at is None or datetime.now(UTC) - row.last_used_at >= LAST_USED_PRECISION:
         try:
             Token.objects.filter(pk=row.pk).update(last_used_at=Now())
         except databases.AWAY as error:  # read-only for now; the next use is recorded

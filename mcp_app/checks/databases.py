@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
 from django.db import connections, router
 
@@ -40,15 +39,6 @@ def check_database(**kwargs: Any) -> list[CheckMessage]:
             )
         ]
     return _ENGINES.get(connections[alias].vendor, _unsupported_engine)(alias)
-
-
-@register
-def check_times(**kwargs: Any) -> list[CheckMessage]:
-    """Check that Django uses time zones, because all times of this app's rows are in UTC."""
-    if django_settings.USE_TZ:
-        return []
-    message = "mcp_app stores times in UTC, which needs USE_TZ."
-    return [Error(message, hint=lines.in_settings("USE_TZ = True"), id="mcp_app.E032")]
 
 
 def _unknown_database(alias: object) -> CheckMessage:

@@ -136,7 +136,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def _write_moment(value: datetime) -> str:
-    return (timezone.localtime(value) if timezone.is_aware(value) else value).isoformat()
+    return (timezone.localtime(value) if timezone.is_aware(value) else timezone.make_aware(value)).isoformat()
 
 
 def _iso(value: date | time) -> str:

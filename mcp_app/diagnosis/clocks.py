@@ -8,7 +8,7 @@ because their times are the database's.
 import socket
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from django.db import connections
@@ -50,8 +50,7 @@ def _measure() -> tuple[float, float]:
     began_at = time.time()
     measured: datetime = rows.values_list("now", flat=True)[0]
     ended_at = time.time()
-    aware = measured if measured.tzinfo else measured.replace(tzinfo=UTC)
-    return aware.timestamp() - (began_at + ended_at) / 2, (ended_at - began_at) / 2
+    return measured.timestamp() - (began_at + ended_at) / 2, (ended_at - began_at) / 2
 
 
 def _finding(clock: str, ahead: float, doubt: float) -> Finding:

@@ -5,6 +5,7 @@ from typing import Final
 
 from celery import current_app
 from django.apps import apps
+from django.utils import timezone
 
 from mcp_app.diagnosis.examination import Finding, SharedFacts, ok, warning
 from mcp_app.models.utc_date_time import Now
@@ -26,6 +27,7 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
     rows = apps.get_model("django_celery_results", "TaskResult").objects.order_by("-date_done").annotate(now=Now())
     newest = rows.values_list("date_done", "now")[:1]
     for done_at, now in newest:
-        yield ok(NAME, f"django-db: the newest was stored {max(0.0, (now - done_at).total_seconds()):.0f} s ago.")
+        aware = timezone.make_aware(done_at) if timezone.is_naive(done_at) else done_at  # naive if `USE_TZ` is off
+        yield ok(NAME, f"django-db: the newest was stored {max(0.0, (now - aware).total_seconds()):.0f} s ago.")
     if not newest:
         yield ok(NAME, "django-db: none was stored yet.")

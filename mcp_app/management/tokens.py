@@ -1,11 +1,10 @@
 """`mcp token`: creates, lists and revokes bearer tokens. A token is printed once, when it is created."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
-from django.utils import timezone
 
 from mcp_app.auth import local, tokens
 from mcp_app.models import Token
@@ -26,7 +25,7 @@ def create(options: Mapping[str, Any], say: Say) -> None:
     user = model._default_manager.filter(**{model.USERNAME_FIELD: options["username"]}).first()
     if user is None or not user.is_active:
         raise TokenError(f"This site has no active user {options['username']!r}.")
-    expires_at = timezone.now() + timedelta(days=options["days"]) if options["days"] else None
+    expires_at = datetime.now(UTC) + timedelta(days=options["days"]) if options["days"] else None
     by = local.local_principal().label
     issued = tokens.issue(user, options["name"], by=by, scopes=options["scopes"], expires_at=expires_at)
     say(issued.text)
@@ -63,7 +62,7 @@ def _state(row: Token) -> str:
     if row.revoked_at is not None:
         return f"revoked {_day(row.revoked_at)}"
     if row.expires_at is not None:
-        word = "expired" if row.expires_at <= timezone.now() else "until"
+        word = "expired" if row.expires_at <= datetime.now(UTC) else "until"
         return f"{word} {_day(row.expires_at)}"
     return f"used {_day(row.last_used_at)}" if row.last_used_at else "never used"
 

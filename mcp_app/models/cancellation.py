@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.row import Row, RowManager
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Outcome, Stage, Status
 
@@ -84,10 +84,10 @@ class Cancellation(Row):
     status_before = models.CharField(max_length=16, choices=Status.choices, blank=True, default="")
     status_after = models.CharField(max_length=16, choices=Status.choices, blank=True, default="")
     stage = models.PositiveSmallIntegerField(choices=Stage.choices, default=Stage.NONE)
-    requested_at = models.DateTimeField(db_default=Now())
-    stopped_at = models.DateTimeField(null=True)
+    requested_at = UTCDateTimeField(db_default=Now())
+    stopped_at = UTCDateTimeField(null=True)
     latency_ms = models.FloatField(null=True, help_text=_("time from the cancellation to the end"))
-    settled_at = models.DateTimeField(null=True)
+    settled_at = UTCDateTimeField(null=True)
     signature = models.CharField(max_length=64, blank=True, default="")
     sealed_on = models.DateField(null=True, help_text=_("the day whose chain contains it"))
     seal_number = models.PositiveIntegerField(null=True, help_text=_("its position in that chain, from 1"))
@@ -130,7 +130,7 @@ class AuditDay(Row):
     origin = models.CharField(max_length=64, blank=True, default="", help_text=_("the last seal of the previous day"))
     count = models.PositiveIntegerField(default=0)
     head = models.CharField(max_length=64)
-    purged_at = models.DateTimeField(null=True, help_text=_("the time from which its attempts may be deleted"))
+    purged_at = UTCDateTimeField(null=True, help_text=_("the time from which its attempts may be deleted"))
     signature = models.CharField(max_length=64)
 
     class Meta:

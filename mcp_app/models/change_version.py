@@ -7,7 +7,7 @@ from django.db import models
 
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.safe_text import safe_text
 
 FORGOTTEN = "forgotten"
@@ -22,7 +22,7 @@ class ChangeVersion(Row):
 
     subject = ExactCharField(max_length=255, primary_key=True)
     version = models.PositiveBigIntegerField(default=0)
-    changed_at = models.DateTimeField(db_default=Now())
+    changed_at = UTCDateTimeField(db_default=Now())
 
     class Meta:
         default_permissions = ()

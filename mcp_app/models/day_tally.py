@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.row import Row
+from mcp_app.models.utc_date_time import UTCDateTimeField
 from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Measure, Stage, Status
 
@@ -18,7 +19,7 @@ class DayTally(Row):
     """
 
     zone = ExactCharField(max_length=64, help_text=_("the time zone of the day"))
-    begins_at = models.DateTimeField(help_text=_("its midnight"))
+    begins_at = UTCDateTimeField(help_text=_("its midnight"))
     tool = ExactCharField(max_length=128, blank=True, default="", help_text=_("empty: all tools"))
     measure = models.CharField(max_length=8, choices=Measure.choices)
     status = models.CharField(max_length=16, choices=Status.choices)

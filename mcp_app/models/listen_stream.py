@@ -10,7 +10,7 @@ from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.safe_text import safe_text
 
 
@@ -34,8 +34,8 @@ class ListenStream(Row):
     filter = StoredJSONField(
         default=dict, help_text=_("the acknowledged filter: the notifications that its client receives")
     )
-    opened_at = models.DateTimeField(db_default=Now())
-    close_requested_at = models.DateTimeField(null=True)
+    opened_at = UTCDateTimeField(db_default=Now())
+    close_requested_at = UTCDateTimeField(null=True)
     close_requested_by = models.CharField(max_length=255, blank=True, default="")
 
     class Meta:

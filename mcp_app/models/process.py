@@ -4,7 +4,7 @@ from django.db import models
 
 from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.safe_text import safe_text
 from mcp_app.states import ProcessRole
 
@@ -16,12 +16,12 @@ class Process(Row):
     role = models.CharField(max_length=16, choices=ProcessRole.choices)
     hostname = models.CharField(max_length=255)
     pid = models.PositiveIntegerField()
-    started_at = models.DateTimeField(db_default=Now())
-    heartbeat_at = models.DateTimeField(db_default=Now())
-    stopped_at = models.DateTimeField(null=True)
+    started_at = UTCDateTimeField(db_default=Now())
+    heartbeat_at = UTCDateTimeField(db_default=Now())
+    stopped_at = UTCDateTimeField(null=True)
     queues = StoredJSONField(default=list)
     """The queues that a worker consumes."""
-    supervised_at = models.DateTimeField(null=True)
+    supervised_at = UTCDateTimeField(null=True)
     """The start of its last round of supervision."""
 
     class Meta:

@@ -9,7 +9,7 @@ from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 
 
 class ReadQuestion(Row):
@@ -38,7 +38,7 @@ class ReadQuestion(Row):
     jsonrpc_id = StoredJSONField(help_text=_("of the request that is being served, its JSON type kept"))
     server = models.UUIDField(help_text=_("boot id of the server process that waits"))
     answer = StoredJSONField(null=True, help_text=_("the JSON-RPC response, as it was sent"))
-    asked_at = models.DateTimeField(db_default=Now())
+    asked_at = UTCDateTimeField(db_default=Now())
 
     class Meta:
         default_permissions = ()

@@ -11,7 +11,7 @@ from mcp_app.models import request_ids
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.json_fields import OrderedJSONField, StoredJSONField
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.safe_text import safe_text
 from mcp_app.states import UNSTOPPABLE, CancelPolicy, Cause, Stage, Status
 
@@ -63,16 +63,16 @@ class Request(Row):
     )
 
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.QUEUED)
-    submitted_at = models.DateTimeField(db_default=Now())
-    queued_at = models.DateTimeField(
+    submitted_at = UTCDateTimeField(db_default=Now())
+    queued_at = UTCDateTimeField(
         db_default=Now(), help_text=_("when it was submitted, or when its last question was answered")
     )
-    published_at = models.DateTimeField(null=True)
-    claimed_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
-    delivered_at = models.DateTimeField(null=True)
-    tallied_at = models.DateTimeField(null=True, help_text=_("when the statistics counted its end"))
-    deadline_at = models.DateTimeField(
+    published_at = UTCDateTimeField(null=True)
+    claimed_at = UTCDateTimeField(null=True)
+    finished_at = UTCDateTimeField(null=True)
+    delivered_at = UTCDateTimeField(null=True)
+    tallied_at = UTCDateTimeField(null=True, help_text=_("when the statistics counted its end"))
+    deadline_at = UTCDateTimeField(
         null=True,
         help_text=_("the deadline in its present status: to be claimed, to be answered, or to end"),
     )
@@ -94,10 +94,10 @@ class Request(Row):
     task_handle = models.UUIDField(
         null=True, editable=False, help_text=_("the task id by which its client knows it; shown to no other client")
     )
-    task_created_at = models.DateTimeField(null=True)
-    task_expires_at = models.DateTimeField(null=True, help_text=_("when the task id becomes unknown"))
+    task_created_at = UTCDateTimeField(null=True)
+    task_expires_at = UTCDateTimeField(null=True, help_text=_("when the task id becomes unknown"))
 
-    cancel_requested_at = models.DateTimeField(null=True)
+    cancel_requested_at = UTCDateTimeField(null=True)
     cancel_cause = models.CharField(max_length=16, choices=Cause.choices, blank=True, default="")
     cancel_actor = models.CharField(max_length=255, blank=True, default="")
     cancel_reason = models.CharField(max_length=1024, blank=True, default="")
@@ -125,9 +125,7 @@ class Request(Row):
     follower = models.UUIDField(
         null=True, help_text=_("the connection that resumed its stream; null: the first connection")
     )
-    left_at = models.DateTimeField(
-        null=True, help_text=_("the time since when no client of its session has followed it")
-    )
+    left_at = UTCDateTimeField(null=True, help_text=_("the time since when no client of its session has followed it"))
 
     server = models.UUIDField(null=True, help_text=_("boot id of the server process whose client waits"))
     worker = models.UUIDField(null=True, help_text=_("boot id of the worker process that claimed it"))

@@ -7,7 +7,7 @@ from django.db import models
 from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.request import Request
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.states import EventKind
 
 
@@ -19,7 +19,7 @@ class RequestEvent(Row):
     seq = models.PositiveBigIntegerField()
     kind = models.CharField(max_length=16, choices=EventKind.choices)
     data = StoredJSONField(default=dict)
-    recorded_at = models.DateTimeField(db_default=Now())
+    recorded_at = UTCDateTimeField(db_default=Now())
 
     class Meta:
         ordering = ("seq",)

@@ -10,7 +10,7 @@ from mcp_app.conf import DEFAULT_ENDPOINT
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.safe_text import safe_text
 
 
@@ -38,8 +38,8 @@ class Session(Row):
     client_info = StoredJSONField(default=dict, help_text=_("unverified: for display only"))
     client_capabilities = StoredJSONField(default=dict)
     log_level = models.CharField(max_length=16, blank=True, default="")
-    created_at = models.DateTimeField(db_default=Now())
-    seen_at = models.DateTimeField(db_default=Now())
+    created_at = UTCDateTimeField(db_default=Now())
+    seen_at = UTCDateTimeField(db_default=Now())
 
     stream = models.UUIDField(null=True, help_text=_("the connection that has its GET stream"))
     stream_server = models.UUIDField(null=True, help_text=_("boot id of the server process of that connection"))

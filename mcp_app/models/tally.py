@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.row import Row
+from mcp_app.models.utc_date_time import UTCDateTimeField
 from mcp_app.safe_text import safe_text
 from mcp_app.states import Cause, Measure, Stage, Status
 
@@ -17,7 +18,7 @@ class Tally(Row):
     It is kept when the calls are purged (`lifecycle.statistics.tallies`).
     """
 
-    hour = models.DateTimeField(help_text=_("its start, in UTC"))
+    hour = UTCDateTimeField(help_text=_("its start, in UTC"))
     tool = ExactCharField(max_length=128)
     measure = models.CharField(max_length=8, choices=Measure.choices)
     status = models.CharField(max_length=16, choices=Status.choices)

@@ -7,7 +7,7 @@ from django.db import models
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.json_fields import StoredJSONField
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.safe_text import safe_text
 
 
@@ -24,12 +24,12 @@ class Token(Row):
     user_label = models.CharField(max_length=255)
     scopes = StoredJSONField(null=True, blank=True)
     """A list of strings, or null if the token is not limited by scopes."""
-    created_at = models.DateTimeField(db_default=Now())
+    created_at = UTCDateTimeField(db_default=Now())
     created_by = models.CharField(max_length=255)
-    expires_at = models.DateTimeField(null=True, blank=True)
-    revoked_at = models.DateTimeField(null=True, blank=True)
+    expires_at = UTCDateTimeField(null=True, blank=True)
+    revoked_at = UTCDateTimeField(null=True, blank=True)
     revoked_by = models.CharField(max_length=255, blank=True, default="")
-    last_used_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = UTCDateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ("-created_at",)

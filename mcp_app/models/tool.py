@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_app import databases
 from mcp_app.models.exact_text import ExactCharField
 from mcp_app.models.row import Row
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.safe_text import safe_text
 from mcp_app.states import CancelPolicy
 
@@ -29,8 +29,8 @@ class Tool(Row):
     queue = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null: the code's queue
     location = models.CharField(max_length=255, help_text=_("module and function of the code"))
     registered = models.BooleanField(default=True, help_text=_("whether the code exists"))
-    registered_at = models.DateTimeField(db_default=Now())
-    updated_at = models.DateTimeField(db_default=Now())
+    registered_at = UTCDateTimeField(db_default=Now())
+    updated_at = UTCDateTimeField(db_default=Now())
 
     class Meta:
         ordering = ("name",)

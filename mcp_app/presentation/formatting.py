@@ -65,7 +65,7 @@ def moment(value: datetime | None, *, precise: bool = False) -> str:
     """Return a time in the current time zone, to the second, or to the millisecond if `precise`."""
     if value is None:
         return NOTHING
-    local = timezone.localtime(value)
+    local = timezone.localtime(value) if timezone.is_aware(value) else value  # another app's, with `USE_TZ` off
     return local.isoformat(" ", "milliseconds" if precise else "seconds")[: 23 if precise else 19]
 
 

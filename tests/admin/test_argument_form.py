@@ -67,7 +67,8 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_each_kind_of_schema_has_its_field_and_its_value_comes_back(kind: str) -> None:
+def test_each_kind_of_schema_has_its_field_and_its_value_comes_back(kind: str, settings: Any) -> None:
+    settings.TIME_ZONE = "UTC"
     schema, widget, input_type, filled, value = FIELDS[kind]
     made = form_of(schema).fields[X].widget
     assert isinstance(made, widget)

@@ -61,7 +61,8 @@ FILLED = {
 }
 
 
-def test_a_function_s_arguments_are_what_the_form_of_its_signature_makes() -> None:
+def test_a_function_s_arguments_are_what_the_form_of_its_signature_makes(settings: Any) -> None:
+    settings.TIME_ZONE = "UTC"
     registered = declared(order)
     form = form_of(registered.signature.input_schema)
     filled = form_of(registered.signature.input_schema, {**untouched(form), **FILLED})

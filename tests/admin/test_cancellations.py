@@ -3,7 +3,7 @@
 import html
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -33,7 +33,7 @@ def auditor(log_in: LogIn) -> Client:
 
 def attempt(**columns: Any) -> Cancellation:
     """Return the audit row of a kill that an administrator requested."""
-    asked = timezone.now()
+    asked = datetime.now(UTC)
     kill = {
         "request_id": uuid4(),
         "tool": "search",
@@ -133,7 +133,7 @@ def test_a_page_has_everything_that_is_known(auditor: Client) -> None:
 
 
 def test_filters_find_what_they_say(auditor: Client) -> None:
-    now = timezone.now()
+    now = datetime.now(UTC)
     Tool.objects.create(name="search", location="x")
     old = attempt(requested_at=now - timedelta(days=40), tool="gone", actor="ada", stage=Stage.INTERRUPT).pk
     late = attempt(requested_at=now - timedelta(days=20), outcome=Outcome.TOO_LATE, stage=Stage.NONE).pk

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 from django.test.utils import CaptureQueriesContext, override_settings
+from django.utils import timezone
 
 from mcp_app import databases
 from mcp_app.admin.dashboard import plots
@@ -73,7 +74,7 @@ def test_the_page_shows_what_the_tallies_hold(watcher: Client) -> None:
     shown = words(response)
     assert "Ended calls 1,234 Failed or lost 2.4 % Cancelled 0.3 %" in shown
     assert "administrator kill 4" in shown
-    assert "12:00 0 30 0 0" in shown  # the table behind the plot
+    assert f"{timezone.localtime(HOUR - timedelta(hours=3)):%H:%M} 0 30 0 0" in shown  # the table behind the plot
     assert "dig 1,234" in shown
 
 
@@ -152,7 +153,7 @@ def test_without_the_package_of_the_plots_the_tables_stand_alone(watcher: Client
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != plots.CHARTS_APP]
     without = page(watcher)
     assert "pip install 'django-mcp-app[charts]'" in words(without)
-    assert "15:00 7 0 0 0" in words(without)
+    assert f"{timezone.localtime(HOUR):%H:%M} 7 0 0 0" in words(without)
     assert plots.CHARTS_SCRIPT not in without.content.decode()
     assert "mcp_app/plots.js" not in without.content.decode()
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
-from django.utils import timezone
 
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
@@ -68,7 +67,7 @@ def test_a_token_is_made_and_shown_once(log_in: LogIn) -> None:
     assert (found.label, found.scopes) == ("grace", {"read", "write"})
     row = Token.objects.get()
     assert (row.name, row.created_by, row.user_label) == ("her laptop", "grace", "grace")
-    assert timedelta(days=6) < row.expires_at - timezone.now() <= timedelta(days=7)
+    assert timedelta(days=6) < row.expires_at - datetime.now(UTC) <= timedelta(days=7)
     for address in (LIST, page(row), page(row, "history"), "/admin/", "/admin/logout/"):
         assert token not in maker.get(address).content.decode()
     secret = token.split("_", 2)[2]

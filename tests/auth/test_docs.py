@@ -2,7 +2,7 @@
 
 import secrets
 import shlex
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.utils import timezone
 
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import HeaderFields, HTTPConnection, InvalidCredentialsError
@@ -72,7 +71,7 @@ def test_a_token_is_made_for_days_and_scopes(capsys: pytest.CaptureFixture[str])
     row = Token.objects.get()
     assert row.name == "laptop"
     assert row.expires_at is not None
-    assert timedelta(days=89) < row.expires_at - timezone.now() <= timedelta(days=90)
+    assert timedelta(days=89) < row.expires_at - datetime.now(UTC) <= timedelta(days=90)
 
 
 def test_the_line_for_a_client_is_the_one_that_mcp_serve_prints(configure: Any) -> None:

@@ -1,6 +1,7 @@
 """Model tools create and update rows: Django's validation, and all or nothing."""
 
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -41,6 +42,18 @@ def test_a_row_is_created_with_defaults_and_comes_back_whole(shop: Shop) -> None
     }
     row = Book.objects.get(pk=made["pk"])
     assert (row.owner, row.secret) == (shop.ann, "")
+
+
+def test_times_of_a_site_without_time_zones_are_in_its_zone(shop: Shop, settings: Any) -> None:
+    settings.USE_TZ, settings.TIME_ZONE = False, "America/New_York"
+    publish()
+    changed = call("update_book", shop.ann, pk=shop.anns.pk, sold_at="2026-07-01T12:00:00Z")
+    assert changed["sold_at"] == "2026-07-01T08:00:00-04:00"
+    assert Book.objects.get(pk=shop.anns.pk).sold_at == datetime(2026, 7, 1, 8)
+    assert call("get_book", shop.ann, pk=shop.anns.pk) == changed
+    assert call("update_book", shop.ann, pk=shop.anns.pk, sold_at=changed["sold_at"])["sold_at"] == changed["sold_at"]
+    assert call("list_books", shop.ann, sold_at__lt="2026-07-01T12:00:01Z")["items"] != []
+    assert call("list_books", shop.ann, sold_at__lt="2026-07-01T12:00:00Z")["items"] == []
 
 
 def test_an_update_changes_what_was_given_and_nothing_else(shop: Shop) -> None:

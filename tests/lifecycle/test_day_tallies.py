@@ -24,7 +24,8 @@ MONTH = range(0, 24 * 33, 7)
 
 
 @pytest.fixture
-def _now(monkeypatch):
+def _now(monkeypatch, settings):
+    settings.TIME_ZONE = "UTC"
     monkeypatch.setattr(tallies, "_days_stored", None)
     monkeypatch.setattr(clock, "now", lambda: NOW)
 

@@ -208,11 +208,6 @@ def test_the_hint_names_an_alias_that_is_on_a_served_engine(monkeypatch: pytest.
     assert 'MCP = {"DATABASE": "warehouse", …}' in str(message.hint)
 
 
-def test_site_without_time_zones_is_told_the_line(settings: Settings) -> None:
-    settings.USE_TZ = False
-    assert "USE_TZ = True" in only_hint("mcp_app.E032")
-
-
 def test_celery_app_that_the_site_does_not_import_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(celery_checks, "current_app", Celery(CELERY_APP, set_as_current=False))
     monkeypatch.setattr(lines, "package", lambda: "mcpsite")

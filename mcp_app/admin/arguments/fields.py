@@ -130,7 +130,10 @@ class Moment(ArgumentField):
 
     def read(self, text: Any) -> Any:
         value = forms.DateTimeField().to_python(text)
-        return None if value is None else value.isoformat().replace("+00:00", "Z")
+        if value is None:
+            return None
+        aware = timezone.make_aware(value) if timezone.is_naive(value) else value  # naive if `USE_TZ` is off
+        return aware.isoformat().replace("+00:00", "Z")
 
 
 class Number(ArgumentField):

@@ -4,7 +4,7 @@ No filter queries the audit for distinct values, because the audit only grows. T
 so the actor is typed in full and found by an index. The search finds a part of a name.
 """
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -34,7 +34,7 @@ class WithinFilter(admin.SimpleListFilter):
             return queryset
         if value not in DAYS:
             raise IncorrectLookupParameters(f"{self.parameter_name} is one of {', '.join(DAYS)}")
-        midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight = timezone.localtime(datetime.now(UTC)).replace(hour=0, minute=0, second=0, microsecond=0)
         return queryset.filter(requested_at__gte=midnight - timedelta(days=DAYS[value] - 1))
 
 

@@ -4,6 +4,7 @@ Arguments, results, errors, tracebacks, messages and log lines are payload. Only
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,6 @@ from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import quote
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 
 from mcp_app.admin.lists.formatting import progress_bar
@@ -81,7 +81,7 @@ def _family(site: AdminSite, row: Request) -> dict[str, Any]:
         {
             "badge": status_badge(each),
             "link": _link(site, each.pk, text(each.tool, NAME_CHARS)),
-            "took": between(each.submitted_at, each.finished_at or timezone.now()),
+            "took": between(each.submitted_at, each.finished_at or datetime.now(UTC)),
         }
         for each in found[:STARTED]
     ]

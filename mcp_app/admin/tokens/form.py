@@ -5,13 +5,12 @@ permission make them only for themselves.
 """
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django import forms
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_app.auth.tokens import MAX_DAYS
@@ -71,5 +70,5 @@ class TokenForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
         days = cleaned.get("days")
-        cleaned["expires_at"] = timezone.now() + timedelta(days=days) if days else None
+        cleaned["expires_at"] = datetime.now(UTC) + timedelta(days=days) if days else None
         return cleaned

@@ -4,6 +4,7 @@ They check permissions and log actions; `auth.tokens` does the work. A token is 
 made it, and in no session or message, so it cannot be shown twice. Revoked tokens stay listed.
 """
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -13,7 +14,6 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 from django.utils.safestring import SafeString
 
@@ -157,7 +157,7 @@ class TokenAdmin(ReadOnlyAdmin):
     def state(self, row: Token) -> SafeString:
         if row.revoked_at is not None:
             return badge("cancelled", "revoked")
-        if row.expires_at is not None and row.expires_at <= timezone.now():
+        if row.expires_at is not None and row.expires_at <= datetime.now(UTC):
             return badge("cancelled", "expired")
         return badge("completed", "in force")
 

@@ -24,7 +24,7 @@ from mcp_app.admin.tools.tool_form import ToolForm
 from mcp_app.admin.tools.try_tool import TryingAdmin
 from mcp_app.catalogue import catalogue, tool_rows
 from mcp_app.models import Tool
-from mcp_app.presentation.formatting import NOTHING, as_json
+from mcp_app.presentation.formatting import NOTHING, as_json, moment
 from mcp_app.safe_text import safe_text
 
 TITLE_CHARS = 60
@@ -38,8 +38,8 @@ READ_ONLY = (
     "shown_location",
     "parameters",
     "use",
-    "registered_at",
-    "updated_at",
+    "added",
+    "changed",
 )
 
 
@@ -67,7 +67,7 @@ class ToolAdmin(TryingAdmin):
         ("What clients see", {"fields": ("title", "description", "code_description")}),
         ("How it runs", {"fields": ("queue", "time_limit")}),
         ("How it is stopped", {"fields": ("stopping", "cancel_policy", "cooperative_grace", "hard_grace")}),
-        ("Its code", {"fields": ("shown_location", "parameters", "registered_at", "updated_at")}),
+        ("Its code", {"fields": ("shown_location", "parameters", "added", "changed")}),
     )
 
     shown_name = text_column("name", "name", ordering="name")
@@ -214,6 +214,14 @@ class ToolAdmin(TryingAdmin):
             tool_texts.stopping(tool),
             format_html('<p class="mcp-warning">{}</p>', risk) if (risk := tool_texts.risk(tool)) else "",
         )
+
+    @admin.display(description="registered at")
+    def added(self, row: Tool) -> str:
+        return moment(row.registered_at)
+
+    @admin.display(description="updated at")
+    def changed(self, row: Tool) -> str:
+        return moment(row.updated_at)
 
     @admin.display(description="parameters")
     def parameters(self, row: Tool) -> str | SafeString:

@@ -7,11 +7,11 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import DateTimeField, ExpressionWrapper
+from django.db.models import ExpressionWrapper
 from django.db.models.expressions import Combinable
 
 from mcp_app import databases
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField, to_aware
 
 NOW: Final = {
     "postgresql": "STATEMENT_TIMESTAMP()",
@@ -25,7 +25,7 @@ def from_now(seconds: float) -> Combinable:
     """Return an expression for the database's time in `seconds` seconds, which may be negative."""
     if not seconds:
         return Now()  # SQLite adds a duration in Python, row by row
-    return ExpressionWrapper(Now() + timedelta(seconds=seconds), output_field=DateTimeField())
+    return ExpressionWrapper(Now() + timedelta(seconds=seconds), output_field=UTCDateTimeField())
 
 
 def read() -> datetime:
@@ -36,9 +36,8 @@ def read() -> datetime:
 
 
 def parse(now: Any) -> datetime:
-    """Return a value of `NOW` as a `datetime` in UTC."""
-    moment: datetime = datetime.fromisoformat(now) if isinstance(now, str) else now
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    """Return a value of `NOW` as an aware `datetime`. SQLite returns text."""
+    return to_aware(datetime.fromisoformat(now) if isinstance(now, str) else now, databases.connection())
 
 
 class _ClockReading:

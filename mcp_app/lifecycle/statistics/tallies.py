@@ -40,7 +40,6 @@ from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import F, QuerySet, Sum
-from django.db.models.functions import TruncDay
 from django.utils import timezone
 
 from mcp_app import databases
@@ -106,15 +105,16 @@ def fold_old() -> int:
     Return by how many rows the table has become smaller.
     """
     removed = 0
-    hours = Tally.objects.exclude(hour=TruncDay("hour", tzinfo=UTC)).filter(
-        hour__lt=clock.from_now(-HOURLY_DAYS * DAY_SECONDS)
-    )
+    newer = Tally.objects.filter(hour__gt=OLDEST_HOUR)
+    days = newer.filter(hour__lt=clock.from_now(-DAILY_DAYS * DAY_SECONDS))
+    while oldest := days.order_by("hour").first():
+        removed += _fold(oldest.hour.replace(hour=0), into=OLDEST_HOUR)
+    today = clock.read().replace(hour=0, minute=0, second=0, microsecond=0)
+    midnights = [today - timedelta(days=back) for back in range(HOURLY_DAYS, DAILY_DAYS + 2)]
+    hours = newer.filter(hour__lt=clock.from_now(-HOURLY_DAYS * DAY_SECONDS)).exclude(hour__in=midnights)
     while oldest := hours.order_by("hour").first():
         day = oldest.hour.replace(hour=0)
         removed += _fold(day, into=day)
-    days = Tally.objects.filter(hour__gt=OLDEST_HOUR, hour__lt=clock.from_now(-DAILY_DAYS * DAY_SECONDS))
-    while oldest := days.order_by("hour").first():
-        removed += _fold(oldest.hour, into=OLDEST_HOUR)
     return removed
 
 

@@ -17,7 +17,7 @@ and by the main process of the worker (`execution.process.ladder`).
 import logging
 from datetime import timedelta
 
-from django.db.models import DateTimeField, ExpressionWrapper, F
+from django.db.models import ExpressionWrapper, F
 from django.db.models.expressions import Combinable
 
 from mcp_app.conf import settings
@@ -26,7 +26,7 @@ from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import ReadQuestion, Request, Session
-from mcp_app.models.utc_date_time import Now
+from mcp_app.models.utc_date_time import Now, UTCDateTimeField
 from mcp_app.states import OPEN, Status
 
 logger = logging.getLogger(__name__)
@@ -66,4 +66,4 @@ def _restart_waits(jump: float) -> None:
 
 
 def _add_seconds(column: str, seconds: float) -> Combinable:
-    return ExpressionWrapper(F(column) + timedelta(seconds=seconds), output_field=DateTimeField())
+    return ExpressionWrapper(F(column) + timedelta(seconds=seconds), output_field=UTCDateTimeField())

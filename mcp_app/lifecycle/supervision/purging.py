@@ -9,16 +9,16 @@ with the head of its chain, so that `verification` can still check the other day
 """
 
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
 from django.apps import apps
 from django.db.models import Exists, OuterRef, QuerySet
-from django.db.models.functions import TruncDate
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.audit import sealing, signatures
+from mcp_app.lifecycle.database import clock
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.database.retries import transactional
 from mcp_app.models import AuditDay, Cancellation, Request, RequestEvent
@@ -89,7 +89,7 @@ def _mark_purged_day(days: int) -> bool:
     sealing.lock()
     attempts = Cancellation.objects.filter(sealed_on=OuterRef("day"))
     is_needed = Exists(attempts.filter(Exists(Request.objects.filter(pk=OuterRef("request_id")))))
-    limit = TruncDate(from_now(-days * DAY), tzinfo=UTC)
+    limit = (clock.read() - timedelta(days=days)).date()
     day = AuditDay.objects.filter(purged_at__isnull=True, day__lt=limit).exclude(is_needed).order_by("day").first()
     if day is None:
         return False
