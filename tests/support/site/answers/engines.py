@@ -134,7 +134,8 @@ def _held_postgresql(connection: Any) -> list[str]:
 def _held_mysql(connection: Any) -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT CONCAT('connection ', processlist.id, ' is idle in a transaction')"
+            "SELECT CONCAT('connection ', id, ' from ', host, ' is idle in a transaction for ', time, ' s with ',"
+            " trx_rows_modified, ' rows changed and ', trx_rows_locked, ' locked')"
             " FROM information_schema.innodb_trx JOIN information_schema.processlist ON trx_mysql_thread_id = id"
             " WHERE db = DATABASE() AND command = 'Sleep' AND id <> CONNECTION_ID()"
         )
