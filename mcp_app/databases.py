@@ -48,6 +48,9 @@ class MCPRouter:
 
     db_for_write = db_for_read
 
+    def allow_relation(self, one: Model, other: Model, **hints: Any) -> bool | None:
+        return True if {one._meta.app_label, other._meta.app_label} <= self.routed_apps else None
+
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
         if app_label in self.routed_apps:
             return bool(db == settings.DATABASE)

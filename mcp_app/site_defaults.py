@@ -11,8 +11,8 @@ alone, so all processes of a site decide alike:
   writes to the site's tables then delays no cancellation. `manage.py migrate` creates it: at the end of
   a migration of `default`, the receiver of `post_migrate` migrates this file as well. Any other site
   uses `default`, or the database that it names.
-- **Router.** `MCPRouter` is added before the site's own routers, which may send reads to replicas. It
-  has an opinion on the models of this app only.
+- **Router.** `MCPRouter` is added before the site's own routers, which may send reads to replicas, unless
+  it is the first of them. It has an opinion on the models of this app only.
 - **Celery app.** If the site has created no Celery app, one is made that reads the site's settings
   with the prefix `CELERY_`, as Celery's guide does it.
 - **Broker.** If the site names no `CELERY_BROKER_URL`, that app uses the embedded broker, in a folder
@@ -54,7 +54,7 @@ def set_up(app_config: AppConfig) -> None:
     if (file := own_database()) is not None:
         _add_database(file)
         post_migrate.connect(_migrate_own_database, sender=app_config, dispatch_uid="mcp_app.own_database")
-    if not any(isinstance(each, MCPRouter) for each in router.routers):
+    if not isinstance(next(iter(router.routers), None), MCPRouter):
         router.routers.insert(0, _OwnRouter())
     if not has_celery_app():
         _make_celery_app()

@@ -157,6 +157,11 @@ def test_a_live_site_of_the_tests_uses_files_beside_each_other(first_site: Site)
             'DATABASES |= {name: {**DATABASES["default"]} for name in ("replica",)}',
             {"writes": "mcp", "reads": "mcp"},
         ),
+        (
+            'DATABASE_ROUTERS = ["greetings.routers.Replicas", "mcp_app.databases.MCPRouter"]\n'
+            'DATABASES |= {name: {**DATABASES["default"]} for name in ("replica",)}',
+            {"writes": "mcp", "reads": "mcp"},
+        ),
     ],
 )
 def test_sites_settings_come_first(first_site: Site, settings: str, expected: dict[str, str | None]) -> None:
