@@ -182,4 +182,10 @@ async def who_asks_async(ctx: ToolContext) -> str:
     return str(ctx.user)
 
 
+@tool
+def by_whom(ctx: ToolContext) -> str:
+    """The caller."""
+    return f"{ctx.principal.subject} of {ctx.principal.issuer}"
+
+
 MODULES = (asyncio, logging, os, random, signal, subprocess, sys, threading, time)

@@ -268,9 +268,14 @@ class ToolContext(Asking, Context):
         return user_of(self._row.user_id)
 
     @property
+    def principal(self) -> Principal:
+        """The caller, as `visit.principal` in a resource. `ctx.request.principal` is its name."""
+        return Principal.of(self._row)
+
+    @property
     def scopes(self) -> frozenset[str] | None:
         """The scopes of the caller's token, or `None` if the caller is not limited by a token."""
-        return Principal.of(self._row).scopes
+        return self.principal.scopes
 
     def cancel(self) -> None:
         """Set the stop signal. Called by the watcher."""
