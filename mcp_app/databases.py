@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Generic, TypeVar
 
+from django.conf import settings as django_settings
 from django.db import InterfaceError, InternalError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
@@ -53,8 +54,14 @@ class MCPRouter:
 
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
         if app_label in self.routed_apps:
-            return bool(db == settings.DATABASE)
+            return db == settings.DATABASE and not _is_schema_of_tenant(db)
         return False if db == settings.DATABASE != "default" else None
+
+
+def _is_schema_of_tenant(alias: str) -> bool:
+    """Return whether django-tenants uses a tenant's schema now. This app's tables are in the public one only."""
+    public = getattr(django_settings, "PUBLIC_SCHEMA_NAME", "public")
+    return getattr(connections[alias], "schema_name", public) != public
 
 
 @contextmanager

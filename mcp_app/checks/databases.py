@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model
+from django.core.checks import CheckMessage, Error, Tags, Warning, register  # noqa: A004 - Django's name
 from django.db import connections, router
 
 from mcp_app.checks import lines
@@ -39,6 +42,24 @@ def check_database(**kwargs: Any) -> list[CheckMessage]:
             )
         ]
     return _ENGINES.get(connections[alias].vendor, _unsupported_engine)(alias)
+
+
+@register(Tags.security)
+def check_tenants(**kwargs: Any) -> list[CheckMessage]:
+    """Check that a site of django-tenants has its users in the public schema, as this app's rows are."""
+    types: dict[str, Any] = getattr(django_settings, "TENANT_TYPES", {})
+    public = getattr(django_settings, "PUBLIC_SCHEMA_NAME", "public")
+    lists = [each["APPS"] for schema, each in types.items() if schema != public]
+    users = apps.get_app_config(get_user_model()._meta.app_label)
+    names = {users.name, f"{type(users).__module__}.{type(users).__qualname__}"}
+    if not any(names & set(each) for each in (getattr(django_settings, "TENANT_APPS", ()), *lists)):
+        return []
+    message = (
+        "Each tenant has its own users, and mcp_app's rows are those of all tenants: an administrator of one tenant "
+        "would see and cancel the calls of the others."
+    )
+    hint = f'Move "{users.name}" from TENANT_APPS to SHARED_APPS, so that the users are in the public schema.'
+    return [Error(message, hint=hint, id="mcp_app.E034")]
 
 
 def _unknown_database(alias: object) -> CheckMessage:

@@ -208,6 +208,33 @@ def test_the_hint_names_an_alias_that_is_on_a_served_engine(monkeypatch: pytest.
     assert 'MCP = {"DATABASE": "warehouse", …}' in str(message.hint)
 
 
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {"TENANT_APPS": ["shop", "django.contrib.auth"]},
+        {"TENANT_APPS": ["django.contrib.auth.apps.AuthConfig"]},
+        {"TENANT_TYPES": {"public": {"APPS": []}, "customer": {"APPS": ["django.contrib.auth"]}}},
+    ],
+)
+def test_users_of_each_tenant_are_no_users_of_the_site(settings: Settings, lists: dict[str, Any]) -> None:
+    for name, value in lists.items():
+        setattr(settings, name, value)
+    assert 'Move "django.contrib.auth" from TENANT_APPS to SHARED_APPS' in only_hint("mcp_app.E034")
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {"TENANT_APPS": ["shop"]},
+        {"TENANT_TYPES": {"public": {"APPS": ["django.contrib.auth"]}, "customer": {"APPS": ["shop"]}}},
+    ],
+)
+def test_users_that_all_tenants_share_are_users_of_the_site(settings: Settings, lists: dict[str, Any]) -> None:
+    for name, value in lists.items():
+        setattr(settings, name, value)
+    assert found() == []
+
+
 def test_celery_app_that_the_site_does_not_import_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(celery_checks, "current_app", Celery(CELERY_APP, set_as_current=False))
     monkeypatch.setattr(lines, "package", lambda: "mcpsite")
