@@ -1,5 +1,6 @@
 """`mcp_app` in sites whose settings differ from those of a new project, as real processes."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -12,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.site_setup.conftest import Site
-from tests.site_setup.test_defaults import SETTINGS, add_settings, manage
+from tests.site_setup.test_defaults import add_settings, manage
 from tests.support.site import wire
 from tests.support.site.browsing import Browser
 from tests.support.site.services import ServicesMissingError, missing, own_services
@@ -131,7 +132,9 @@ def new_site(first_site: Site) -> Site:
 
 def superuser(site: Site, **fields: str) -> None:
     """Create an administrator, after the tables."""
-    ask(site, f"from django.contrib.auth import get_user_model; get_user_model().objects.create_superuser(**{fields!r})")
+    ask(
+        site, f"from django.contrib.auth import get_user_model; get_user_model().objects.create_superuser(**{fields!r})"
+    )
 
 
 def shows(running: Running, browser: Browser, prefix: str = "/admin/mcp_app/") -> Mapping[str, str]:
@@ -208,3 +211,90 @@ def test_a_site_without_time_zones_runs_stops_and_shows_calls(site_without_time_
         midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(ZONE)).astimezone(UTC)
         assert f"day {ZONE} {midnight.isoformat()}" in running.ask(AGE)
         assert "3 requests" in manage(site, "mcp", "purge")
+
+
+USERS: Final = {
+    "uuid": ("id = models.UUIDField(primary_key=True, default=uuid.uuid4)", "{}", "UUID"),
+    "email": (
+        "id = models.UUIDField(primary_key=True, default=uuid.uuid4)\n    username = None\n"
+        '    email = models.EmailField(unique=True)\n    USERNAME_FIELD = "email"\n    REQUIRED_FIELDS = []\n'
+        "    objects = Members()",
+        "{}@site.test",
+        "UUID",
+    ),
+    "big": ("id = models.BigAutoField(primary_key=True)", "{}", "int"),
+}
+"""The body of a user model, how its users are named, and the type of its key."""
+MEMBERS: Final = """
+import uuid
+from django.contrib.auth.models import AbstractUser, BaseUserManager
+from django.db import models
+
+class Members(BaseUserManager):
+    def create_user(self, email, password=None, **fields):
+        member = self.model(email=email, **fields)
+        member.set_password(password)
+        member.save()
+        return member
+
+    def create_superuser(self, email, password=None):
+        return self.create_user(email, password, is_staff=True, is_superuser=True)
+
+class Member(AbstractUser):
+    {body}
+"""
+
+
+@pytest.fixture(params=USERS)
+def site_with_users(request: pytest.FixtureRequest, new_site: Site) -> tuple[Site, Callable[[str], str], str]:
+    """Returns a site with its own user model, a function that makes a user's name, and the type of its users' keys."""
+    body, name, key_type = USERS[request.param]
+    (new_site.folder / "members").mkdir()
+    (new_site.folder / "members/__init__.py").touch()
+    (new_site.folder / "members/models.py").write_text(MEMBERS.format(body=body))
+    settings = 'INSTALLED_APPS += ["members"]\nAUTH_USER_MODEL = "members.Member"\n'
+    settings += 'MCP = {"AUTHENTICATOR": "mcp_app.auth.tokens.bearer", "TOOL_CONCURRENCY": 1}\n'
+    add_settings(new_site, settings)
+    manage(new_site, "makemigrations", "members", "--verbosity=0")
+    return new_site, name.format, key_type
+
+
+def test_callers_are_users_of_the_sites_own_model(site_with_users: tuple[Site, Callable[[str], str], str]) -> None:
+    site, named, key_type = site_with_users
+    boss, eve = named("boss"), named("eve")
+    with serving(site) as running:
+        name = {"email": boss} if "@" in boss else {"username": boss}
+        superuser(site, **name, password=PASSWORD)
+        running.ask(
+            "from django.contrib.auth import get_user_model; users = get_user_model().objects; "
+            f"users.create_user({eve!r}, password={PASSWORD!r})"
+        )
+        tokens = {user: manage(site, "mcp", "token", "create", user, "--name=x").strip() for user in (boss, eve)}
+        assert running.call("whose", tokens[boss]) == f"{boss} {key_type}"
+        key, _, _, user_id = running.latest()
+        assert manage(site, "mcp", "call", "whose", "--user", eve).strip().endswith(f"{eve} {key_type}")
+
+        with running.calling("count", tokens[boss], until=1000) as connection:
+            next(connection.messages())
+            assert running.call("count", tokens[eve], until=1) == "1 steps"
+            with running.calling("count", tokens[boss], until=1) as second:
+                assert "error" in second.answer(), "a caller may have one open call of a tool"
+
+        browser = logged_in(running, boss)
+        shows(running, browser)
+        page = browser.get(f"/admin/mcp_app/request/{key}/change/")[1]
+        assert boss in page
+        assert user_id in page
+        assert boss in browser.get(f"/admin/mcp_app/request/?q={boss}")[1]
+        status, made = browser.post("/admin/mcp_app/token/add/", username=eve, name="made", scopes="", days="7")
+        assert status == 200, made
+        token = re.search(r'class="mcp-token">([^<]+)<', made)
+        assert token is not None, made
+        assert running.call("whose", token[1]) == f"{eve} {key_type}"
+        assert "Token" in browser.get("/admin/")[1], "the log of the administrator's own actions"
+        prefix = token[1].split("_")[1]
+        assert prefix in manage(site, "mcp", "token", "list")
+        manage(site, "mcp", "token", "revoke", prefix)
+        with running.calling("whose", token[1]) as connection:
+            assert connection.response.status == 401
+        manage(site, "mcp", "token", "list", "--json")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.auth import authenticate, get_user_model
+from django.contrib.auth.models import PermissionsMixin
 from django.core.management import call_command
 from django.db import Error, IntegrityError, connections, router, transaction
 
@@ -91,15 +92,17 @@ def create_demo_admin() -> DemoAdmin | None:
         return None
     model = get_user_model()
     users = model._default_manager
-    required = {model.USERNAME_FIELD, *model.REQUIRED_FIELDS}
-    if not required <= {"username", "email"}:  # a custom user model with fields that are unknown here
+    has_usual_fields = model.USERNAME_FIELD == "username" and set(model.REQUIRED_FIELDS) <= {"email"}
+    if not (has_usual_fields and issubclass(model, PermissionsMixin)):  # the site creates its own superuser
         return None
     if users.filter(is_superuser=True).exists() or users.filter(username=ADMIN_NAME).exists():
         return None
     password = secrets.token_urlsafe(12)
     try:
         with transaction.atomic(using=router.db_for_write(model)):
-            user = users.create_superuser(username=ADMIN_NAME, email="", password=password)
+            user = users.create_superuser(
+                **dict.fromkeys(model.REQUIRED_FIELDS, ""), username=ADMIN_NAME, password=password
+            )
             if not _can_log_in(password):
                 transaction.set_rollback(True, using=router.db_for_write(model))
                 return None
