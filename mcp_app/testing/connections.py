@@ -61,8 +61,8 @@ class BorrowedConnections(ToolConnections):
         for wrapper in wrappers:
             wrapper.dec_thread_sharing()
 
-    def cancel_queries(self, wrappers: list[BaseDatabaseWrapper], *, no_sqlite: bool = False) -> None:
-        super().cancel_queries(wrappers, no_sqlite=True)
+    def cancel_queries(self, wrappers: list[BaseDatabaseWrapper], *, is_interrupted: bool = False) -> None:
+        super().cancel_queries(wrappers, is_interrupted=True)
 
 
 def _mark(wrapper: BaseDatabaseWrapper) -> _Mark:

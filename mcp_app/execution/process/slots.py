@@ -20,9 +20,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
 from psutil import NoSuchProcess, Process
 
 from mcp_app.execution.stopping import processes
@@ -52,6 +55,17 @@ def with_running_query(wrappers: list[BaseDatabaseWrapper]) -> list[BaseDatabase
 def _may_execute(raw: Any) -> bool:
     protocol = getattr(raw, "pgconn", None)
     return protocol is None or protocol.transaction_status == POSTGRESQL_ACTIVE
+
+
+_mysql_ids: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""The id of each connection to MySQL in the server. While a query runs, mysqlclient does not tell it."""
+
+
+@receiver(connection_created)
+def note_mysql_id(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """Note the id of a new connection to MySQL, with which its query can be cancelled."""
+    if connection.vendor == "mysql":
+        _mysql_ids[connection.connection] = connection.connection.thread_id()
 
 
 class ToolConnections:
@@ -93,20 +107,37 @@ class ToolConnections:
             if wrapper.connection is not None:
                 _close(wrapper.connection)
 
-    def cancel_queries(self, wrappers: list[BaseDatabaseWrapper], *, no_sqlite: bool = False) -> None:
-        """Cancel the queries that the connections execute. Called from another thread."""
+    def cancel_queries(self, wrappers: list[BaseDatabaseWrapper], *, is_interrupted: bool = False) -> None:
+        """Cancel the queries that the connections execute. Called from another thread.
+
+        If the code of the call `is_interrupted` already, the query of SQLite or MySQL has ended before. Another one may
+        be a part of the clean-up. On PostgreSQL the old query still runs on the server.
+        """
         for wrapper in list(wrappers):
             raw = wrapper.connection
             if raw is None:
                 continue
             try:
-                if isinstance(raw, sqlite3.Connection):
-                    if not no_sqlite:
-                        raw.interrupt()
-                elif hasattr(raw, "cancel_safe"):
+                if hasattr(raw, "cancel_safe"):
                     raw.cancel_safe(timeout=QUERY_CANCEL_TIMEOUT)
+                elif is_interrupted:
+                    continue
+                elif isinstance(raw, sqlite3.Connection):
+                    raw.interrupt()
+                elif raw in _mysql_ids:
+                    _kill_query(wrapper, _mysql_ids[raw])
             except Exception:
                 logger.warning("a query on %s could not be cancelled", wrapper.alias, exc_info=True)
+
+
+def _kill_query(wrapper: BaseDatabaseWrapper, connection_id: int) -> None:
+    """Cancel the query of a connection to MySQL, with another connection."""
+    other = wrapper.copy()
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("KILL QUERY %s", [connection_id])
+    finally:
+        other.close()
 
 
 def _close(raw: Any) -> None:

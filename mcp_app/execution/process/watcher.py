@@ -255,9 +255,7 @@ class Watcher:
         with self._lock:
             if not self._is_still_running(running) or interrupter.shielded:
                 return
-            # After the interrupt, a query on SQLite may be a part of the clean-up. On PostgreSQL
-            # the old query still runs on the server.
-            running.slot.connections.cancel_queries(executing, no_sqlite=interrupter.raised)
+            running.slot.connections.cancel_queries(executing, is_interrupted=interrupter.raised)
             running.slot.connections.cancel_queries(running.wrappers_of_threads)
 
     def _note_stage(self, running: Running) -> None:
