@@ -13,6 +13,9 @@ These pages decide which users may see and do which things. They write no reques
 they call `lifecycle`. Django's admin imports this package on sites that use it.
 """
 
+from django.apps import apps
+from django.contrib import admin
+
 # Each registers its pages.
 import mcp_app.admin.cancellations.pages
 import mcp_app.admin.connections.listen_streams
@@ -21,3 +24,10 @@ import mcp_app.admin.dashboard.pages
 import mcp_app.admin.requests.pages
 import mcp_app.admin.tokens.pages
 import mcp_app.admin.tools.pages  # noqa: F401
+
+
+def register_pages(site: admin.AdminSite) -> None:
+    """Register the pages of this app with another admin site too."""
+    for model in apps.get_app_config("mcp_app").get_models():
+        if admin.site.is_registered(model):
+            site.register(model, type(admin.site.get_model_admin(model)))

@@ -10,6 +10,7 @@
     oauth           `MCP["OAUTH_…"]`: tokens of an authorization server
     toolkit         the site as its own authorization server
     limits          the rates of tools, and the cache that counts calls
+    admin           whether the site's admin has the pages of this app
     functions       functions that settings name: middleware, redaction and others
     lines           the lines of settings that the hints ask for
 
@@ -24,6 +25,7 @@ site may have set up on purpose is a warning at most.
 """
 
 from mcp_app.checks import (
+    admin,
     asgi,
     authentication,
     celery,
@@ -38,6 +40,7 @@ from mcp_app.checks import (
 )
 
 __all__ = [
+    "admin",
     "asgi",
     "authentication",
     "celery",

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.docs.pages import snippet
 from tests.site_setup.conftest import Site
 from tests.site_setup.test_defaults import add_settings, manage
 from tests.support.site import wire
@@ -144,8 +145,8 @@ def shows(running: Running, browser: Browser, prefix: str = "/admin/mcp_app/") -
     return {page: text for page, (_, text) in found.items()}
 
 
-def logged_in(running: Running, username: str = "admin") -> Browser:
-    return Browser.of(running.port, username, PASSWORD)
+def logged_in(running: Running, username: str, admin: str = "/admin/") -> Browser:
+    return Browser.of(running.port, username, PASSWORD, admin)
 
 
 @pytest.mark.parametrize("settings", ["USE_I18N = False", 'USE_I18N = False\nLANGUAGE_CODE = "de"'])
@@ -298,3 +299,90 @@ def test_callers_are_users_of_the_sites_own_model(site_with_users: tuple[Site, C
         with running.calling("whose", token[1]) as connection:
             assert connection.response.status == 401
         manage(site, "mcp", "token", "list", "--json")
+
+
+OWN_ADMIN: Final = "if-the-site-has-an-admin-site-of-its-own"
+URLS: Final = "mysite/urls.py"
+STAFF_SITE: Final = """
+from django.contrib import admin
+
+
+class StaffSite(admin.AdminSite):
+    site_header = "The staff's own site"
+
+
+staff = StaffSite(name="staff")
+"""
+
+
+def set_urls(site: Site, patterns: str, imports: str = "from django.contrib import admin") -> None:
+    (site.folder / URLS).write_text(f"from django.urls import path\n{imports}\n\nurlpatterns = [{patterns}]\n")
+
+
+def links(page: str) -> set[str]:
+    """Return the paths in the attributes of a page."""
+    return set(re.findall(r'(?:href|action|formaction|data-[a-z-]+)="(/[^"?#]*)', page))
+
+
+def test_pages_are_in_the_sites_own_default_admin(new_site: Site) -> None:
+    (new_site.folder / "mysite/admin.py").write_text(STAFF_SITE)
+    (new_site.folder / "mysite/apps.py").write_text(
+        "from django.contrib.admin.apps import AdminConfig\n\n\nclass StaffConfig(AdminConfig):\n"
+        '    default_site = "mysite.admin.StaffSite"\n'
+    )
+    add_settings(new_site, 'INSTALLED_APPS[INSTALLED_APPS.index("django.contrib.admin")] = "mysite.apps.StaffConfig"\n')
+    set_urls(new_site, 'path("office/staff/", admin.site.urls)')
+    with serving(new_site) as running:
+        superuser(new_site, username="boss", email="", password=PASSWORD)
+        running.call("greet", name="Ada")
+        key, *_ = running.latest()
+        browser = logged_in(running, "boss", "/office/staff/")
+        pages = shows(running, browser, "/office/staff/mcp_app/")
+        pages["detail"] = browser.get(f"/office/staff/mcp_app/request/{key}/change/")[1]
+        assert "own site" in pages["request/"]
+        assert {link for page in pages.values() for link in links(page) if "mcp_app/" in link} != set()
+        strange = {link for page in pages.values() for link in links(page) if link.startswith("/admin")}
+        assert strange == set()
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside the default site", "alone"])
+def test_pages_can_be_in_an_admin_site_of_the_sites_own(new_site: Site, beside: bool) -> None:
+    (new_site.folder / "mysite/staff.py").write_text(STAFF_SITE)
+    default = "from django.contrib import admin\nurlpatterns += [path('admin/', admin.site.urls)]\n" if beside else ""
+    set_urls(new_site, 'path("staff/", staff.urls)', "from mysite.staff import staff")
+    with (new_site.folder / URLS).open("a") as file:
+        file.write(default)
+    assert ("mcp_app.W044" in manage(new_site, "check")) == (not beside)
+    (new_site.folder / URLS).write_text(snippet(f"how-to/admin.md#{OWN_ADMIN}").text + default)
+    with serving(new_site) as running:
+        superuser(new_site, username="boss", email="", password=PASSWORD)
+        browser = logged_in(running, "boss", "/staff/")
+        with running.calling("count", until=1000) as connection:
+            next(connection.messages())
+            key, *_ = running.latest()
+            pages = dict(shows(running, browser, "/staff/mcp_app/"))
+            request = f"/staff/mcp_app/request/{key}/"
+            pages["detail"] = browser.get(f"{request}change/")[1]
+            assert f"{request}cancel/" in pages["detail"]
+            assert browser.post(f"{request}cancel/", reason="enough")[0] == 302
+            assert "cancelled by an administrator" in wire.text(connection.result())
+        strange = {link for page in pages.values() for link in links(page) if link.startswith("/admin/")}
+        assert strange == set()
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["not mounted", "not installed"])
+def test_a_site_without_an_admin_runs_tools(new_site: Site, installed: bool) -> None:
+    set_urls(new_site, "", imports="")
+    if not installed:
+        apps = ("admin", "sessions", "messages", "staticfiles")
+        gone = [f"django.contrib.{app}" for app in apps]
+        add_settings(
+            new_site,
+            f"INSTALLED_APPS = [app for app in INSTALLED_APPS if app not in {gone}]\n"
+            'MIDDLEWARE = ["django.middleware.common.CommonMiddleware"]\nTEMPLATES = []\n',
+        )
+    with serving(new_site) as running:
+        assert running.call("greet", name="Ada") == "Hello Ada, from somebody!"
+        assert running.latest()[1] == "completed"
+        assert "greet" in manage(new_site, "mcp", "tools")
+        manage(new_site, "mcp", "doctor")

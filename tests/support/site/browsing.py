@@ -24,11 +24,11 @@ class Browser:
         self._opener = build_opener(HTTPCookieProcessor(self._cookies), _Stay())
 
     @classmethod
-    def of(cls, port: int, username: str, password: str) -> "Browser":
-        """Return the browser of a user who has logged in."""
+    def of(cls, port: int, username: str, password: str, admin: str = "/admin/") -> "Browser":
+        """Return the browser of a user who has logged in at the admin with this path."""
         browser = cls(port)
-        assert browser.get("/admin/login/")[0] == 200
-        assert browser.post("/admin/login/", username=username, password=password)[0] == 302
+        assert browser.get(f"{admin}login/")[0] == 200
+        assert browser.post(f"{admin}login/", username=username, password=password)[0] == 302
         return browser
 
     def get(self, path: str) -> tuple[int, str]:
