@@ -301,7 +301,6 @@ def test_callers_are_users_of_the_sites_own_model(site_with_users: tuple[Site, C
         manage(site, "mcp", "token", "list", "--json")
 
 
-OWN_ADMIN: Final = "if-the-site-has-an-admin-site-of-its-own"
 URLS: Final = "mysite/urls.py"
 STAFF_SITE: Final = """
 from django.contrib import admin
@@ -353,7 +352,9 @@ def test_pages_can_be_in_an_admin_site_of_the_sites_own(new_site: Site, beside: 
     with (new_site.folder / URLS).open("a") as file:
         file.write(default)
     assert ("mcp_app.W044" in manage(new_site, "check")) == (not beside)
-    (new_site.folder / URLS).write_text(snippet(f"how-to/admin.md#{OWN_ADMIN}").text + default)
+    (new_site.folder / URLS).write_text(
+        snippet("how-to/admin.md#if-the-site-has-an-admin-site-of-its-own").text + default
+    )
     with serving(new_site) as running:
         superuser(new_site, username="boss", email="", password=PASSWORD)
         browser = logged_in(running, "boss", "/staff/")

@@ -1,5 +1,6 @@
 """Rows are added, changed and deleted as the admin does it, with its log."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -54,6 +55,17 @@ def test_only_given_fields_change_and_the_log_names_them(staff: Staff) -> None:
     assert (changed["sold_at"][:10], changed["tags"]) == ("2026-04-01", [])
     assert logged()[-1][3] == "Changed Tags and Sold at."
     assert call("change_book", staff.ann, pk=staff.anns.pk, sold_at=None)["row"]["sold_at"] is None
+
+
+def test_times_of_a_site_without_time_zones_are_in_its_zone(staff: Staff, settings: Any) -> None:
+    settings.USE_TZ, settings.TIME_ZONE = False, "America/New_York"
+    key = staff.anns.pk
+    changed = call("change_book", staff.ann, pk=key, sold_at="2026-07-01T12:00:00Z")["row"]
+    assert changed["sold_at"] == "2026-07-01T08:00:00-04:00"
+    again = call("change_book", staff.ann, pk=key, sold_at="2026-07-01T08:00:00", title="Nana")["row"]
+    assert (again["sold_at"], again["secret"]) == (changed["sold_at"], "saved by ann for title")
+    assert call("get_book", staff.ann, pk=key)["sold_at"] == changed["sold_at"]
+    assert Book.objects.get(pk=key).sold_at == datetime(2026, 7, 1, 8)
 
 
 def test_read_only_fields_stay(staff: Staff) -> None:

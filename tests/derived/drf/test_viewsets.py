@@ -3,6 +3,7 @@
 DRF applies its permissions, throttles, filters, pagination and serializers.
 """
 
+from datetime import datetime
 from io import BytesIO
 from typing import Any
 
@@ -227,3 +228,25 @@ class ForUsersViewSet(FileViewSet):
 def test_an_action_that_cannot_be_offered_is_refused(viewset: Any, name: str, why: str) -> None:
     with pytest.raises(InvalidDeclaration, match=rf"action '{name}' .*\b{viewset.__qualname__} .*{why}"):
         viewset_tools(viewset, actions=[name])
+
+
+def test_times_of_a_site_without_time_zones_are_in_its_zone(shop: Shop, settings: Any) -> None:
+    settings.USE_TZ, settings.TIME_ZONE = False, "America/New_York"
+
+    class SaleSerializer(serializers.ModelSerializer):
+        class Meta:
+            model = Book
+            fields = ("id", "sold_at")
+
+    class SaleViewSet(viewsets.ModelViewSet):
+        serializer_class = SaleSerializer
+        queryset = Book.objects.order_by("title")
+        permission_classes = (permissions.AllowAny,)
+
+    named = {"list": "list_sales", "retrieve": "get_sale", "partial_update": "update_sale"}
+    viewset_tools(SaleViewSet, actions={action: {"name": name} for action, name in named.items()})
+    changed = call("update_sale", shop.ann, pk=shop.anns.pk, sold_at="2026-07-01T08:00:00")
+    assert changed["sold_at"] == "2026-07-01T08:00:00"  # without an offset, as in the site's own API
+    assert call("get_sale", shop.ann, pk=shop.anns.pk) == changed
+    assert changed in call("list_sales", shop.ann)
+    assert Book.objects.get(pk=shop.anns.pk).sold_at == datetime(2026, 7, 1, 8)
