@@ -80,6 +80,14 @@ def test_each_kind_of_schema_has_its_field_and_its_value_comes_back(kind: str, s
     assert arguments(schema, untouched(again)) == {"x": value}
 
 
+def test_a_time_on_a_site_without_time_zones_is_in_its_zone(settings: Any) -> None:
+    settings.USE_TZ, settings.TIME_ZONE = False, "America/New_York"
+    schema = {**TEXT, "format": "date-time"}
+    read = arguments(schema, {X: "2026-11-22T15:30:07"})
+    assert read == {"x": "2026-11-22T15:30:07-05:00"}
+    assert arguments(schema, untouched(form_of(schema, arguments=read))) == read
+
+
 @pytest.mark.parametrize("kind", FIELDS)
 def test_what_is_left_empty_is_left_out_and_a_default_is_shown_and_sent(kind: str) -> None:
     schema, _, _, _, value = FIELDS[kind]

@@ -196,6 +196,12 @@ def test_results_are_reported_with_the_age_of_the_newest() -> None:
     assert re.match(r"django-db: .* 0 s ago", only(results.check(shared()), State.OK).found)
 
 
+def test_the_age_of_results_is_right_on_a_site_without_time_zones(settings: Any) -> None:
+    settings.USE_TZ, settings.TIME_ZONE = False, "America/New_York"
+    TaskResult.objects.create(task_id="1", status="SUCCESS")
+    assert re.match(r"django-db: .* 0 s ago", only(results.check(shared()), State.OK).found)
+
+
 def test_an_audit_that_is_not_sealed_for_minutes_is_reported() -> None:
     rows.cancel(rows.queued())
     assert re.search(r"not sealed\b.*\b1\b.* 0 s\b", only(audit.check(shared()), State.OK).found)
