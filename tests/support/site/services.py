@@ -89,7 +89,8 @@ def _mysql() -> Callable[[str], object]:
         import MySQLdb
 
         parts = urlsplit(SERVER)
-        admin = MySQLdb.connect(parts.hostname, parts.username, parts.password or "", connect_timeout=TIMEOUT)
+        user, password = parts.username, parts.password or ""
+        admin = MySQLdb.connect(parts.hostname, user, password, port=parts.port or 3306, connect_timeout=TIMEOUT)
     except (ImportError, MySQLdb.OperationalError) as error:
         raise ServicesMissingError(str(error).strip()) from error
     return admin.query
