@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
-from django.db.models.functions import Now
 from django.http import StreamingHttpResponse
 from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
@@ -20,6 +19,7 @@ from mcp_app import databases
 from mcp_app.lifecycle.audit import export
 from mcp_app.lifecycle.audit.export import COLUMNS
 from mcp_app.models import Cancellation
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Outcome
 from tests.admin.test_cancellations import LIST, attempt
 

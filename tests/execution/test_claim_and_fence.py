@@ -13,7 +13,6 @@ import psutil
 import pytest
 from celery.exceptions import Ignore
 from django.db import OperationalError
-from django.db.models.functions import Now
 
 from mcp_app.catalogue.errors import ToolError
 from mcp_app.execution.pools.prefork import PreforkLadder
@@ -28,6 +27,7 @@ from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.models import Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Cause, ProcessRole, Stage
 from tests.support import brokers, rows
 

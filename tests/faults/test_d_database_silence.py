@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 from django.db import OperationalError
-from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.lifecycle.database import retries
@@ -16,6 +15,7 @@ from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Process, Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import ProcessRole, Status
 from tests.support import rows
 from tests.support.failing_database import locked

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from django.db.models.functions import Now
 
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.models import Cancellation, Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Cause, Outcome, Status
 from mcp_app.transport.calls.task_methods import UNKNOWN
 from tests.interaction.tasks import (

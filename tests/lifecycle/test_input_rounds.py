@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 from django.db.models import F
-from django.db.models.functions import Now
 
 from mcp_app.conf import settings
 from mcp_app.lifecycle.input import input_rounds
@@ -12,6 +11,7 @@ from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Process, Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Cause, EventKind, ProcessRole, Stage, Status
 from tests.support import brokers, rows
 from tests.support.racing import race

@@ -7,13 +7,13 @@ from importlib import import_module
 from uuid import uuid4
 
 import pytest
-from django.db.models.functions import Now
 
 from mcp_app.auth.principal import Principal
 from mcp_app.lifecycle.database.clock import from_now
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Cause, EventKind, Status
 from tests.support import rows
 from tests.support.racing import races

@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import pytest
 from django.db.models import F
-from django.db.models.functions import Now
 
 from mcp_app.auth.local import local_principal
 from mcp_app.lifecycle.liveness import processes
@@ -15,6 +14,7 @@ from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.observation import final_result
 from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Cancellation, Process, Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Cause, Outcome, ProcessRole, Status
 from tests.support import brokers, rows
 from tests.support.racing import race

@@ -7,7 +7,6 @@ from datetime import UTC, timedelta
 import pytest
 from django.core.management import call_command
 from django.db.models import F, Sum
-from django.db.models.functions import Now
 from django.db.utils import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.statistics import durations, tallies
 from mcp_app.lifecycle.supervision import purging, rounds
 from mcp_app.models import Request, Tally
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import Cause, Measure, Stage, Status
 from tests.support import rows
 from tests.support.racing import race

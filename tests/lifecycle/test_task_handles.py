@@ -1,7 +1,6 @@
 """Handles on requests (ext-tasks): who gets one, what it survives, when it expires, and its questions' keys."""
 
 import pytest
-from django.db.models.functions import Now
 
 from mcp_app.lifecycle import task_handles
 from mcp_app.lifecycle.input import input_rounds, task_inputs
@@ -10,6 +9,7 @@ from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.supervision import rounds
 from mcp_app.models import Process, Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import OPEN, Cause, EventKind, Outcome, ProcessRole, Status
 from tests.support import rows
 from tests.support.racing import race, races

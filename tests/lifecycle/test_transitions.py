@@ -5,12 +5,12 @@ from itertools import product
 from uuid import uuid4
 
 import pytest
-from django.db.models.functions import Now
 
 from mcp_app import databases
 from mcp_app.lifecycle.requests import transitions
 from mcp_app.lifecycle.requests.events import Event
 from mcp_app.models import Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import TERMINAL, TRANSITIONS, Cause, EventKind, Outcome, Stage, Status
 from tests.support import rows
 from tests.support.racing import often, race, races

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from django.db.models import F
-from django.db.models.functions import Now
 
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import Identity
 from mcp_app.lifecycle.requests import observation
 from mcp_app.lifecycle.supervision import rounds, unconsumed_queues
 from mcp_app.models import Process, Request
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import ProcessRole, Status
 from tests.support import rows
 

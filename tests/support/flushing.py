@@ -11,11 +11,11 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.management.color import no_style
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models.functions import Now
 from django.test import TransactionTestCase
 
 from mcp_app.conf import settings
 from mcp_app.models import AuditDay, Cancellation
+from mcp_app.models.utc_date_time import Now
 
 KEPT = (ContentType._meta.db_table, Permission._meta.db_table)
 _as_migrated: dict[str, list[Any]] = {}

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django.db.models import Count, Q
-from django.db.models.functions import Now
 from django_celery_results.models import TaskResult
 
 from mcp_app.lifecycle.audit import attempts, sealing
 from mcp_app.models import Cancellation, Request, RequestEvent
+from mcp_app.models.utc_date_time import Now
 from mcp_app.states import OPEN, EventKind, Status
 
 
