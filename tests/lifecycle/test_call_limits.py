@@ -1,8 +1,11 @@
 """Call rates are counted in the cache, and open calls of a tool are counted as rows."""
 
+from uuid import uuid4
+
 import pytest
 from django.core.cache import cache
 
+from mcp_app import databases
 from mcp_app.lifecycle.limits import concurrency
 from mcp_app.lifecycle.limits.call_rates import CallRate, UncountableError, take
 from mcp_app.lifecycle.requests import transitions
@@ -57,6 +60,16 @@ def test_a_cache_that_counts_nothing_says_so(settings):
 def test_of_calls_at_one_moment_no_more_are_open_than_may_be():
     stored = race(*[lambda: concurrency.submit(rows.submission(tool="one"), 2, transitions.submit)] * 8)
     assert sum(row is not None for row in stored) == 2
+
+
+def test_a_limit_holds_if_transactions_on_mysql_see_only_what_was_there_when_they_began(monkeypatch):
+    if databases.connection().vendor != "mysql":
+        pytest.skip("MySQL's usual isolation level")
+    monkeypatch.setitem(databases.connection().settings_dict["OPTIONS"], "isolation_level", "repeatable read")
+    for _ in range(5):
+        tool = uuid4().hex
+        stored = race(*[lambda tool=tool: concurrency.submit(rows.submission(tool=tool), 2, transitions.submit)] * 8)
+        assert sum(row is not None for row in stored) == 2
 
 
 def test_only_a_caller_s_own_calls_of_the_tool_that_are_being_done_count(worker):

@@ -37,6 +37,4 @@ def submit(
 
 def _take_turn(tool: str) -> None:
     """Lock a row until the transaction ends, so that no other process counts calls of the tool meanwhile."""
-    subject = f"calls:{tool}"
-    ChangeVersion.objects.get_or_create(subject=subject)
-    list(ChangeVersion.objects.select_for_update().filter(subject=subject))
+    ChangeVersion.objects.select_for_update().get_or_create(subject=f"calls:{tool}")
