@@ -1,10 +1,8 @@
 """The tools, prompts and resources of the pages are executed unchanged, then called as by a client."""
 
-import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +12,7 @@ from django.core.cache import cache
 from django.urls import path
 
 from mcp_app.catalogue.registry import registered_tools
+from mcp_app.states import Stage
 from mcp_app.testing.client import Client
 from mcp_app.testing.outcomes import MCPError
 from mcp_app.tools import TaskMode, ToolError, tool
@@ -30,15 +29,12 @@ def offered(client: Client, uri: str) -> set[str]:
     return found
 
 
-def test_the_readmes_tool_finds_usages(
-    mcp_client: Client, execute: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_readmes_tool_reports_progress_and_is_stopped_while_it_blocks(mcp_client: Client, execute: Execute) -> None:
     execute(snippet("README.md#add-it-to-your-site:4"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "shop.py").write_text("def price():\n    return 1\n")
-    for command in (["init", "-q"], ["add", "shop.py"]):
-        subprocess.run(["git", *command], check=True)
-    assert mcp_client.call("find_usages", symbol="price").text == "shop.py:1:def price():\n"
+    assert mcp_client.call("wait", seconds=1).progress == [(0, 1, None)]
+    stopped = mcp_client.call("wait", seconds=60, cancel_after=0.1)
+    assert stopped.cancelled
+    assert stopped.stage == Stage.INTERRUPT
 
 
 def test_a_tool_asks_and_orders_what_was_answered(mcp_client: Client, execute: Execute) -> None:

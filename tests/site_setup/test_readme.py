@@ -1,11 +1,11 @@
 """The README's two edits and its tool, in a new project, as a reader makes them."""
 
-import re
 import sys
 from pathlib import Path
 
 from tests.docs.pages import snippet
 from tests.site_setup.conftest import Site
+from tests.site_setup.steps import CHECKOUT
 
 PATIENCE = 120.0
 
@@ -29,7 +29,11 @@ def test_two_edits_and_a_tool_are_served(first_project: Site) -> None:
     port = program.says(r"MCP endpoint +http://127\.0\.0\.1:(\d+)/mcp")[1]
     connect = snippet("README.md#add-it-to-your-site:6").text.strip().replace(":8000/", f":{port}/")
     assert connect in " ".join(program.output().split())
-    assert "find_usages" in site.run(sys.executable, "manage.py", "mcp", "tools")
+    call = site.start(sys.executable, "manage.py", "mcp", "call", "wait", "--arg=seconds=60")
+    call.says("[1-9] of 60", PATIENCE)
+    call.interrupt()
+    assert call.wait(PATIENCE) != 0
+    assert "cancelled" in call.output()
     program.interrupt()
     program.wait(PATIENCE)
     site.await_no_process()
@@ -38,6 +42,6 @@ def test_two_edits_and_a_tool_are_served(first_project: Site) -> None:
 def test_the_app_is_installed_from_a_clone(site: Site, installed: Path) -> None:
     clone = installed.parent / "checkout"
     install = snippet("README.md#add-it-to-your-site").text.strip()
-    assert re.fullmatch(r"python -m pip install \.", install)
-    site.run("bash", "-euc", f"cd {clone} && {installed}/bin/{install} --no-deps", within=300.0)
+    assert install == f"python -m pip install {CHECKOUT}"
+    site.run("bash", "-euc", f"{installed}/bin/{install} --no-deps".replace(CHECKOUT, str(clone)), within=300.0)
     site.run(f"{installed}/bin/python", "-c", "import mcp_app")
