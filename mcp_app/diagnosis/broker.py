@@ -10,12 +10,16 @@ from typing import Final
 
 from celery import current_app
 
-from mcp_app.celery_adapter import broker
+from mcp_app.celery_adapter import broker, consumer
 from mcp_app.celery_adapter.broker import SilentBrokerError
+from mcp_app.conf import settings
 from mcp_app.diagnosis import file_permissions
 from mcp_app.diagnosis.examination import Finding, SharedFacts, failed, first_line, ok, warning
 
 NAME: Final = "broker"
+PREFETCHES: Final = (
+    "A busy worker that `celery` starts keeps calls waiting: CELERY_WORKER_DISABLE_PREFETCH = True avoids that."
+)
 
 
 def check(shared: SharedFacts) -> Iterator[Finding]:
@@ -43,7 +47,13 @@ def check(shared: SharedFacts) -> Iterator[Finding]:
         remedy = f"Run `chmod o-w {folder}`."
         yield warning(NAME, f"{found} Every user of this machine can write messages to it.", remedy)
     else:
-        yield ok(NAME, found)
+        yield ok(NAME, f"{found} {PREFETCHES}" if _prefetches() else found)
+
+
+def _prefetches() -> bool:
+    """Return whether a worker that `celery` starts fetches calls that it cannot run at once."""
+    is_redis = consumer.kind_of_broker(current_app) == "redis"
+    return is_redis and settings.WORKERS_TAKE_TOOLS and not current_app.conf.worker_disable_prefetch
 
 
 def check_quickly() -> list[Finding]:

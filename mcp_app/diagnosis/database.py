@@ -86,7 +86,7 @@ def _check_sqlite(alias: str, connection: BaseDatabaseWrapper, answers_in: str) 
             f"Find the process that writes (`fuser {file}`): wait for a long transaction, or end a stopped process."
         )
         return failed(NAME, f"{found} For {LOCK_SECONDS:g} s no process could write: {refusal}.", remedy)
-    if mode != "WAL" and mode != "MEMORY":
+    if alias == settings.DATABASE and mode not in ("WAL", "MEMORY"):
         lines = 'OPTIONS = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL;"}'
         return warning(NAME, f"{found} Readers and writers wait for each other.", f"Give it {lines}.")
     if file_permissions.others_may(file_permissions.READ, file):

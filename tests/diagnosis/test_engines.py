@@ -21,6 +21,7 @@ from mcp_app.diagnosis.examination import State
 from tests.diagnosis.conftest import answer, only, shared
 from tests.support.brokers import celery_on, refusing_port, silent_port
 from tests.support.failing_database import write_lock
+from tests.support.site.services import REDIS
 
 
 @pytest.fixture
@@ -78,14 +79,27 @@ def test_a_lock_that_is_held_for_too_long_is_reported(monkeypatch: pytest.Monkey
     assert re.search(r" 0\.1 s\b.*: database is locked\.", finding.found)
 
 
-def test_a_database_without_a_write_ahead_log_is_reported(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def without_log(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database "default" for one test has no write-ahead log."""
     monkeypatch.setitem(connections["default"].settings_dict, "OPTIONS", {})
     with closing(sqlite3.connect(elsewhere)) as made:
         made.execute("CREATE TABLE t (a)")
-    _, finding = database.check(shared())
-    assert finding.state == State.WARNING
+
+
+@pytest.mark.usefixtures("without_log")
+def test_a_database_without_a_write_ahead_log_is_reported_if_it_has_this_apps_rows(configure: Any) -> None:
+    configure(DATABASE="default")
+    finding = only(database.check(shared()), State.WARNING)
     assert "DELETE" in finding.found
     assert "journal_mode=WAL" in finding.remedy
+
+
+@pytest.mark.usefixtures("without_log")
+def test_the_sites_own_database_needs_no_write_ahead_log() -> None:
+    _, of_site = database.check(shared())
+    assert of_site.state == State.OK
+    assert "DELETE" in of_site.found
 
 
 def test_a_database_that_every_user_of_the_machine_can_read_is_reported(
@@ -181,6 +195,17 @@ def test_a_broker_that_does_not_respond_fails_after_a_timeout(kind: str, configu
     configure(PUBLISH_TIMEOUT=0.4)
     with silent_port() as port, celery_on(f"{kind}://127.0.0.1:{port}//"):
         only(broker.check(shared()), State.FAILED)
+
+
+@pytest.mark.engines
+def test_redis_is_reported_with_the_setting_by_which_busy_workers_fetch_no_calls(configure: Any) -> None:
+    with celery_on(REDIS):
+        assert "CELERY_WORKER_DISABLE_PREFETCH = True" in only(broker.check(shared()), State.OK).found
+        configure(WORKERS_TAKE_TOOLS=False)
+        assert "PREFETCH" not in only(broker.check(shared()), State.OK).found
+        configure(WORKERS_TAKE_TOOLS=True)
+        current_app.conf.worker_disable_prefetch = True
+        assert "PREFETCH" not in only(broker.check(shared()), State.OK).found
 
 
 def test_one_host_needs_no_channel_layer() -> None:
