@@ -82,7 +82,7 @@ def test_lines_of_the_hint_mend_the_mistake(chosen_site: Site, expected: str, mi
 
 
 def test_forgotten_app_is_named(first_site: Site) -> None:
-    without(SETTINGS, '"mcp_app", ')(first_site.folder)
+    without(SETTINGS, '"mcp_app"')(first_site.folder)
     program = first_site.start(sys.executable, "manage.py", "mcp", "serve")
     assert program.wait(PATIENCE) != 0
     assert "Unknown command: 'mcp'" in program.output()
