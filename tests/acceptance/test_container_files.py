@@ -116,7 +116,8 @@ def test_the_image_of_the_tests_has_what_this_app_requires() -> None:
 
 def test_what_the_page_copies_is_what_it_says_the_site_then_has(tmp_path: Path) -> None:
     copy, _, up = snippet("how-to/containers.md#containers").text.splitlines()
-    subprocess.run(copy.replace("/srv/site/", f"{tmp_path}/"), shell=True, cwd=ROOT, check=True)
+    copy = copy.replace("/path/to/checkout", str(ROOT)).replace("/srv/site/", f"{tmp_path}/")
+    subprocess.run(copy, shell=True, check=True)
     assert {path.name for path in tmp_path.iterdir()} == {
         "Containerfile",
         "compose.yaml",

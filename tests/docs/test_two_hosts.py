@@ -28,7 +28,7 @@ def unit(name: str) -> dict[str, str]:
 
 def test_the_copied_unit_listens_on_the_private_address_like_the_pages_command(tmp_path: Path) -> None:
     copy, edit = snippet("how-to/deployment.md#two-hosts-behind-nginx").text.splitlines()
-    assert copy == "cp docs/deployment/systemd/* /etc/systemd/system/"
+    assert copy == "cp /path/to/checkout/docs/deployment/systemd/* /etc/systemd/system/"
     shutil.copytree(UNITS, tmp_path, dirs_exist_ok=True)
     subprocess.run(shlex.split(edit.replace("/etc/systemd/system", str(tmp_path))), check=True)
     [started] = [line for line in (tmp_path / "mcp-server@.service").read_text().splitlines() if "ExecStart" in line]

@@ -147,7 +147,7 @@ def test_prometheus_scrapes_with_the_documented_configuration(worker: UUID) -> N
     user = User.objects.create_user("prometheus")
     user.user_permissions.set(Permission.objects.filter(codename="view_tally"))
     install, create = snippet("how-to/operations.md#how-much-how-often-how-long-prometheus").text.splitlines()
-    [extra] = re.findall(r"pip install 'django-mcp-app\[(\w+)\]'", install)
+    [extra] = re.findall(r'pip install "/path/to/checkout\[(\w+)\]"', install)
     assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert create.startswith("python manage.py ")
     call_command(*shlex.split(create)[2:], stdout=(said := StringIO()), stderr=StringIO())

@@ -21,12 +21,12 @@ SAYS: Final = {
 
 
 def server_commands() -> dict[str, list[str]]:
-    """Return the page's command line of each program. The program chooses a free port."""
+    """Return the page's command line of each program. The program serves the example site, at a free port."""
     lines = snippet("how-to/deployment.md#servers").text.splitlines()
     commands = {words[0]: words for words in map(shlex.split, lines)}
     assert commands.keys() == SAYS.keys()
     return {
-        program: [_found(program), *(word.replace(PORT, "0") for word in words[1:])]
+        program: [_found(program), *(word.replace(PORT, "0").replace("mysite.", "mcpsite.") for word in words[1:])]
         for program, words in commands.items()
     }
 
@@ -34,7 +34,7 @@ def server_commands() -> dict[str, list[str]]:
 def enabled_units(*ports: int) -> list[str]:
     """Return the systemd units that the page enables, with these ports in place of the page's."""
     copy, enable = snippet("how-to/deployment.md#systemd").text.splitlines()
-    assert copy == "cp docs/deployment/systemd/* /etc/systemd/system/"
+    assert copy == "cp /path/to/checkout/docs/deployment/systemd/* /etc/systemd/system/"
     assert enable.startswith("systemctl enable --now ")
     for number, port in enumerate(ports, 1):
         enable = enable.replace(f"@800{number}", f"@{port}")
