@@ -30,7 +30,7 @@ class Defaults:
 
     DATABASE: str = "default"
     """Alias of the database that holds this app's rows. If it is not set and `default` is an SQLite
-    file, they are in a file of their own beside it, with the alias `mcp` (see `site_defaults`)."""
+    file, they are in a file of their own beside it, with the alias `mcp`."""
     SERVER_NAME: str | None = None
     """The name by which clients know this server. `None`: the project's name, which is the top
     package of `ROOT_URLCONF`, or the name of the site's Celery app if that package has a name such
@@ -38,8 +38,7 @@ class Defaults:
     SERVER_TITLE: str | None = None
     """The display name of this server for people."""
     SERVER_VERSION: str = "0.1.0"
-    """The version of the site that clients see. It has no effect, and is not the version of the
-    protocol."""
+    """The version of your site, which clients may show. Nothing else depends on it."""
     SERVER_ICONS: list[dict[str, Any]] = []
     """MCP Icon objects, such as `{"src": "https://example.com/mcp.png", "mimeType": "image/png",
     "sizes": ["48x48"]}`. Every client can show PNG and JPEG."""
@@ -48,8 +47,8 @@ class Defaults:
 
     ENDPOINTS: dict[str, dict[str, Any]] = {}
     """Several endpoints on one site, by name. Each has its own `PATH`, and may override the
-    settings in `endpoint_settings.PER_ENDPOINT`. If empty, there is one endpoint, named "default",
-    at the path that `mcp_application` is given. See `docs/how-to/access.md`."""
+    settings that `docs/how-to/access.md` names. If empty, there is one endpoint, named "default",
+    at the path that `mcp_application` is given."""
     PATH: str = "/mcp"
     """The path of the only endpoint, for addresses that people are shown. With `ENDPOINTS`, each
     has its own."""
@@ -72,10 +71,10 @@ class Defaults:
     from this machine that came through no proxy. `None`: as `"local"` under `DEBUG` if no
     `AUTHENTICATOR` is set, otherwise none."""
     AUTHENTICATOR: str | None = None
-    """Dotted path of the site's function that identifies the caller. It takes an
-    `auth.authentication.HTTPConnection` and returns a Django user, an `auth.principal.Principal` or
-    `None`. It must be a plain function: it runs in a thread and may use the database. It must limit
-    the time of anything else that it waits for."""
+    """Dotted path of the site's function that identifies the caller. It takes a
+    connection and returns a Django user, a `Principal` or `None` (`docs/how-to/access.md`). It must
+    be a plain function: it runs in a thread and may use the database. It must limit the time of
+    anything else that it waits for."""
     AUTHENTICATION_TIMEOUT: float = 10.0
     """How long the authenticator may take. After that, the caller is asked to try again (503)."""
     CONFIRM_AFTER: float = 30.0
@@ -311,7 +310,7 @@ class Defaults:
     REDACT: str | None = None
     """Dotted path of the site's function that decides what is stored of arguments, results and
     messages. It takes a kind, a tool's name and a value, and returns the value to store
-    (`lifecycle.redaction`). It must be a plain function, is called in threads and in tools, and
+    (`docs/how-to/redaction.md`). It must be a plain function, is called in threads and in tools, and
     must limit its own time."""
 
     REQUEST_RETENTION_DAYS: int | None = 90

@@ -7,7 +7,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from mcp_app import conf
 from tests.docs.pages import DOCS
@@ -16,6 +16,7 @@ from tests.docs.samples import WRITES
 PAGE: Final = DOCS / "reference" / "settings.md"
 HEAD: Final = "| setting | default | description |\n|---|---|---|\n"
 CONSTANTS: Final = {"KIB": 1024, "MIB": 1024 * 1024}
+UNITS: Final = {"KIB": "KiB", "MIB": "MiB"}
 CODE: Final = re.compile(r"(`[^`]*`)")
 
 
@@ -27,14 +28,13 @@ def settings() -> Iterator[tuple[str, str, str]]:
         if isinstance(declared, ast.AnnAssign) and isinstance(declared.target, ast.Name) and declared.value:
             assert isinstance(described, ast.Expr), f"{declared.target.id} has no description"
             value = eval(compile(ast.Expression(declared.value), "conf.py", "eval"), dict(CONSTANTS))
-            yield declared.target.id, shown(value), one_line(ast.literal_eval(described.value))
+            unit = next((name for name in CONSTANTS if name in ast.unparse(declared.value)), "")
+            yield declared.target.id, shown(value, unit), one_line(ast.literal_eval(described.value))
 
 
-def shown(value: object) -> str:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1024 and value % 1024 == 0:
-        mib, kib = divmod(value, CONSTANTS["MIB"])
-        return f"{mib} MiB" if not kib else f"{value // 1024} KiB"
-    return f"`{value!r}`"
+def shown(value: Any, unit: str) -> str:
+    """Return a number of bytes in the unit with which the code multiplies it, and any other value as it is."""
+    return f"{value // CONSTANTS[unit]} {UNITS[unit]}" if unit else f"`{value!r}`"
 
 
 def one_line(text: str) -> str:
