@@ -62,14 +62,17 @@ def test_a_partner_is_a_caller_and_no_user_of_the_site() -> None:
         partner(shows(b"another"))
 
 
-def test_a_token_is_made_for_days_and_scopes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_is_made_for_everything_or_for_days_and_scopes(capsys: pytest.CaptureFixture[str]) -> None:
     User.objects.create_user("ada")
     run_commands(snippet("how-to/tokens.md#or-on-the-command-line"))
+    unlimited = tokens.bearer(asked_with(f"Bearer {capsys.readouterr().out.strip()}"))
+    assert unlimited is not None
+    assert (unlimited.label, unlimited.scopes, Token.objects.get().expires_at) == ("ada", None, None)
+    run_commands(snippet("how-to/tokens.md#or-on-the-command-line:2"))
     known = tokens.bearer(asked_with(f"Bearer {capsys.readouterr().out.strip()}"))
     assert known is not None
     assert (known.label, known.scopes) == ("ada", {"orders:read", "files:write"})
-    row = Token.objects.get()
-    assert row.name == "laptop"
+    row = Token.objects.get(name="reader")
     assert row.expires_at is not None
     assert timedelta(days=89) < row.expires_at - datetime.now(UTC) <= timedelta(days=90)
 
