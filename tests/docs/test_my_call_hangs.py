@@ -116,6 +116,7 @@ def test_the_times_are_the_defaults() -> None:
     page = PAGE.read_text()
     for words, seconds in (
         ("`DATABASE_TIMEOUT` (15 s)", Defaults.DATABASE_TIMEOUT),
+        ("`MAX_QUEUE_SECONDS` (10 min)", Defaults.MAX_QUEUE_SECONDS),
         ("`DEFAULT_TIME_LIMIT` (1 h)", Defaults.DEFAULT_TIME_LIMIT),
         ("`MAX_INPUT_SECONDS` (30 min)", Defaults.MAX_INPUT_SECONDS),
         ("after 15 s.", unconsumed_queues.FAIL_AFTER_SECONDS),
