@@ -62,8 +62,7 @@ class PagesSite:
         (folder / "greetings/__init__.py").touch()
         for file in steps.files():
             file.write(folder)
-        count = snippet("how-to/connect/python.md#a-tool-to-call")
-        steps.File("greetings/mcp_tools.py", is_new=False, text=count.text).write(folder)
+        (folder / "greetings/mcp_tools.py").write_text(snippet("how-to/connect/python.md#a-tool-to-call").text)
         (folder / "mysite/with_tokens.py").write_text(
             'from mysite.settings import *\n\nMCP = {"AUTHENTICATOR": "mcp_app.auth.tokens.bearer"}\n'
         )
