@@ -7,13 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.test.utils import isolate_apps
 
 from mcp_app.models import Request
 from mcp_app.testing.client import Client
 from mcp_app.testing.outcomes import MCPError
 from mcpsite import models
 from tests.docs.conftest import Execute
-from tests.docs.pages import snippet, snippets
+from tests.docs.pages import executed, snippet, snippets
 from tests.interaction.tasks import DECLARES_TASKS, result_of
 from tests.support.asgi_client import call, post
 from tests.support.worker import Worker, in_thread
@@ -26,7 +27,20 @@ def importing(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
     """The names of the page about imports. Its model is the example site's."""
     monkeypatch.setitem(sys.modules, "shop", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "shop.models", models)
-    return execute(*snippets("how-to/import-with-progress.md"))
+    return execute(
+        snippet("how-to/import-with-progress.md#import-a-file-with-progress-and-a-clean-stop:2"),
+        snippet("how-to/import-with-progress.md#test-it"),
+    )
+
+
+@isolate_apps("mcpsite")
+def test_the_model_of_the_imports_has_what_they_need_of_the_example_sites() -> None:
+    block = snippet("how-to/import-with-progress.md#import-a-file-with-progress-and-a-clean-stop")
+    fields = executed(block, __name__="mcpsite.models")["Contact"]._meta.fields
+    assert [field.name for field in fields] == ["id", "email", "name"]
+    for field in fields:
+        theirs = models.Contact._meta.get_field(field.name)
+        assert (type(theirs), theirs.unique, theirs.max_length) == (type(field), field.unique, field.max_length)
 
 
 def test_a_stopped_import_keeps_whole_batches(
@@ -80,6 +94,18 @@ def test_contacts_are_deleted_only_as_their_user_approved(
     mcp_client: Client, admin_user: Any, approving: dict[str, Any], name: str
 ) -> None:
     approving[name](mcp_client, admin_user)
+
+
+def test_more_contacts_than_the_limit_are_not_deleted(
+    mcp_client: Client, admin_user: Any, approving: dict[str, Any]
+) -> None:
+    mcp_client.force_login(admin_user)
+    approving["add_contacts"]("ada", "ben")
+    approving["MOST"] = 1
+    refused = mcp_client.call("delete_contacts", domain="example.com")
+    assert refused.is_error
+    assert "more than 1 such" in refused.text
+    assert models.Contact.objects.count() == 2
 
 
 def test_a_client_that_cannot_be_asked_deletes_nothing(
