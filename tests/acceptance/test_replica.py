@@ -13,7 +13,7 @@ from tests.acceptance.test_disconnect import assert_cancelled, assert_stopped
 from tests.support.site.browsing import Browser
 from tests.support.site.layouts import closing
 from tests.support.site.programs import STARTING
-from tests.support.site.services import POSTGRESQL, ServicesMissingError, missing, own_services
+from tests.support.site.services import SERVER, ServicesMissingError, missing, only_on_postgresql, own_services
 from tests.support.site.stack import CONCURRENCY, MANAGE, Stack
 from tests.support.site.wire import text
 from tests.support.waiting import eventually
@@ -26,6 +26,7 @@ PASSWORD: Final = "a long password"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    only_on_postgresql()
     data = tmp_path_factory.mktemp("replica")
     try:
         with own_services() as environment, closing(Stack(data, environment, workers=1, settings=SETTINGS)) as site:
@@ -50,10 +51,10 @@ def replica(name: str) -> Iterator[None]:
     import psycopg
 
     copy = f"{name}_replica"
-    with psycopg.connect(f"{POSTGRESQL}/postgres", autocommit=True) as admin:
+    with psycopg.connect(f"{SERVER}/postgres", autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {copy} TEMPLATE {name}".encode())
         try:
-            with psycopg.connect(f"{POSTGRESQL}/{copy}") as copied:
+            with psycopg.connect(f"{SERVER}/{copy}") as copied:
                 ours = copied.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'mcp_app_%'").fetchall()
                 assert ours
                 copied.execute(f"DROP TABLE {', '.join(table for [table] in ours)} CASCADE".encode())
