@@ -5,9 +5,9 @@ The server is PostgreSQL, or the one that `MCP_TEST_DATABASE` names: `mysql://ro
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 import pytest
@@ -58,42 +58,48 @@ def own_services() -> Iterator[dict[str, str]]:
             raise ServicesMissingError(str(error).strip()) from error
         with store:
             url = f"{REDIS}/{number}"
-            yield {"MCPSITE_DATABASE": database, "MCPSITE_BROKER": url, "MCPSITE_CHANNELS": url}
-            store.flushdb()
+            try:
+                yield {"MCPSITE_DATABASE": database, "MCPSITE_BROKER": url, "MCPSITE_CHANNELS": url}
+            finally:
+                store.flushdb()
 
 
 @contextmanager
 def new_database() -> Iterator[str]:
     """Yield the URL of an empty database, which is dropped afterwards. Raises `ServicesMissingError`."""
     name = f"mcp_acceptance_{secrets.token_hex(8)}"
-    execute = _postgresql() if IS_POSTGRESQL else _mysql()
-    execute(f"CREATE DATABASE {name}" + ("" if IS_POSTGRESQL else " CHARACTER SET utf8mb4"))
     try:
-        yield f"{SERVER}/{name}"
-    finally:
-        execute(f"DROP DATABASE {name}" + (" WITH (FORCE)" if IS_POSTGRESQL else ""))
+        server = _postgresql() if IS_POSTGRESQL else _mysql()
+    except ImportError as error:
+        raise ServicesMissingError(f"{error.name} is not installed") from error
+    with closing(server), closing(server.cursor()) as cursor:
+        cursor.execute(f"CREATE DATABASE {name}" + ("" if IS_POSTGRESQL else " CHARACTER SET utf8mb4"))
+        try:
+            yield f"{SERVER}/{name}"
+        finally:
+            cursor.execute(f"DROP DATABASE {name}" + (" WITH (FORCE)" if IS_POSTGRESQL else ""))
 
 
-def _postgresql() -> Callable[[str], object]:
+def _postgresql() -> Any:
+    import psycopg
+
     try:
-        import psycopg
-
-        admin = psycopg.connect(f"{SERVER}/postgres", autocommit=True, connect_timeout=TIMEOUT)
-    except (ImportError, psycopg.OperationalError) as error:
+        return psycopg.connect(f"{SERVER}/postgres", autocommit=True, connect_timeout=TIMEOUT)
+    except psycopg.OperationalError as error:
         raise ServicesMissingError(str(error).strip()) from error
-    return lambda statement: admin.execute(statement.encode())
 
 
-def _mysql() -> Callable[[str], object]:
+def _mysql() -> Any:
+    import MySQLdb
+
+    parts = urlsplit(SERVER)
+    user, port = parts.username or "root", parts.port or 3306
     try:
-        import MySQLdb
-
-        parts = urlsplit(SERVER)
-        user, password = parts.username, parts.password or ""
-        admin = MySQLdb.connect(parts.hostname, user, password, port=parts.port or 3306, connect_timeout=TIMEOUT)
-    except (ImportError, MySQLdb.OperationalError) as error:
+        return MySQLdb.connect(
+            host=parts.hostname, user=user, password=parts.password or "", port=port, connect_timeout=TIMEOUT
+        )
+    except MySQLdb.OperationalError as error:
         raise ServicesMissingError(str(error).strip()) from error
-    return admin.query
 
 
 def _empty_redis() -> "tuple[redis.Redis, int]":
