@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from mcp_app import databases
 from mcp_app.states import ProcessRole
 from tests.support import rows
 
@@ -26,3 +27,14 @@ def worker() -> UUID:
 def server() -> UUID:
     """The boot id of a live server process."""
     return rows.alive(ProcessRole.SERVER)
+
+
+@pytest.fixture
+def snapshots(monkeypatch):
+    """New connections have MySQL's usual isolation level.
+
+    A transaction sees the rows that there were at its first ordinary read.
+    """
+    if databases.connection().vendor != "mysql":
+        pytest.skip("an isolation level of MySQL")
+    monkeypatch.setitem(databases.connection().settings_dict["OPTIONS"], "isolation_level", "repeatable read")

@@ -5,7 +5,6 @@ from uuid import uuid4
 import pytest
 from django.core.cache import cache
 
-from mcp_app import databases
 from mcp_app.lifecycle.limits import concurrency
 from mcp_app.lifecycle.limits.call_rates import CallRate, UncountableError, take
 from mcp_app.lifecycle.requests import transitions
@@ -62,10 +61,8 @@ def test_of_calls_at_one_moment_no_more_are_open_than_may_be():
     assert sum(row is not None for row in stored) == 2
 
 
-def test_a_limit_holds_if_transactions_on_mysql_see_only_what_was_there_when_they_began(monkeypatch):
-    if databases.connection().vendor != "mysql":
-        pytest.skip("MySQL's usual isolation level")
-    monkeypatch.setitem(databases.connection().settings_dict["OPTIONS"], "isolation_level", "repeatable read")
+@pytest.mark.usefixtures("snapshots")
+def test_a_limit_holds_if_each_transaction_sees_the_rows_of_one_moment():
     for _ in range(5):
         tool = uuid4().hex
         stored = race(*[lambda tool=tool: concurrency.submit(rows.submission(tool=tool), 2, transitions.submit)] * 8)

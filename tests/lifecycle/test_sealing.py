@@ -89,6 +89,11 @@ def test_concurrent_processes_seal_each_row_once():
     assert findings() == []
 
 
+@pytest.mark.usefixtures("snapshots")
+def test_each_row_is_sealed_once_if_each_transaction_sees_the_rows_of_one_moment():
+    test_concurrent_processes_seal_each_row_once()
+
+
 def test_an_attempt_that_is_added_during_sealing_is_sealed_next():
     race(lambda: attempts(10), *[sealing.seal_final_attempts] * 3)
     sealing.seal_final_attempts()

@@ -57,12 +57,12 @@ def seal_final_attempts() -> None:
             return
 
 
-def lock() -> None:
+def lock() -> bool:
     """Keep other processes from sealing and purging until this transaction ends.
 
-    Locks nothing if there is no `AuditDay` yet.
+    Return false, and lock nothing, if there is no `AuditDay` yet.
     """
-    AuditDay.objects.select_for_update().order_by("day").first()
+    return AuditDay.objects.select_for_update().order_by("day").first() is not None
 
 
 def unsealed() -> QuerySet[Cancellation]:
@@ -82,9 +82,9 @@ def final_attempts() -> QuerySet[Cancellation]:
 
 @transactional
 def _seal_batch(today: date) -> int:
-    if not AuditDay.objects.exists():
+    if not lock():
         AuditDay.objects.bulk_create([_begin(today, "")], ignore_conflicts=True)
-    lock()
+        lock()
     day = _open_day(today)
     # Rows that were settled while the clock was ahead wait for their day (rule 5).
     next_day = datetime.combine(day.day, time(), UTC) + timedelta(days=1)
