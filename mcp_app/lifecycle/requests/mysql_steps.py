@@ -67,9 +67,10 @@ def take(steps: Sequence[Step], returning: Sequence[str]) -> list[tuple[Any, ...
         return _execute(texts, parameters)
     try:
         return _execute(["START TRANSACTION", *texts, "COMMIT"], parameters)
-    except Error:
-        with suppress(Error):  # the connection may be lost
-            connection.rollback()
+    except BaseException:
+        # Its transaction may be open. After an interrupt, there may also be results that were not read.
+        with suppress(Error):
+            connection.close()
         raise
 
 
