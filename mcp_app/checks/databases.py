@@ -1,6 +1,6 @@
 """Check `DATABASES` and the routers: this app's rows go to a database that suits them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from django.apps import apps
@@ -12,6 +12,7 @@ from django.db import connections, router
 from mcp_app.checks import lines
 from mcp_app.checks.values import is_readable
 from mcp_app.conf import settings
+from mcp_app.databases import rows
 from mcp_app.diagnosis import file_permissions
 from mcp_app.models import Tool
 
@@ -60,6 +61,21 @@ def check_tenants(**kwargs: Any) -> list[CheckMessage]:
     )
     hint = f'Move "{users.name}" from TENANT_APPS to SHARED_APPS, so that the users are in the public schema.'
     return [Error(message, hint=hint, id="mcp_app.E034")]
+
+
+@register(Tags.database)
+def check_characters(databases: Collection[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that new tables on MySQL hold every character. `migrate` runs this check, and `check --database`."""
+    if not databases or not is_readable() or (alias := settings.DATABASE) not in databases:
+        return []
+    if connections[alias].vendor != "mysql":
+        return []
+    [(characters,)] = rows(connections[alias], "SELECT @@character_set_database")
+    if characters == "utf8mb4":
+        return []
+    message = f"New tables in the database {alias!r} hold the characters of {characters} only, and no emoji."
+    hint = f"Run `ALTER DATABASE {connections[alias].settings_dict['NAME']} CHARACTER SET utf8mb4`. Other tables stay."
+    return [Error(message, hint=hint, id="mcp_app.E035")]
 
 
 def _unknown_database(alias: object) -> CheckMessage:
