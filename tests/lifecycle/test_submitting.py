@@ -34,6 +34,14 @@ def test_submissions_of_one_moment_are_all_stored_but_the_one_that_cannot_be():
     assert set(Request.objects.values_list("pk", flat=True)) == stored
 
 
+def test_large_submissions_of_one_moment_are_all_stored():
+    """MySQL refuses a statement of more than `max_allowed_packet`, by default 16 MiB."""
+    wanted = [rows.submission(arguments={"text": "x" * 3_900_000}) for _ in range(5)]
+    assert [each.pk for each in transitions.submit_all(wanted) if isinstance(each, Request)] == [
+        each.id for each in wanted
+    ]
+
+
 def test_a_database_that_is_away_is_so_for_all_of_one_moment(monkeypatch):
     def away(*args):
         asked.append(args)

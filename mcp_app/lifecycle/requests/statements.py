@@ -290,7 +290,7 @@ def _submit_by_orm(rows: Sequence[Request]) -> None:
         for field in _TEXTS:
             setattr(row, field.attname, storable(str(getattr(row, field.attname))))
     with databases.atomic():
-        Request.objects.bulk_create(rows)
+        Request.objects.bulk_create(rows, batch_size=1)  # together they might exceed `max_allowed_packet`
         events.insert_all((row.pk, [events.transition(Status.QUEUED)], 1) for row in rows)
 
 
