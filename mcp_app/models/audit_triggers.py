@@ -121,7 +121,8 @@ FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid JOIN pg_language ON pg_lang
 WHERE tgrelid = to_regclass(%s) AND tgenabled IN ('O', 'A') AND lanname = 'plpgsql' AND proconfig IS NULL""",
     "mysql": """\
 SELECT trigger_name, action_statement FROM information_schema.triggers
-WHERE event_object_schema = DATABASE() AND event_object_table = %s AND action_timing = 'BEFORE'""",
+WHERE event_object_schema = DATABASE() AND event_object_table = %s AND action_timing = 'BEFORE'
+AND trigger_name = CONCAT('mcp_audit_', LOWER(event_manipulation))""",
 }
 _EXPECTED: Final = {
     "sqlite": SQLITE,

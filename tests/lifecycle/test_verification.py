@@ -345,6 +345,10 @@ REPLACED = {
             f"CREATE TRIGGER {name} AFTER {name.removeprefix('mcp_audit_')} ON mcp_app_cancellation FOR EACH ROW {body}"
             for name, body in audit_triggers.MYSQL.items()
         ],
+        "a trigger of another event": [
+            f"CREATE TRIGGER {name} BEFORE DELETE ON mcp_app_cancellation FOR EACH ROW {body}"
+            for name, body in audit_triggers.MYSQL.items()
+        ],
     },
 }
 
