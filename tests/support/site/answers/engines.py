@@ -1,5 +1,6 @@
 """Reads the state of a stack's engines: live workers, connections, and locks that are held."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -133,13 +134,20 @@ def _held_postgresql(connection: Any) -> list[str]:
 
 def _held_mysql(connection: Any) -> list[str]:
     with connection.cursor() as cursor:
+        # Not from information_schema.innodb_trx, which shows old rows while it is read more than ten times a second.
+        cursor.execute("SHOW ENGINE INNODB STATUS")
+        status, *_ = cursor.fetchone()[2].split("\n--------\nFILE I/O")
         cursor.execute(
-            "SELECT CONCAT('connection ', id, ' from ', host, ' is idle in a transaction for ', time, ' s with ',"
-            " trx_rows_modified, ' rows changed and ', trx_rows_locked, ' locked')"
-            " FROM information_schema.innodb_trx JOIN information_schema.processlist ON trx_mysql_thread_id = id"
+            "SELECT id FROM information_schema.processlist"
             " WHERE db = DATABASE() AND command = 'Sleep' AND id <> CONNECTION_ID()"
         )
-        return [text for (text,) in cursor.fetchall()]
+        idle = {number for (number,) in cursor.fetchall()}
+    active = [text for text in status.split("\n---TRANSACTION ")[1:] if ", ACTIVE" in text.partition("\n")[0]]
+    return [
+        f"connection idle in a transaction: {text}"
+        for text in active
+        if (number := re.search(r"thread id (\d+)", text)) and int(number[1]) in idle
+    ]
 
 
 _HELD: Final[dict[str, Callable[[Any], list[str]]]] = {
