@@ -7,7 +7,7 @@ from mcp_app.states import Status
 from tests.support import rows
 from tests.support.rows import OWNER, RESULT
 
-ENDED = 40
+ENDED = 400 if databases.connection().vendor == "mysql" else 40  # MySQL reads a small table as a whole
 
 
 def mysql_indexes(statement: str, parameters: tuple) -> list[str]:
