@@ -47,7 +47,7 @@ def connections_of_this_thread() -> list[BaseDatabaseWrapper]:
 def with_running_query(wrappers: list[BaseDatabaseWrapper]) -> list[BaseDatabaseWrapper]:
     """Return the wrappers whose connection executes a query.
 
-    SQLite's driver does not show that, so each of its connections counts.
+    The drivers of SQLite and MySQL do not show that, so each of their connections counts.
     """
     return [wrapper for wrapper in wrappers if wrapper.connection is not None and _may_execute(wrapper.connection)]
 
