@@ -14,8 +14,7 @@ alone, so all processes of a site decide alike:
 - **Router.** `MCPRouter` is added before the site's own routers, which may send reads to replicas, unless
   it is the first of them. It has an opinion on the models of this app only.
 - **Celery app.** If the site has created no Celery app, one is made that reads the site's settings
-  with the prefix `CELERY_`, as Celery's guide does it. If it has created several, all threads use the
-  last one, as the main thread does.
+  with the prefix `CELERY_`, as Celery's guide does it.
 - **Broker.** If the site names no `CELERY_BROKER_URL`, that app uses the embedded broker, in a folder
   beside the SQLite file, or in `BASE_DIR`.
 
@@ -57,9 +56,7 @@ def set_up(app_config: AppConfig) -> None:
         post_migrate.connect(_migrate_own_database, sender=app_config, dispatch_uid="mcp_app.own_database")
     if not isinstance(next(iter(router.routers), None), MCPRouter):
         router.routers.insert(0, _OwnRouter())
-    if has_celery_app():
-        current_app.set_default()  # other threads would use the first app of a site that has several
-    else:
+    if not has_celery_app():
         _make_celery_app()
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
+from threading import Thread
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -45,6 +46,25 @@ def check_app(**kwargs: Any) -> list[CheckMessage]:
         hint = f"In {lines.package()}/celery.py, or wherever the app is made:{lines.indented(lines.CONFIGURE)}"
         return [Warning(message, hint=hint, id="mcp_app.W034")]
     return []
+
+
+@register
+def check_threads(**kwargs: Any) -> list[CheckMessage]:
+    """Check that all threads use the same Celery app, if the site has created several.
+
+    In the thread that creates apps, Celery's current app is the last one; in all others it is the first.
+    """
+    here, elsewhere = current_app.main, []
+    thread = Thread(target=lambda: elsewhere.append(current_app.main))
+    thread.start()
+    thread.join()
+    if elsewhere == [here]:
+        return []
+    message = (
+        f"The site has several Celery apps: some threads would send calls with {elsewhere[0]!r}, others with {here!r}."
+    )
+    hint = f"Call `set_default()` of the app {here!r} where it is made."
+    return [Warning(message, hint=hint, id="mcp_app.W045")]
 
 
 def _find_unused_app() -> list[CheckMessage]:
