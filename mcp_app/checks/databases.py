@@ -89,7 +89,7 @@ def _unsupported_engine(alias: str) -> list[CheckMessage]:
     served = [each for each in connections if connections[each].vendor in _ENGINES]
     name = served[0] if served else "mcp"
     database = () if served else lines.sqlite_database(name)
-    hint = lines.in_settings(*database, lines.ROUTER, f'MCP = {{"DATABASE": "{name}", …}}')
+    hint = lines.in_settings(*database, f'MCP = {{"DATABASE": "{name}", …}}')
     engine = connections[alias].settings_dict["ENGINE"]
     message = (
         f"mcp_app's tables would be made in the database {alias!r}, on {engine}. They need SQLite, PostgreSQL, "
@@ -105,7 +105,7 @@ def _check_sqlite(alias: str) -> list[CheckMessage]:
         message = f"The database {alias!r} is in memory; the server and the worker must share a database."
         return [Error(message, hint=hint, id="mcp_app.E008")]
     if name in (_file(other) for other in connections if other != alias) or alias == "default":
-        hint = lines.in_settings(*lines.sqlite_database("mcp"), lines.ROUTER, 'MCP = {"DATABASE": "mcp", …}')
+        hint = lines.in_settings(*lines.sqlite_database("mcp"), 'MCP = {"DATABASE": "mcp", …}')
         message = (
             "mcp_app's tables share an SQLite database with the site's, so a tool that writes to "
             "those would delay cancellations."

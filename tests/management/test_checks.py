@@ -194,6 +194,7 @@ def test_migrate_makes_no_table_on_an_engine_that_is_not_served_and_says_where_t
     assert re.search(r"mcp_app\.E012\b.*'default'.*\btests\.management\.unserved_engine\b", done.stderr)
     assert 'DATABASES["mcp"] = {' in done.stderr
     assert 'MCP = {"DATABASE": "mcp", …}' in done.stderr
+    assert "DATABASE_ROUTERS" not in done.stderr
     with closing(sqlite3.connect(tmp_path / "site.sqlite3")) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
 
