@@ -105,13 +105,13 @@ def test_policies_and_graces_are_the_decorators(mcp_client: Client) -> None:
     assert (tools["greet"].cancel_policy, tools["compute"].cancel_policy) == (CancelPolicy.KILL, CancelPolicy.INTERRUPT)
     assert tools["compute"].cooperative_grace == 1.0
     assert mcp_client.call("compute", steps=4).structured == 6
-    stopped = mcp_client.call("book", parcels=9, cancel_when=reports(3))
-    assert (stopped.cancelled, stopped.stage) == (True, Stage.COOPERATIVE)
     assert tools["book"].time_limit == 600
 
 
-def reports(count: int) -> Callable[[Any], bool]:
-    return lambda told: len(told.progress) == count
+def test_a_booking_that_has_begun_is_finished(mcp_client: Client) -> None:
+    stopped = mcp_client.call("book", parcels=9, cancel_when=lambda told: len(told.log) == 3)
+    assert (stopped.cancelled, stopped.stage) == (True, Stage.COOPERATIVE)
+    assert stopped.request.partial_result["structuredContent"] == 3
 
 
 def test_a_coroutine_is_called_like_any_tool(mcp_client: Client) -> None:
