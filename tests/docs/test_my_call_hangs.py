@@ -17,10 +17,11 @@ from mcp_app.conf import Defaults
 from mcp_app.diagnosis import workers
 from mcp_app.lifecycle.liveness import processes
 from mcp_app.lifecycle.liveness.processes import Identity, KnownProcess
+from mcp_app.lifecycle.liveness.queues import Place
 from mcp_app.lifecycle.supervision import unconsumed_queues
-from mcp_app.management.requests import request_rows, watch
+from mcp_app.management.requests import request_rows
 from mcp_app.models import Request
-from mcp_app.presentation.facts import describe_status, facts, payloads
+from mcp_app.presentation.facts import describe_place, describe_status, facts, payloads
 from mcp_app.states import UNSTOPPABLE, CancelPolicy, ProcessRole
 from mcp_app.transport.serving import failures
 from tests.docs.pages import DOCS, snippet
@@ -90,7 +91,6 @@ def test_the_doctor_reports_a_lock() -> None:
 
 def test_the_messages_and_labels_are_quoted_as_they_are() -> None:
     silent = workers._describe_alive(KnownProcess(Identity(ProcessRole.WORKER), 1.0, True), None, asked=True)
-    waits = rows.queued(queue="mcp")
     asked = rows.fresh(rows.asking(rows.alive(ProcessRole.WORKER)))
     stubborn = rows.stopping(rows.alive(ProcessRole.WORKER), cancel_policy=CancelPolicy.COOPERATIVE)
     unstoppable = rows.stopping(rows.alive(ProcessRole.WORKER))
@@ -102,7 +102,7 @@ def test_the_messages_and_labels_are_quoted_as_they_are() -> None:
         silent.found.partition(", and ")[2].partition(" within")[0],
         unconsumed_queues.describe("mcp"),
         failures.DATABASE_AWAY,
-        f"`{watch._whereabouts(waits, {waits.pk: 3})}`",
+        f"`{describe_place(Place('mcp', ahead=2, waiting=7))}`",
         request_rows.status(unstoppable),
         describe_status(stubborn).remark,
         *(payload.title for payload in payloads(asked) if payload.title.startswith("Questions")),
