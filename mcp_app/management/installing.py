@@ -33,6 +33,8 @@ class Edit:
     file: Path
     lines: str
     is_new_file: bool = False
+    is_needed: bool = True
+    """False if the site does the same in its own words."""
 
     @property
     def is_made(self) -> bool:
@@ -40,7 +42,7 @@ class Edit:
 
     def make(self) -> None:
         """Append the lines, or create the file."""
-        if not self.is_made:
+        if self.is_needed and not self.is_made:
             text = self.file.read_text().rstrip("\n") + "\n\n" if self.file.exists() else ""
             self.file.write_text(text + self.lines)
 
@@ -64,7 +66,7 @@ def run(root: Path, say: Say, *, write: bool = False, undo: bool = False) -> Non
         if undo:
             say(f"{where}: removed." if edit.is_made else f"{where}: there was nothing to remove.")
             edit.undo()
-        elif edit.is_made:
+        elif edit.is_made or not edit.is_needed:
             say(f"{where}: nothing to add.")
         elif write:
             edit.make()
@@ -82,13 +84,14 @@ def find_edits(root: Path) -> list[Edit]:
     for file in _settings_files(root, module):
         for name, value in _assigned(file):
             # `INSTALLED_APPS = ["first", *INSTALLED_APPS]` in `local.py` only extends the list of `base.py`.
-            if name not in assignments or _reads(assignments[name][1], name):
+            if name not in assignments or _names(assignments[name][1], name):
                 assignments[name] = (file, value)
     if "INSTALLED_APPS" not in assignments:
         raise NoSiteError(f"INSTALLED_APPS was not found in {module}. Add there: INSTALLED_APPS += [{APP!r}]")
     file, value = assignments["INSTALLED_APPS"]
     added = f'("{APP}",)' if isinstance(value, ast.Tuple) else f'["{APP}"]'
-    edits = [Edit(file, f"INSTALLED_APPS += {added}\n")]
+    is_needed = not any(_adds_app(file) for file in _settings_files(root, module))
+    edits = [Edit(file, f"INSTALLED_APPS += {added}\n", is_needed=is_needed)]
     return [*edits, _asgi_edit(root, module, {name: _text(value) for name, (_, value) in assignments.items()})]
 
 
@@ -108,7 +111,8 @@ def _asgi_edit(root: Path, settings: str, values: dict[str, str]) -> Edit:
     )
     if file.exists():
         is_ours = file.read_text() == first + lines
-        return Edit(file, first + lines if is_ours else lines)
+        is_needed = "mcp_app.routing" not in file.read_text()
+        return Edit(file, first + lines if is_ours else lines, is_needed=is_needed)
     if not file.parent.is_dir():
         raise NoSiteError(f"The module {module} was not found. Add to your ASGI application:\n{_indented(lines)}")
     return Edit(file, first + lines, is_new_file=True)
@@ -151,8 +155,19 @@ def _assigned(file: Path) -> Iterator[tuple[str, ast.expr]]:
             yield statement.target.id, statement.value
 
 
-def _reads(value: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(value))
+def _adds_app(file: Path) -> bool:
+    """Return whether a module assigns to `INSTALLED_APPS`, or adds to it, something with this app."""
+    statements = [
+        each
+        for each in ast.parse(file.read_text()).body
+        if isinstance(each, ast.Assign | ast.AnnAssign | ast.AugAssign)
+    ]
+    parts = [list(ast.walk(each)) for each in statements if _names(each, "INSTALLED_APPS")]
+    return any(isinstance(each, ast.Constant) and each.value == APP for walked in parts for each in walked)
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
 
 
 def _text(value: ast.expr) -> str:

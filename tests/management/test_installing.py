@@ -81,6 +81,24 @@ def test_edits_are_made_once_and_undone_without_a_trace(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "named",
+    [
+        'INSTALLED_APPS = [\n    "shop",\n    "mcp_app",\n]\n',
+        'INSTALLED_APPS = ["shop"]\nINSTALLED_APPS += ["mcp_app", "other"]\n',
+        'APPS = ["shop"]\nINSTALLED_APPS: list[str] = [*APPS, "mcp_app"]\n',
+    ],
+)
+def test_a_site_that_names_the_app_in_its_own_words_keeps_them(tmp_path: Path, named: str) -> None:
+    wrapped = "from mcp_app.routing import mcp_application\napplication = mcp_application(get_asgi_application())\n"
+    files = {"manage.py": manage("s"), "s.py": f'{named}ASGI_APPLICATION = "a.application"\n', "a.py": wrapped}
+    root = write(tmp_path, files)
+    before = contents(root)
+    run(root, [].append, write=True)
+    run(root, [].append, undo=True)
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize(
     ("files", "expected"),
     [
         pytest.param(
