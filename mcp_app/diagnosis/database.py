@@ -131,6 +131,10 @@ def _check_mysql(alias: str, connection: BaseDatabaseWrapper, answers_in: str) -
         return failed(NAME, f"{found} Its client library does not send several statements at once.", remedy)
     if int(used) >= CROWDED * int(most):
         return warning(NAME, f"{found} The next process may get none.", "Raise its max_connections.")
+    if connection.display_name != "MariaDB":
+        return warning(
+            NAME, f"{found} This app is tested on MariaDB only.", "Try your tools, and stopping them, first."
+        )
     keeps = current_app.conf.get("CELERY_DB_REUSE_MAX")
     return ok(NAME, " ".join([found, *([] if keeps else [RECONNECTS])]))
 
