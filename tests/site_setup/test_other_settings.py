@@ -161,7 +161,7 @@ def test_a_site_without_translations_runs_tools_and_shows_its_pages(new_site: Si
         assert browser.get(f"/admin/mcp_app/request/{key}/change/")[0] == 200
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.engines)])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.engines, pytest.mark.nightly])])
 def site_without_time_zones(request: pytest.FixtureRequest, new_site: Site) -> Iterator[Site]:
     """Yields a site with `USE_TZ = False` in New York."""
     add_settings(new_site, f'USE_TZ = False\nTIME_ZONE = "{ZONE}"\n')
@@ -223,7 +223,6 @@ USERS: Final = {
         "{}@site.test",
         "UUID",
     ),
-    "big": ("id = models.BigAutoField(primary_key=True)", "{}", "int"),
 }
 """The body of a user model, how its users are named, and the type of its key."""
 MEMBERS: Final = """
