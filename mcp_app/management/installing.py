@@ -34,7 +34,7 @@ class Edit:
     lines: str
     is_new_file: bool = False
     is_needed: bool = True
-    """False if the site does the same in its own words."""
+    """False if the site's code has the same effect already, written in another way."""
 
     @property
     def is_made(self) -> bool:
@@ -57,7 +57,7 @@ class Edit:
 
 
 def run(root: Path, say: Say, *, write: bool = False, undo: bool = False) -> None:
-    """Print the edits for the site whose `manage.py` is in the folder `root`; or make them, or undo them.
+    """Print, make or undo the edits. `root` is the folder with the site's `manage.py`.
 
     Raises `NoSiteError`.
     """

@@ -89,7 +89,7 @@ END""",
 }
 """The bodies of the triggers. 3819 is the number of a failed check, which Django raises as IntegrityError.
 
-No trigger fires for TRUNCATE on MySQL; `mcp audit verify` reports the missing rows.
+No trigger fires for TRUNCATE on MySQL. Only `mcp audit verify --head` finds that all rows are missing.
 """
 
 INSTALL: Final = {

@@ -88,7 +88,7 @@ def slow_query() -> str:
 
 @tool
 def shielded_query(seconds: float, ctx: ToolContext) -> str:
-    """Queries inside a shield; what they found is kept."""
+    """Run queries inside a shield. Their results are kept."""
     with ctx.shield():
         until = time.monotonic() + seconds
         while time.monotonic() < until:

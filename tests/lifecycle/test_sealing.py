@@ -113,7 +113,7 @@ def test_an_attempt_that_is_added_during_sealing_is_sealed_next():
 )
 def test_the_database_rejects_changes_and_deletions_of_sealed_rows(monkeypatch, statement):
     if statement.startswith("TRUNCATE") and databases.connection().vendor == "mysql":
-        pytest.skip("no trigger of MySQL sees TRUNCATE; `mcp audit verify` finds that rows are missing")
+        pytest.skip("no trigger of MySQL fires for TRUNCATE")
     attempts(2)
     seal(monkeypatch, TODAY)
     before = list(Cancellation.objects.values())

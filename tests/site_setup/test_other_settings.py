@@ -139,7 +139,7 @@ def superuser(site: Site, **fields: str) -> None:
 
 
 def shows(running: Running, browser: Browser, prefix: str = "/admin/mcp_app/") -> Mapping[str, str]:
-    """Return the admin's pages of this app, all of which must be shown."""
+    """Open every page of this app in the admin. Return each page's text."""
     found = {page: browser.get(prefix + page) for page in PAGES}
     assert {page: status for page, (status, _) in found.items() if status != 200} == {}
     return {page: text for page, (_, text) in found.items()}
