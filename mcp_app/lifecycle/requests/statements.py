@@ -286,7 +286,8 @@ def _submit_by_orm(rows: Sequence[Request]) -> None:
     now = clock.read()
     for row in rows:
         row.submitted_at = row.queued_at = now
-        row.deadline_at = now + timedelta(seconds=min(row.caller_limit or math.inf, settings.MAX_QUEUE_SECONDS))
+        limit = math.inf if row.caller_limit is None else row.caller_limit
+        row.deadline_at = now + timedelta(seconds=min(limit, settings.MAX_QUEUE_SECONDS))
         for field in _TEXTS:
             setattr(row, field.attname, storable(str(getattr(row, field.attname))))
     with databases.atomic():
